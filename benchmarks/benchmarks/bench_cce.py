@@ -1,0 +1,166 @@
+"""Whole estimates: time, memory, error, fraction of the floor."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+
+import fastmcmd as fm
+
+from .problems import clip_like, smooth
+from .published import mcmd_numpy, polynomial, rbf
+
+
+def floor_seconds(n, d, size=1536):
+    """Return n^2 d operations (the symmetric Gram matrix) at the sgemm rate of this process."""
+    a = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    best = np.inf
+    for _ in range(6):
+        start = time.perf_counter()
+        a @ a
+        best = min(best, time.perf_counter() - start)
+    return float(n) * n * d / (2 * size**3 / best)
+
+
+class Base:
+    timeout = 600
+    warmup_time = 0
+    number = 1
+    repeat = (3, 5, 20.0)
+    params: tuple = ([3000, 12000], ["clip d=512", "rbf d=8"])
+    param_names = ("n", "problem")
+
+    def setup(self, n, problem):
+        if problem.startswith("clip"):
+            self.data = clip_like(n)
+            self.x_kernel, self.plain = fm.Polynomial(3), polynomial
+        else:
+            self.data = smooth(n, 8)
+            self.x_kernel, self.plain = fm.RBF(1 / 16), rbf(1 / 16)
+        self.gamma = 1 / (2 * np.var(self.data[1], ddof=1))
+
+    def run(self, **options):
+        x, y, p = self.data
+        return fm.cce(x, y, p, x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma), **options)
+
+
+class Estimate(Base):
+    """The paper's case: one draw, evaluated at S."""
+
+    def time_default(self, n, problem):
+        self.run()
+
+    def time_float64(self, n, problem):
+        self.run(dtype=np.float64)
+
+    def time_rigorous(self, n, problem):
+        self.run(certificate="rigorous")
+
+    def time_200_megabytes(self, n, problem):
+        self.run(memory_limit="200MB")
+
+    def peakmem_default(self, n, problem):
+        self.run(memory_limit="1GB")
+
+    def peakmem_200_megabytes(self, n, problem):
+        self.run(memory_limit="200MB")
+
+    def peakmem_inputs_only(self, n, problem):
+        pass
+
+    def track_error_against_float64(self, n, problem):
+        exact = self.run(dtype=np.float64, tol=1e-9)
+        return float(np.abs(self.run().values - exact.values).max())
+
+    def track_bound_over_error(self, n, problem):
+        """Median of bound / error: how sharp the certificate is."""
+        exact, ours = self.run(dtype=np.float64, tol=1e-10), self.run()
+        return float(np.median(ours.error_bounds / np.abs(ours.values - exact.values)))
+
+    def track_times_floor(self, n, problem):
+        self.run()
+        start = time.perf_counter()
+        self.run()
+        seconds = time.perf_counter() - start
+        return seconds / floor_seconds(n, self.data[0].shape[1])
+
+
+class Published(Base):
+    """The peer, for the ratio: minutes at n = 12,000."""
+
+    params = ([3000], ["clip d=512", "rbf d=8"])
+    repeat = 1
+
+    def time_numpy_float32(self, n, problem):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mcmd_numpy(*self.data, self.plain, rbf(self.gamma), 0.1, np.float32)
+
+    def track_speedup_over_published(self, n, problem):
+        start = time.perf_counter()
+        self.time_numpy_float32(n, problem)
+        theirs = time.perf_counter() - start
+        self.run()
+        best = np.inf
+        for _ in range(3):
+            start = time.perf_counter()
+            self.run()
+            best = min(best, time.perf_counter() - start)
+        return theirs / best
+
+
+class SmallUser:
+    """n = 300, d = 2: overheads."""
+
+    def setup(self):
+        self.data = smooth(300, 2, dtype=np.float64)
+
+    def time_cce(self):
+        x, y, p = self.data
+        fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9)
+
+    def time_published_float64(self):
+        mcmd_numpy(*self.data, rbf(0.25), rbf(0.5), 0.1, np.float64)
+
+
+class Draws:
+    """n = 2,000 with l draws each: one solve of size n whatever l."""
+
+    params = [1, 100]
+    param_names = ("l",)
+
+    def setup(self, l):
+        self.x, self.y, p = smooth(2000, 8)
+        self.draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((2000, l))
+
+    def time_cce(self, l):
+        fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), tol=1e-9)
+
+    def peakmem_cce(self, l):
+        fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), tol=1e-9)
+
+
+class Growth:
+    """RBF, d = 64, within 8 GB: the exponent of n."""
+
+    timeout = 900
+    number = 1
+    repeat = 1
+    warmup_time = 0
+    params = [12000, 25000, 50000]
+    param_names = ("n",)
+
+    def setup(self, n):
+        self.data = smooth(n, 64)
+
+    def time_cce(self, n):
+        x, y, p = self.data
+        fm.cce(x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB")
+
+    def track_error_bound(self, n):
+        x, y, p = self.data
+        return fm.cce(
+            x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB"
+        ).error_bound

@@ -1,0 +1,311 @@
+// The Python module: checks, unwraps, releases the GIL, calls.
+#include "arrays.h"
+#include "cholesky.h"
+#include "dispatch.h"
+#include "docs.h"
+#include "points.h"
+#include "products.h"
+
+namespace fastmcmd {
+namespace {
+
+using namespace pybind11::literals;
+
+const isa_tables& isa() {
+  static const isa_tables& chosen = select_isa();
+  return chosen;
+}
+
+template <class T>
+const kernel_table<T>& table() {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return *isa().f32;
+  } else {
+    return *isa().f64;
+  }
+}
+
+bool signal_pending() {
+  const py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+execution execution_with(int threads) {
+  FASTMCMD_CHECK(threads >= 1, "threads must be at least 1");
+  return {threads, &signal_pending};
+}
+
+// Runs work without the GIL; a signal's exception is already set when it interrupts.
+template <class Work>
+auto without_gil(const Work& work) {
+  try {
+    const py::gil_scoped_release release;
+    return work();
+  } catch (const interrupted&) {
+    throw py::error_already_set();
+  }
+}
+
+index_t checked_tile(index_t tile) {
+  FASTMCMD_CHECK(tile >= 1 && tile <= (index_t(1) << 20), "tile must be between 1 and 2^20");
+  return tile;
+}
+
+template <class T>
+gram_source<T> make_source(const py::array& codes, const py::array& params, const points<T>& x,
+                           const points<T>& z, bool symmetric) {
+  const index_t count = length(codes, "codes", 0);
+  FASTMCMD_CHECK(x.d() == z.d(), "x and z must have the same number of columns");
+  return {table<T>(), x.view(), z.view(),
+          make_program(read<int32_t>(codes, "codes", {count}),
+                       read<double>(params, "params", {count, params_per_op}), count, x.d()),
+          symmetric};
+}
+
+template <class T, class Source>
+points<T> pack_points(const py::array& data, const double* offset, const execution& how) {
+  const index_t n = length(data, "data", 0), d = length(data, "data", 1);
+  FASTMCMD_CHECK(n >= 1 && d >= 1, "data must have at least one row and one column");
+  const Source* rows = read<Source>(data, "data", {n, d});
+  return without_gil([&] {
+    const execution run = with_threads(how, 4 * area(n, d), divide_up(n, tile_unit));
+    return points<T>(rows, n, d, offset, table<T>().panel_width, run);
+  });
+}
+
+template <class T>
+points<T> make_points(const py::array& data, const py::object& offset, int threads) {
+  const double* shift = nullptr;
+  py::array vector;
+  if (!offset.is_none()) {
+    vector = py::cast<py::array>(offset);
+    shift = read<double>(vector, "offset", {length(data, "data", 1)});
+  }
+  const execution how = execution_with(threads);
+  if (py::isinstance<py::array_t<float>>(data)) return pack_points<T, float>(data, shift, how);
+  return pack_points<T, double>(data, shift, how);
+}
+
+template <class T>
+void py_gram(const py::array& codes, const py::array& params, const points<T>& x,
+             const points<T>& z, py::array out, int threads, index_t tile, bool symmetric) {
+  const gram_source<T> source = make_source(codes, params, x, z, symmetric);
+  FASTMCMD_CHECK(!symmetric || x.n() == z.n(), "symmetric needs the same points twice");
+  T* to = write<T>(out, "out", {x.n(), z.n()});
+  checked_tile(tile);
+  without_gil([&] { gram(source, to, tile, execution_with(threads)); });
+}
+
+template <class T>
+void py_matmul(const py::array& codes, const py::array& params, const points<T>& x,
+               const points<T>& z, const py::array& v, py::array out, int threads, index_t tile) {
+  const gram_source<T> source = make_source(codes, params, x, z, false);
+  const index_t k = length(v, "v", 1);
+  const T* from = read<T>(v, "v", {z.n(), k});
+  double* to = write<double>(out, "out", {x.n(), k});
+  checked_tile(tile);
+  without_gil([&] { matmul(source, from, k, to, tile, execution_with(threads)); });
+}
+
+template <class T>
+void py_symmetric_matmul(const py::array& codes, const py::array& params, const points<T>& x,
+                         const py::array& v, py::array out, int threads, index_t tile) {
+  const gram_source<T> source = make_source(codes, params, x, x, true);
+  const index_t k = length(v, "v", 1);
+  const T* from = read<T>(v, "v", {x.n(), k});
+  double* to = write<double>(out, "out", {x.n(), k});
+  checked_tile(tile);
+  without_gil([&] { symmetric_matmul(source, from, k, to, tile, execution_with(threads)); });
+}
+
+template <class T>
+void py_quadratic_forms(const py::array& codes, const py::array& params, const points<T>& x,
+                        const py::array& c, py::array out, int threads, index_t tile) {
+  const gram_source<T> source = make_source(codes, params, x, x, true);
+  const index_t k = length(c, "c", 1);
+  const T* from = read<T>(c, "c", {x.n(), k});
+  double* to = write<double>(out, "out", {k});
+  checked_tile(tile);
+  without_gil([&] { quadratic_forms(source, from, k, to, tile, execution_with(threads)); });
+}
+
+template <class T>
+void py_pack(const py::array& codes, const py::array& params, const points<T>& x, py::array tiles,
+             int threads) {
+  const gram_source<T> source = make_source(codes, params, x, x, true);
+  const index_t tile = packed_tile(tiles, x.n());
+  T* to = write<T>(tiles, "tiles", {any_size, any_size, any_size});
+  without_gil([&] { pack(source, tile, to, execution_with(threads)); });
+}
+
+template <class T>
+void py_pack_matmul(const py::array& codes, const py::array& params, const points<T>& x,
+                    py::array tiles, const py::array& v, py::array out, int threads) {
+  const gram_source<T> source = make_source(codes, params, x, x, true);
+  const index_t tile = packed_tile(tiles, x.n()), k = length(v, "v", 1);
+  T* cache = write<T>(tiles, "tiles", {any_size, any_size, any_size});
+  const T* from = read<T>(v, "v", {x.n(), k});
+  double* to = write<double>(out, "out", {x.n(), k});
+  without_gil([&] { pack_matmul(source, tile, cache, from, k, to, execution_with(threads)); });
+}
+
+// Calls f with a value of the array's scalar type.
+template <class F>
+auto with_dtype(const py::array& a, const char* name, const F& f) {
+  if (py::isinstance<py::array_t<float>>(a)) return f(float());
+  FASTMCMD_CHECK(py::isinstance<py::array_t<double>>(a),
+                 std::string(name) + " must be float32 or float64");
+  return f(double());
+}
+
+void py_packed_matmul(const py::array& tiles, index_t n, const py::array& v, py::array out,
+                      int threads) {
+  with_dtype(tiles, "tiles", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t tile = packed_tile(tiles, n), k = length(v, "v", 1);
+    const T* cache = read<T>(tiles, "tiles", {any_size, any_size, any_size});
+    const T* from = read<T>(v, "v", {n, k});
+    double* to = write<double>(out, "out", {n, k});
+    without_gil(
+        [&] { packed_matmul(table<T>(), cache, n, tile, from, k, to, execution_with(threads)); });
+  });
+}
+
+void py_dense_matmul(const py::array& a, const py::array& v, py::array out, int threads,
+                     index_t tile) {
+  with_dtype(a, "a", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t n = length(a, "a", 0), m = length(a, "a", 1), k = length(v, "v", 1);
+    const T* matrix = read<T>(a, "a", {n, m});
+    const T* from = read<T>(v, "v", {m, k});
+    double* to = write<double>(out, "out", {n, k});
+    checked_tile(tile);
+    without_gil([&] {
+      dense_matmul(table<T>(), matrix, n, m, from, k, to, tile, execution_with(threads));
+    });
+  });
+}
+
+void py_packed_add_diagonal(py::array tiles, index_t n, const py::array& diagonal) {
+  with_dtype(tiles, "tiles", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t tile = packed_tile(tiles, n);
+    T* cache = write<T>(tiles, "tiles", {any_size, any_size, any_size});
+    packed_add_diagonal(cache, n, tile, read<double>(diagonal, "diagonal", {n}));
+  });
+}
+
+index_t py_packed_cholesky(py::array tiles, index_t n, int threads) {
+  return with_dtype(tiles, "tiles", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t tile = packed_tile(tiles, n);
+    T* cache = write<T>(tiles, "tiles", {any_size, any_size, any_size});
+    return without_gil([&] {
+      return packed_factorisation<T>(table<T>(), cache, n, tile).run(execution_with(threads));
+    });
+  });
+}
+
+void solve(const py::array& tiles, index_t n, py::array& b, int threads, bool lower_only) {
+  with_dtype(tiles, "tiles", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t tile = packed_tile(tiles, n), k = length(b, "b", 1);
+    const T* factor = read<T>(tiles, "tiles", {any_size, any_size, any_size});
+    T* x = write<T>(b, "b", {n, k});
+    without_gil([&] {
+      packed_solve(table<T>(), factor, n, tile, x, k, lower_only, execution_with(threads));
+    });
+  });
+}
+
+py::array py_exp(const py::array& x) {
+  return with_dtype(x, "x", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t n = length(x, "x", 0);
+    const T* from = read<T>(x, "x", {n});
+    py::array_t<T> out(n);
+    table<T>().exp(n, from, out.mutable_data());
+    return py::array(out);
+  });
+}
+
+template <class T>
+void bind_scalar(py::module_& m, const char* name) {
+  py::class_<points<T>>(m, name, docs::points)
+      .def(py::init(&make_points<T>), "data"_a, "offset"_a = py::none(), "threads"_a = 1)
+      .def_property_readonly("n", &points<T>::n, "Number of points.")
+      .def_property_readonly("d", &points<T>::d, "Number of coordinates.")
+      .def_property_readonly("nbytes", &points<T>::nbytes, "Bytes held.");
+  m.def("gram", &py_gram<T>, docs::gram, "codes"_a, "params"_a, "x"_a, "z"_a, "out"_a,
+        "threads"_a, py::kw_only(), "tile"_a = 256, "symmetric"_a = false);
+  m.def("matmul", &py_matmul<T>, docs::matmul, "codes"_a, "params"_a, "x"_a, "z"_a, "v"_a,
+        "out"_a, "threads"_a, py::kw_only(), "tile"_a = 256);
+  m.def("symmetric_matmul", &py_symmetric_matmul<T>, docs::symmetric_matmul, "codes"_a,
+        "params"_a, "x"_a, "v"_a, "out"_a, "threads"_a, py::kw_only(), "tile"_a = 256);
+  m.def("quadratic_forms", &py_quadratic_forms<T>, docs::quadratic_forms, "codes"_a, "params"_a,
+        "x"_a, "c"_a, "out"_a, "threads"_a, py::kw_only(), "tile"_a = 256);
+  m.def("pack", &py_pack<T>, docs::pack, "codes"_a, "params"_a, "x"_a, "tiles"_a, "threads"_a);
+  m.def("pack_matmul", &py_pack_matmul<T>, docs::pack_matmul, "codes"_a, "params"_a, "x"_a,
+        "tiles"_a, "v"_a, "out"_a, "threads"_a);
+}
+
+py::dict op_numbers() {
+  return py::dict("rbf"_a = int(op_rbf), "laplacian"_a = int(op_laplacian),
+                  "polynomial"_a = int(op_polynomial), "matern"_a = int(op_matern),
+                  "linear"_a = int(op_linear), "cosine"_a = int(op_cosine),
+                  "delta"_a = int(op_delta), "constant"_a = int(op_constant),
+                  "add"_a = int(op_add), "mul"_a = int(op_mul));
+}
+
+}  // namespace
+}  // namespace fastmcmd
+
+PYBIND11_MODULE(_core, m) {
+  using namespace fastmcmd;
+  m.doc() = "Tiles: Gram matrices, fused products with them, blocked Cholesky. No statistics.";
+  try {
+    isa();
+  } catch (const std::runtime_error& error) {
+    throw py::import_error(error.what());
+  }
+  bind_scalar<float>(m, "PointsF32");
+  bind_scalar<double>(m, "PointsF64");
+  m.def("packed_matmul", &py_packed_matmul, docs::packed_matmul, "tiles"_a, "n"_a, "v"_a, "out"_a,
+        "threads"_a);
+  m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
+        py::kw_only(), "tile"_a = 256);
+  m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,
+        "n"_a, "diagonal"_a);
+  m.def("packed_cholesky", &py_packed_cholesky, docs::packed_cholesky, "tiles"_a, "n"_a,
+        "threads"_a);
+  m.def(
+      "packed_solve",
+      [](const py::array& tiles, index_t n, py::array b, int threads) {
+        solve(tiles, n, b, threads, false);
+      },
+      docs::packed_solve, "tiles"_a, "n"_a, "b"_a, "threads"_a);
+  m.def(
+      "packed_solve_lower",
+      [](const py::array& tiles, index_t n, py::array b, int threads) {
+        solve(tiles, n, b, threads, true);
+      },
+      docs::packed_solve_lower, "tiles"_a, "n"_a, "b"_a, "threads"_a);
+  m.def("exp", &py_exp, docs::exp, "x"_a);
+  m.def(
+      "isa", [] { return std::string(isa().name); }, "Name of the instruction set in use.");
+  m.def(
+      "available_isas",
+      [] {
+        py::list names;
+        for (const std::string& name : available_isas()) names.append(name);
+        return names;
+      },
+      "Names of the instruction sets this machine can run, slowest first.");
+  m.attr("OPS") = op_numbers();
+  m.attr("TILE_UNIT") = tile_unit;
+#ifdef FASTMCMD_DEBUG
+  m.attr("NDEBUG") = false;
+#else
+  m.attr("NDEBUG") = true;
+#endif
+}

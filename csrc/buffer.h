@@ -1,0 +1,38 @@
+// Uninitialised memory on cache lines.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "plain_types.h"
+
+namespace fastmcmd {
+
+constexpr std::align_val_t cache_line{64};
+
+template <class T>
+class aligned_buffer {
+ public:
+  aligned_buffer() = default;
+  explicit aligned_buffer(index_t size)
+      : data_(static_cast<T*>(::operator new(static_cast<size_t>(size) * sizeof(T), cache_line))),
+        size_(size) {}
+
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  index_t size() const { return size_; }
+  void zero() { std::memset(static_cast<void*>(data()), 0, static_cast<size_t>(size_) * sizeof(T)); }
+
+ private:
+  struct release {
+    void operator()(T* p) const { ::operator delete(p, cache_line); }
+  };
+  std::unique_ptr<T, release> data_;
+  index_t size_ = 0;
+};
+
+inline index_t divide_up(index_t n, index_t by) { return (n + by - 1) / by; }
+inline index_t round_up(index_t n, index_t to) { return divide_up(n, to) * to; }
+
+}  // namespace fastmcmd

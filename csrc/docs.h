@@ -1,0 +1,37 @@
+// Docstrings of the Python module; the stub _core.pyi holds the same with types.
+#pragma once
+
+namespace fastmcmd::docs {
+
+constexpr const char* points =
+    "Points packed for the micro-kernels.\n\n"
+    "Parameters: data (n, d) float32 or float64, C-contiguous; offset (d,) float64 or None,\n"
+    "subtracted before rounding; threads.";
+constexpr const char* gram =
+    "Write K(x, z) into out (n, m), the dtype of the points.\n\n"
+    "With symmetric=True x and z are the same points: squared distances of i to i are exactly 0.";
+constexpr const char* matmul =
+    "Write K(x, z) v into out (n, k) float64; v is (m, k), the dtype of the points.";
+constexpr const char* symmetric_matmul =
+    "Write K(x, x) v into out (n, k) float64, each pair of blocks computed once.";
+constexpr const char* quadratic_forms =
+    "Write the diagonal of c' K(x, x) c into out (k,) float64; c is (n, k).";
+constexpr const char* pack =
+    "Write the lower tiles of K(x, x) into tiles (nb (nb + 1) / 2, tile, tile).\n\n"
+    "Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.";
+constexpr const char* packed_matmul =
+    "Write K v into out (n, k) float64 from packed tiles; v is (n, k), the dtype of the tiles.";
+constexpr const char* pack_matmul = "pack and packed_matmul in one pass.";
+constexpr const char* dense_matmul =
+    "Write a v into out (n, k) float64; a is (n, m), v is (m, k) of the same dtype.";
+constexpr const char* packed_add_diagonal = "Add diagonal (n,) float64 to a packed matrix.";
+constexpr const char* packed_cholesky =
+    "Replace a packed matrix by its Cholesky factor L (zeros above the diagonal).\n\n"
+    "Returns -1, or the index of the first pivot that is not positive; the tiles are then of no\n"
+    "use.";
+constexpr const char* packed_solve =
+    "Overwrite b (n, k) with L^-T L^-1 b; tiles hold the factor of packed_cholesky.";
+constexpr const char* packed_solve_lower = "Overwrite b (n, k) with L^-1 b.";
+constexpr const char* exp = "exp of a vector (n,), as used inside the kernels.";
+
+}  // namespace fastmcmd::docs

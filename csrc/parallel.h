@@ -1,0 +1,111 @@
+// A dynamic parallel loop. Threads live for one call: nothing survives to be broken by a fork, and
+// starting one costs 10 to 20 us, so `useful_threads` asks for enough work per thread.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "plain_types.h"
+
+namespace fastmcmd {
+
+// Returns true when the call should be abandoned; called by the calling thread only.
+using poll_function = bool (*)();
+
+struct interrupted {};
+
+// How a call is to be run.
+struct execution {
+  int threads = 1;
+  poll_function poll = nullptr;
+};
+
+// About 100 us at one core's rate: below, a second thread costs more than it brings.
+constexpr double operations_per_thread = 1.5e7;
+
+inline int useful_threads(double operations, index_t tasks, int requested) {
+  const double most = std::min(1 + operations / operations_per_thread, static_cast<double>(tasks));
+  return static_cast<int>(std::max(1.0, std::min(most, static_cast<double>(requested))));
+}
+
+class loop_control {
+ public:
+  explicit loop_control(poll_function poll) : poll_(poll) {}
+
+  bool stopped() const { return stop_.load(std::memory_order_relaxed); }
+  void stop() { stop_.store(true, std::memory_order_relaxed); }
+
+  void fail(std::exception_ptr error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!error_) error_ = error;
+    stop();
+  }
+  void rethrow() {
+    if (error_) std::rethrow_exception(error_);
+  }
+  void poll() {
+    if (!poll_) return;
+    const auto now = clock::now();
+    if (now < next_poll_) return;
+    next_poll_ = now + interval;
+    if (poll_()) throw interrupted{};
+  }
+
+  // Waits until ready() or the end of the loop; false in the second case.
+  template <class Ready>
+  bool wait(Ready ready) const {
+    for (int spins = 0; !ready(); ++spins) {
+      if (stopped()) return false;
+      if (spins > 200) std::this_thread::yield();
+    }
+    return true;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds interval{50};
+
+  poll_function poll_;
+  clock::time_point next_poll_ = clock::now() + interval;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+// Calls body(task, thread, control) for every task; tasks are taken in their order, so a task may
+// wait for the results of earlier ones. Exceptions end the loop and are thrown in the caller.
+template <class Body>
+void parallel_for(index_t tasks, const execution& how, const Body& body) {
+  loop_control control(how.poll);
+  std::atomic<index_t> next{0};
+  const auto work = [&](int thread) {
+    try {
+      while (!control.stopped()) {
+        const index_t task = next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= tasks) return;
+        body(task, thread, control);
+        if (thread == 0) control.poll();
+      }
+    } catch (...) {
+      control.fail(std::current_exception());
+    }
+  };
+  std::vector<std::thread> others;
+  others.reserve(static_cast<size_t>(how.threads));
+  try {
+    for (int i = 1; i < how.threads; ++i) others.emplace_back(work, i);
+  } catch (const std::system_error&) {
+    // The system gives no more threads: those there are do the work.
+  }
+  work(0);
+  for (std::thread& other : others) other.join();
+  control.rethrow();
+}
+
+}  // namespace fastmcmd

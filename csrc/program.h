@@ -1,0 +1,54 @@
+// Checks a kernel program and finds what it needs.
+#pragma once
+
+#include "error.h"
+#include "plain_types.h"
+
+namespace fastmcmd {
+
+constexpr index_t max_program_depth = 64;
+
+inline unsigned needed_statistic(int32_t code, index_t d) {
+  switch (code) {
+    case op_rbf:
+    case op_matern: return d <= direct_distance_limit ? stat_squared : stat_dot;
+    case op_laplacian: return stat_l1;
+    case op_polynomial:
+    case op_linear:
+    case op_cosine: return stat_dot;
+    case op_delta: return stat_unequal;
+    default: return 0;
+  }
+}
+
+inline program_view make_program(const int32_t* codes, const double* params, index_t length,
+                                 index_t d) {
+  program_view program = {codes, params, length, 0, 0};
+  index_t height = 0;
+  for (index_t i = 0; i < length; ++i) {
+    const int32_t code = codes[i];
+    FASTMCMD_CHECK(code >= 0 && code < op_count, "unknown code in the kernel program");
+    if (code == op_add || code == op_mul) {
+      FASTMCMD_CHECK(height >= 2, "the kernel program combines more kernels than it has");
+      --height;
+    } else {
+      const double* p = params + i * params_per_op;
+      FASTMCMD_CHECK(code != op_matern || p[1] == 0.5 || p[1] == 1.5 || p[1] == 2.5,
+                     "nu of a matern kernel must be 0.5, 1.5 or 2.5");
+      program.statistics |= needed_statistic(code, d);
+      ++height;
+      if (height > program.depth) program.depth = height;
+    }
+  }
+  FASTMCMD_CHECK(height == 1, "the kernel program must leave exactly one kernel");
+  FASTMCMD_CHECK(program.depth <= max_program_depth, "the kernel program is nested too deeply");
+  return program;
+}
+
+inline index_t statistics_in(const program_view& program) {
+  index_t count = 0;
+  for (unsigned bits = program.statistics; bits; bits &= bits - 1) ++count;
+  return count;
+}
+
+}  // namespace fastmcmd

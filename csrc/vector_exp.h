@@ -1,0 +1,75 @@
+// exp by magic-number range reduction: x = n ln 2 + r, |r| <= ln 2 / 2, exp x = 2^n p(r) with
+// p(r) = 1 + r + r^2 q(r), q interpolating (exp r - 1 - r) / r^2 at Chebyshev nodes. The relative
+// error of p is 1.0e-8 at degree 6 (float32) and 1.7e-17 at degree 11 (float64); exp 0 is 1.
+#pragma once
+
+#include "simd.h"
+
+namespace fastmcmd {
+namespace FASTMCMD_ISA_NAMESPACE {
+
+template <class T>
+struct exp_constants;
+
+template <>
+struct exp_constants<float> {
+  // 1.5 * 2^23 + 127: adding it rounds to an integer and leaves n + 127 in the low bits.
+  static constexpr float magic = 12583039.0f;
+  static constexpr float log2_e = 1.44269504088896341f;
+  static constexpr float ln2_high = 0.693359375f;
+  static constexpr float ln2_low = -2.12194440054690582e-4f;
+  static constexpr float lowest = -87.3365448f;   // below, the result is 0 (it would be subnormal)
+  static constexpr float highest = 88.7228394f;  // from here on n = 128, whose scale is infinite
+  static constexpr int count = 5;
+  static constexpr float q[count] = {1.392618359e-3f, 8.363179053e-3f, 4.166655462e-2f,
+                                     1.666657699e-1f, 0.5f};
+};
+
+template <>
+struct exp_constants<double> {
+  static constexpr double magic = 6755399441056767.0;  // 1.5 * 2^52 + 1023
+  static constexpr double log2_e = 1.44269504088896340736;
+  static constexpr double ln2_high = 0.6931471803691238;
+  static constexpr double ln2_low = 1.9082149292705878161e-10;
+  static constexpr double lowest = -708.39641853226408;
+  static constexpr double highest = 709.78271289338397;
+  static constexpr int count = 10;
+  static constexpr double q[count] = {
+      2.51003854955103191e-8, 2.76200884454097482e-7, 2.75572684599970648e-6,
+      2.48015212959543751e-5, 1.98412698630536169e-4, 1.38888889172137169e-3,
+      8.33333333333006183e-3, 4.16666666666241279e-2, 1.66666666666666675e-1,
+      0.5};
+};
+
+template <class T>
+inline vec<T> vector_exp(vec<T> x) {
+  using c = exp_constants<T>;
+  const vec<T> lowest = broadcast<T>(c::lowest);
+  const vec<T> highest = broadcast<T>(c::highest);
+  vec<T> y = select_less<T>(x, lowest, lowest, x);  // NaN stays NaN
+  y = select_less<T>(highest, y, highest, y);
+  const vec<T> shifted = y * broadcast<T>(c::log2_e) + broadcast<T>(c::magic);
+  const vec<T> n = shifted - broadcast<T>(c::magic);
+  const vec<T> r = (y - n * broadcast<T>(c::ln2_high)) - n * broadcast<T>(c::ln2_low);
+  vec<T> q = broadcast<T>(c::q[0]);
+#pragma GCC unroll 16
+  for (int i = 1; i < c::count; ++i) q = q * r + broadcast<T>(c::q[i]);
+  const vec<T> p = (q * (r * r) + r) + broadcast<T>(1);
+  return select_less<T>(x, lowest, broadcast<T>(0), p * low_bits_as_exponent<T>(shifted));
+}
+
+template <class T>
+void exp_array(index_t n, const T* x, T* out) {
+  constexpr index_t width = lanes<T>;
+  index_t i = 0;
+  for (; i + width <= n; i += width) store(out + i, vector_exp<T>(load(x + i)));
+  if (i < n) {
+    T last[width] = {};
+    for (index_t j = i; j < n; ++j) last[j - i] = x[j];
+    store(last, vector_exp<T>(load(last)));
+    for (index_t j = i; j < n; ++j) out[j] = last[j - i];
+  }
+}
+
+}  // namespace FASTMCMD_ISA_NAMESPACE
+}  // namespace fastmcmd

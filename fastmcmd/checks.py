@@ -1,0 +1,139 @@
+"""Checks and conversions of arguments, done once at the public functions.
+
+Everything below the public functions trusts its types. Messages name the argument, what came
+and what is needed.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["as_array", "as_rows", "as_weights", "check_choice", "check_positive", "check_same_length"]
+
+_FINITE_BLOCK = 1 << 22  # elements looked at together, so that no mask as large as the data is made
+
+
+def as_array(value: Any, name: str) -> NDArray[Any]:
+    """Return ``value`` as a real NumPy array of float32 or float64, without a copy if it is one.
+
+    Lists, integers, booleans, float16, memory maps, pandas columns, torch tensors (detached, from
+    any device) and CuPy arrays are accepted. Integers and booleans become float64, float16
+    becomes float32.
+    """
+    if value is None:
+        raise TypeError(f"{name} is None; an array of numbers is needed")
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.is_masked(value):
+            raise ValueError(
+                f"{name} is a masked array with {int(np.ma.count_masked(value))} masked values; "
+                "remove or fill them first"
+            )
+        value = value.data
+    if not isinstance(value, np.ndarray):
+        if hasattr(value, "detach"):  # torch: an array only once it needs no gradient
+            value = value.detach().cpu()
+            if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
+                value = value.float()
+        elif type(value).__module__.partition(".")[0] == "cupy":
+            value = value.get()
+        elif hasattr(value, "toarray") and hasattr(value, "nnz"):
+            raise TypeError(f"{name} is a sparse matrix; a dense array is needed: {name}.toarray()")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be made an array: {error}") from None
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{name} holds Python objects that are not numbers; an array of numbers is needed"
+            ) from None
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise TypeError(f"{name} has dtype {array.dtype}; real numbers are needed")
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
+        return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64)
+    return array
+
+
+def _check_finite(array: NDArray[Any], name: str) -> None:
+    step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
+    for start in range(0, len(array), step):
+        block = array[start : start + step]
+        finite = np.isfinite(block)
+        if not finite.all():
+            bad = int(block.size - np.count_nonzero(finite))
+            row = start + int(np.argwhere(~finite)[0][0])
+            what = "NaN" if np.isnan(block).any() else "infinity"
+            raise ValueError(
+                f"{name} holds {what} (first in row {row}; {bad} bad values in rows "
+                f"{start} to {start + len(block) - 1}); remove such rows first"
+            )
+
+
+def as_rows(value: Any, name: str, *, columns: int | None = None) -> NDArray[Any]:
+    """Return ``value`` as a finite (n, d) array; (n,) is taken as (n, 1)."""
+    array = as_array(value, name)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {array.shape}; (n,) or (n, d) is needed: one row an observation"
+        )
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} has no rows (shape {array.shape}); at least one is needed")
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has no columns (shape {array.shape}); at least one is needed")
+    if columns is not None and array.shape[1] != columns:
+        raise ValueError(f"{name} has {array.shape[1]} columns; {columns} are needed")
+    _check_finite(array, name)
+    return array
+
+
+def check_same_length(**arrays: NDArray[Any]) -> None:
+    """Raise unless all named arrays have the same number of rows."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"rows must match: {told}")
+
+
+def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
+    """Return nonnegative weights (n,) as float64, or None; at least one must be positive."""
+    if value is None:
+        return None
+    weights = as_array(value, name)
+    if weights.shape != (n,):
+        raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: a weight a row")
+    _check_finite(weights, name)
+    if (weights < 0).any():
+        raise ValueError(f"{name} has negative values (smallest {weights.min():g}); all must be >= 0")
+    if not (weights > 0).any():
+        raise ValueError(f"{name} are all zero; at least one must be positive")
+    return weights.astype(np.float64)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return ``value`` as a positive finite float."""
+    is_scalar = isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    if not is_scalar or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; a positive number is needed")
+    number = float(value)
+    if not (number > 0 and np.isfinite(number)):
+        raise ValueError(f"{name} is {number:g}; a positive finite number is needed")
+    return number
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; one of {', '.join(map(repr, choices))} is needed")
+    return str(value)

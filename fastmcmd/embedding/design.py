@@ -1,0 +1,166 @@
+"""The design of a sample: its distinct inputs, and how much each weighs.
+
+Rows with the same input collapse to one with the sum of their weights (counts, or importance
+weights) and the mean of their output features. With ``w_g`` the weight of a distinct input and
+``N = sum w``, the regularised system of the sample becomes::
+
+    (K_X + N lam diag(1/w)) B = mean P
+
+which has the solution of the uncollapsed system, summed over equal inputs. Repeated inputs,
+several draws per input, bootstrap replicates and covariate-shift weights are all this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["Design", "distinct_rows", "match_rows"]
+
+_HASH_BLOCK = 1 << 20  # elements hashed together
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Distinct inputs of a sample, in order of first appearance.
+
+    Attributes
+    ----------
+    x : ndarray (n, d)
+        Distinct inputs; the caller's own array where no row repeats.
+    weight : ndarray (n,)
+        Sum of the weights of the rows at each distinct input, all positive.
+    rows : ndarray (N,) of int or None
+        The caller's rows that take part (positive weight); None means all.
+    group : ndarray (N,) of int or None
+        Position in ``x`` of each row that takes part; None means row i is input i.
+    row_weight : ndarray (N,) or None
+        Weight of each row that takes part; None means all equal to one.
+    """
+
+    x: NDArray[Any]
+    weight: NDArray[np.float64]
+    rows: NDArray[np.intp] | None
+    group: NDArray[np.intp] | None
+    row_weight: NDArray[np.float64] | None
+
+    @staticmethod
+    def of(x: NDArray[Any], weights: NDArray[np.float64] | None) -> Design:
+        """Collapse equal rows of ``x`` (n, d); rows of zero weight take no part."""
+        rows = None
+        if weights is not None and not weights.all():
+            rows = np.flatnonzero(weights)
+            x, weights = x[rows], weights[rows]
+        first, group = distinct_rows(x)
+        if group is None:
+            weight = np.ones(len(x)) if weights is None else weights
+        else:
+            x = x[first]
+            weight = np.bincount(group, weights=weights, minlength=len(first)).astype(np.float64)
+        return Design(x=x, weight=weight, rows=rows, group=group, row_weight=weights)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def shift(self, lam: float) -> NDArray[np.float64]:
+        """Return the diagonal ``N lam / w`` (n,) of the regularised system."""
+        return float(self.weight.sum()) * lam / self.weight
+
+    def average(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weighted mean (n, r) over equal inputs of row values (N, r)."""
+        if self.group is None:
+            return values
+        count = len(self.group)
+        share = np.ones(count) if self.row_weight is None else self.row_weight
+        share = share / self.weight[self.group]
+        mean = sparse.csr_array(
+            (share, (self.group, np.arange(count))), shape=(len(self.x), count)
+        )
+        return np.asarray(mean @ values)
+
+    def same_as(self, other: Design) -> bool:
+        """Tell whether the two designs have the same inputs and weights, in the same order."""
+        return self is other or (
+            self.x.shape == other.x.shape
+            and np.array_equal(self.weight / self.weight.sum(), other.weight / other.weight.sum())
+            and (self.x is other.x or np.array_equal(self.x, other.x))
+        )
+
+
+def _bits(x: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the bit patterns of the rows, with -0.0 made 0.0, as unsigned integers."""
+    clean = np.ascontiguousarray(x) + x.dtype.type(0)
+    return clean.view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
+
+
+def _row_hash(x: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row; equal rows have equal hashes (integer arithmetic)."""
+    factors = np.random.default_rng(20240512).integers(1, 2**63, x.shape[1], dtype=np.uint64) * 2 + 1
+    out = np.empty(len(x), dtype=np.uint64)
+    step = max(1, _HASH_BLOCK // x.shape[1])
+    for start in range(0, len(x), step):
+        bits = _bits(x[start : start + step])
+        bits ^= bits >> np.uint64(15)  # low mantissa bits of round numbers are zero: spread them
+        bits *= factors
+        bits ^= bits >> np.uint64(29)
+        out[start : start + step] = (bits * factors[::-1]).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
+    """Find the distinct rows of ``x``.
+
+    Returns
+    -------
+    first : ndarray (n,) of int
+        Rows of ``x`` that hold each distinct row first, ascending.
+    group : ndarray (N,) of int or None
+        Which distinct row each row is; None when all rows differ.
+    """
+    n, d = x.shape
+    few = min(d, 4)
+    if few < d:  # real data mostly differ within a few columns already
+        if len(np.unique(_row_hash(x[:, :few]))) == n:
+            return np.arange(n), None
+    keys = _bits(x)[:, 0] if d == 1 else _row_hash(x)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == n:
+        return np.arange(n), None
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    first, group = first[order], rank[group]
+    repeats = np.flatnonzero(first[group] != np.arange(n))
+    step = max(1, _HASH_BLOCK // d)
+    for start in range(0, len(repeats), step):
+        some = repeats[start : start + step]
+        if not np.array_equal(x[some], x[first[group[some]]]):  # a collision: compare in full
+            return _distinct_rows_sorted(x)
+    return first, group
+
+
+def _distinct_rows_sorted(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
+    _, first, group = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[group.reshape(-1)]
+
+
+def match_rows(x: NDArray[Any], z: NDArray[Any]) -> NDArray[np.intp] | None:
+    """Return for each row of ``z`` the row of ``x`` that equals it, or None if any has none."""
+    if x is z or (x.shape == z.shape and x.dtype == z.dtype and np.array_equal(x, z)):
+        return np.arange(len(x))
+    if x.shape[1] != z.shape[1] or x.dtype != z.dtype:
+        return None
+    keys, wanted = _row_hash(x), _row_hash(z)
+    order = np.argsort(keys, kind="stable")
+    place = np.minimum(np.searchsorted(keys[order], wanted), len(x) - 1)
+    found = order[place]
+    if not np.array_equal(keys[found], wanted) or not np.array_equal(x[found], z):
+        return None
+    return found

@@ -1,0 +1,207 @@
+"""The dense form, for output kernels without low rank: solve at every evaluation point.
+
+``MCMD^2(x) = c(x)' K_Y c(x)`` over the pooled distinct outputs, where c(x) spreads the coefficients
+``a(x) = (K_X + D)^-1 k_X(x)`` of nature and ``-a'(x)`` of the model over their outputs. Evaluation
+points pass in blocks, so that memory stays bounded; the factors of the direct solver are kept.
+
+An error e in the coefficients moves the norm by at most ``sqrt(max k_Y) ||e||_1`` and
+``||e||_1 <= ||D^(-1/2)||_F ||D^(1/2) e|| <= lam^(-1/2) ||D^(-1/2) R||``. Rounding of K_Y and of the sums
+enters the square as ``unit ||c||_1^2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.embedding.design import Design
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import LinearProblem, System, solve
+from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+
+__all__ = ["DenseFit"]
+
+_UNIT = float(np.finfo(np.float64).eps) / 2
+_CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
+
+
+@dataclass(eq=False)
+class DenseFit:
+    """A difference of conditional embeddings, kept as its systems.
+
+    Attributes
+    ----------
+    backend, x_kernel, y_kernel
+        What computes which matrix.
+    samples : tuple of Sample
+        Nature and model.
+    outputs : ndarray (u, k)
+        Pooled distinct outputs.
+    spread : tuple of sparse matrices (u, n)
+        How coefficients of distinct inputs are spread over the outputs; the model's is negative.
+    room : int
+        Bytes for matrices.
+    options : Options
+        Solver, tolerance, precision.
+    """
+
+    backend: Backend
+    x_kernel: Kernel
+    y_kernel: Kernel
+    samples: tuple[Sample, Sample]
+    outputs: NDArray[np.float64]
+    spread: tuple[Any, Any]
+    room: int
+    options: Options
+    iterations: int = 0
+    passes: int = 0
+    solver: str = ""
+    dtype: str = "float64"
+    notes: list[str] = field(default_factory=list)
+    _direct: list[DirectSolver] = field(default_factory=list)
+
+    def evaluate(
+        self, grid: NDArray[Any], progress: Progress
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """Return values (q,), their error bounds (q,) and the kind of the bounds."""
+        values = np.empty(len(grid))
+        errors = np.empty(len(grid))
+        largest = float(self.y_kernel.diagonal(self.outputs).max())
+        norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
+        entry = self.y_kernel.entry_error(
+            _UNIT, self.outputs.shape[1], norm2, self.backend.direct_distances(self.outputs.shape[1])
+        )
+        # Sums over a tile, over tiles, and over coefficients.
+        unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)
+        points = self.backend.points(self.outputs, EXACT)
+        kinds = set()
+        step = self._block(len(grid))
+        for start in range(0, len(grid), step):
+            rows = slice(start, start + step)
+            coefficients, error, kind = self._coefficients(grid[rows], largest, progress)
+            kinds.add(kind)
+            square = self.backend.quadratic_forms(self.y_kernel, points, coefficients)
+            slack = unit * np.abs(coefficients).sum(axis=0) ** 2
+            values[rows] = np.sqrt(np.maximum(square, 0.0))
+            low = np.sqrt(np.maximum(square - slack, 0.0))
+            high = np.sqrt(np.maximum(square, 0.0) + slack)
+            errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
+        return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+
+    def witness(
+        self, grid: NDArray[Any], y: NDArray[np.float64], progress: Progress
+    ) -> NDArray[np.float64]:
+        """Return the witness h(x, y) (q, len(y))."""
+        out = np.empty((len(grid), len(y)))
+        largest = float(self.y_kernel.diagonal(self.outputs).max())
+        step = self._block(len(grid))
+        against = self.backend.points(y, EXACT)
+        points = self.backend.points(self.outputs, EXACT)
+        for start in range(0, len(grid), step):
+            rows = slice(start, start + step)
+            coefficients = self._coefficients(grid[rows], largest, progress)[0]
+            out[rows] = self.backend.matmul(self.y_kernel, against, points, coefficients).T
+        return out
+
+    def _block(self, count: int) -> int:
+        n = max(len(sample.design) for sample in self.samples)
+        per_point = 8 * (12 * n + 4 * len(self.outputs))
+        fitting = max(16, self.room // 4 // per_point)
+        most = _CG_COLUMNS if not self._use_direct() else 4096
+        return int(min(count, fitting, most))
+
+    def _use_direct(self) -> bool:
+        if self.options.solver != "auto":
+            return self.options.solver == "cholesky"
+        need = sum(
+            cholesky_bytes(self._operator(sample, EXACT)) for sample in self._distinct_samples()
+        )
+        return need <= self.room // 2
+
+    def _distinct_samples(self) -> list[Sample]:
+        nature, model = self.samples
+        if nature.design.same_as(model.design) and nature.lam == model.lam:
+            return [nature]
+        return [nature, model]
+
+    def _operator(self, sample: Sample, dtype: Any) -> GramOperator:
+        room = self.room * 3 // 4 // len(self._distinct_samples())
+        return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), room)
+
+    def _coefficients(
+        self, grid: NDArray[Any], largest: float, progress: Progress
+    ) -> tuple[NDArray[np.float64], float, str]:
+        """Return c (u, q), a bound on the error it causes in the value, and its kind."""
+        samples = self._distinct_samples()
+        solved = [
+            self._solve(index, sample, grid, largest, progress)
+            for index, sample in enumerate(samples)
+        ]
+        total = self.spread[0] @ solved[0][0] + self.spread[1] @ solved[-1][0]
+        error = solved[0][1] + solved[-1][1]
+        kind = "sampled" if any(kind == "sampled" for *_, kind in solved) else "rigorous"
+        return np.ascontiguousarray(total), error, kind
+
+    def _solve(
+        self, index: int, sample: Sample, grid: NDArray[Any], largest: float, progress: Progress
+    ) -> tuple[NDArray[np.float64], float, str]:
+        target = 0.4 * self.options.tol * np.sqrt(sample.lam / largest)
+        if self._use_direct():
+            if len(self._direct) <= index:
+                self._direct.append(
+                    DirectSolver(self._operator(sample, self.options.dtype or EXACT))
+                )
+            direct = self._direct[index]
+            system = System(direct.operator.columns(grid), sample.shift)
+            before = direct.operator.passes
+            (solution,) = direct.solve([system], target, progress, keep=True)
+            self.solver, self.dtype = "cholesky", str(direct.operator.dtype)
+            self.passes += direct.operator.passes - before
+        else:
+            columns = self._operator(sample, EXACT).columns(grid)
+            problem = LinearProblem(
+                self.backend,
+                self.x_kernel,
+                sample.design.x,
+                [System(columns, sample.shift)],
+                sample.lam,
+                target,
+                self.room * 3 // 4,
+            )
+            found = solve(problem, self.options, progress)
+            (solution,) = found.solutions
+            self.solver, self.dtype = found.solver, str(found.operator.dtype)
+            self.iterations += found.iterations
+            self.passes += found.operator.passes
+            self.notes.extend(note for note in found.notes if note not in self.notes)
+        error = np.sqrt(largest / sample.lam) * solution.certificate.residual
+        return solution.value, float(error), solution.certificate.kind
+
+
+def spread_matrix(
+    sample: Sample, drawn: DrawnOutputs, where: NDArray[np.intp], outputs: int, sign: float
+) -> Any:
+    """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
+    design = sample.design
+    draws = drawn.values.shape[1]
+    rows = len(drawn.values)
+    group = np.arange(rows) if design.group is None else design.group
+    # Without collapsed rows each row is its input: the weights cancel.
+    weight = design.weight[group] if design.group is None else _row_weight(design, rows)
+    share = sign * np.repeat(weight / design.weight[group], draws) * drawn.share
+    return sparse.csr_array(
+        (share, (where, np.repeat(group, draws))), shape=(outputs, len(design))
+    )
+
+
+def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:
+    return np.ones(rows) if design.row_weight is None else design.row_weight

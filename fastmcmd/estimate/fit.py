@@ -1,0 +1,243 @@
+"""From two samples to a fitted difference of their conditional embeddings."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.base import Backend
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.embedding.expected import candidates, expected_features, node_outputs
+from fastmcmd.embedding.features import OutputFeatures, output_features, pooled
+from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
+from fastmcmd.estimate.budget import Budget
+from fastmcmd.estimate.dense import DenseFit, spread_matrix
+from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+from fastmcmd.result import Info
+from fastmcmd.solvers import LinearProblem, Solved, System, solve
+
+__all__ = ["Fit", "fit"]
+
+_SOLVER_SHARE = 0.4  # of the tolerance; the rest is for rounding and truncation
+_LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
+_MOST_RANK = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted difference of conditional embeddings, in feature or dense form."""
+
+    form: PrimalFit | DenseFit
+    backend: Backend
+    x_kernel: Kernel
+    y_kernel: Kernel
+    options: Options
+    sizes: tuple[int, int]
+    working: int
+    started: float
+
+    def evaluate(
+        self, grid: NDArray[Any], progress: Progress
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Info]:
+        """Return values and error bounds (q,) at ``grid``, and how they were computed."""
+        if isinstance(self.form, DenseFit):
+            values, errors, kind = self.form.evaluate(grid, progress)
+        else:
+            values, errors, kind = self.form.evaluate(grid)
+        return values, errors, self._info(kind)
+
+    def witness(self, grid: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the witness function (q, len(y))."""
+        if isinstance(self.form, DenseFit):
+            return self.form.witness(grid, y, Progress(False, self.options.tol))
+        return self.form.witness(grid, y)
+
+    def _info(self, kind: str) -> Info:
+        common: dict[str, Any] = {
+            "backend": self.backend.name,
+            "certificate": kind,
+            "n": self.sizes[0],
+            "n_prime": self.sizes[1],
+            "seconds": time.perf_counter() - self.started,
+        }
+        form = self.form
+        if isinstance(form, DenseFit):
+            return Info(
+                solver=form.solver, form="dense", dtype=form.dtype, cache="packed",
+                rank=0, iterations=form.iterations, passes=form.passes,
+                peak_bytes=self.working + form.room, notes=tuple(form.notes), **common,
+            )  # fmt: skip
+        solved = [part.solved for part in form.parts]
+        operators = [each.operator for each in solved]
+        held = max(operator.peak_bytes for operator in operators)
+        return Info(
+            solver="+".join(sorted({each.solver for each in solved})),
+            form="feature",
+            dtype=str(max((operator.dtype for operator in operators), key=lambda t: t.itemsize)),
+            cache="packed" if any(operator.has_cached for operator in operators) else "streamed",
+            rank=form.features.rank,
+            iterations=sum(each.iterations for each in solved),
+            passes=sum(operator.passes for operator in operators),
+            peak_bytes=self.working + held,
+            notes=tuple(note for each in solved for note in each.notes),
+            **common,
+        )
+
+
+def fit(
+    nature: Sample,
+    model: Sample,
+    x_kernel: Kernel,
+    y_kernel: Kernel,
+    options: Options,
+    grid: NDArray[Any],
+    progress: Progress,
+) -> Fit:
+    """Fit the difference of the conditional embeddings of two samples.
+
+    Parameters
+    ----------
+    nature, model : Sample
+        The two sides.
+    x_kernel, y_kernel : Kernel
+        Resolved kernels.
+    options : Options
+        How to compute.
+    grid : ndarray (q, d)
+        Points where the tolerance must hold.
+    progress : Progress
+        Told of each product.
+    """
+    started = time.perf_counter()
+    backend = get_backend(options.backend, x_kernel)
+    scale = float(np.sqrt(max(float(np.asarray(x_kernel.diagonal(grid)).max()), 0.0)))
+    sides = [nature, model]
+    values, where = _pool(sides)
+    lam = min(nature.lam, model.lam)
+    same = nature.design.same_as(model.design)
+    n = max(len(side.design) for side in sides)
+    amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
+    eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
+    found = output_features(y_kernel, values, eps, _affordable_rank(n, len(grid), len(values)))
+    if found is None:
+        return _dense(nature, model, backend, x_kernel, y_kernel, options, scale, started)
+    features, p = found
+    expectation = 0.0
+    means = []
+    for side, index in zip(sides, where, strict=True):
+        if isinstance(side.outputs, DrawnOutputs):
+            rows = side.outputs.mean_features(p, index)
+        else:
+            rows, residual, error = expected_features(features, side.outputs.prediction)
+            features = _with_residual(features, residual)
+            expectation = max(expectation, error)
+        means.append(side.design.average(rows))
+    rank = features.rank
+    single = same and nature.lam == model.lam
+    columns = rank if single else 2 * rank
+    budget = Budget.of(
+        options.memory_limit, n=n, columns=columns, outputs=len(values), rank=rank,
+        points=len(grid), threads=get_num_threads(),
+    )  # fmt: skip
+    room = budget.room(0)
+
+    def solved(sample: Sample, systems: list[System], share: float) -> Solved:
+        problem = LinearProblem(
+            backend, x_kernel, sample.design.x, systems, lam,
+            2 * _SOLVER_SHARE * share * options.tol / max(scale, 1e-300), room,
+        )  # fmt: skip
+        result = solve(problem, options, progress)
+        result.operator.release()
+        return result
+
+    if single:
+        result = solved(nature, [System(means[0] - means[1], nature.shift)], 1.0)
+        (only,) = result.solutions
+        parts = [Part(nature.design, only.value, only.image, result)]
+    elif same:
+        systems = [System(mean, side.shift) for mean, side in zip(means, sides, strict=True)]
+        result = solved(nature, systems, 0.5)
+        ours, theirs = result.solutions
+        parts = [
+            Part(nature.design, ours.value - theirs.value, ours.image - theirs.image, result)
+        ]
+    else:
+        parts = []
+        for side, mean, sign in zip(sides, means, (1.0, -1.0), strict=True):
+            result = solved(side, [System(mean, side.shift)], 0.5)
+            (one,) = result.solutions
+            parts.append(Part(side.design, sign * one.value, sign * one.image, result))
+    truncation = Truncation(features.residual, expectation, nature.lam, model.lam)
+    form = PrimalFit(features, parts, truncation, options.certificate)
+    sizes = (len(nature.design), len(model.design))
+    return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)
+
+
+def _pool(sides: list[Sample]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
+    """Return the distinct outputs among which pivots are looked for, and each side's place in them."""
+    return pooled(
+        *(
+            side.outputs.flat
+            if isinstance(side.outputs, DrawnOutputs)
+            else candidates(side.outputs.prediction)
+            for side in sides
+        )
+    )
+
+
+def _affordable_rank(n: int, points: int, outputs: int) -> int:
+    """Return the rank beyond which the dense form is the cheaper one."""
+    return min(outputs, max(100, min(n // 4, 2 * points, _MOST_RANK)))
+
+
+def _with_residual(features: OutputFeatures, residual: float) -> OutputFeatures:
+    return OutputFeatures(
+        features.kernel, features.pivots, features.factor, max(features.residual, residual)
+    )
+
+
+def _dense(
+    nature: Sample,
+    model: Sample,
+    backend: Backend,
+    x_kernel: Kernel,
+    y_kernel: Kernel,
+    options: Options,
+    scale: float,
+    started: float,
+) -> Fit:
+    drawn = [
+        node_outputs(side.outputs.prediction)
+        if isinstance(side.outputs, PredictedOutputs)
+        else side.outputs
+        for side in (nature, model)
+    ]
+    values, where = pooled(drawn[0].flat, drawn[1].flat)
+    n = max(len(nature.design), len(model.design))
+    budget = Budget.of(
+        options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
+        threads=get_num_threads(),
+    )  # fmt: skip
+    form = DenseFit(
+        backend=get_backend(options.backend, x_kernel + y_kernel),
+        x_kernel=x_kernel,
+        y_kernel=y_kernel,
+        samples=(nature, model),
+        outputs=values,
+        spread=(
+            spread_matrix(nature, drawn[0], where[0], len(values), 1.0),
+            spread_matrix(model, drawn[1], where[1], len(values), -1.0),
+        ),
+        room=budget.room(0),
+        options=options,
+    )
+    sizes = (len(nature.design), len(model.design))
+    return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)

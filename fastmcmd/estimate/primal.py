@@ -1,0 +1,165 @@
+"""The feature form: one solve with r right-hand sides, then norms of r-vectors.
+
+With output features p and ``B = (K_X + D)^-1 P``, ``MCMD(x) = ||B' k_X(x) - B'' k_X'(x)||``. Where
+both samples have the same inputs, the two terms share every product with K_X; where they also
+have the same regulariser, one solve with the difference of the features serves both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.embedding.design import Design, match_rows
+from fastmcmd.embedding.features import OutputFeatures
+from fastmcmd.gram import EXACT
+from fastmcmd.solvers import Solution, Solved
+from fastmcmd.solvers.audit import SAMPLE, rounding
+
+__all__ = ["Part", "PrimalFit", "Truncation"]
+
+_UNIT = float(np.finfo(np.float64).eps) / 2
+_AFFORDABLE = 0.5  # of the solve: evaluation in float64 that costs no more is always made
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """What the low-rank features can miss.
+
+    Attributes
+    ----------
+    residual : float
+        Bound on ``|k(y, y') - p(y).p(y')|``.
+    expectation : float
+        Bound on the error of an expected feature (0 for draws).
+    lam, lam_prime : float
+        Regularisers: ``sum |a_i(x)| <= sqrt(k(x, x) / lam) / 2`` for the coefficients at x.
+    """
+
+    residual: float
+    expectation: float
+    lam: float
+    lam_prime: float
+
+    def square(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bound the error of MCMD^2 where ``sqrt(k(x, x)) = scale``."""
+        amplitude = scale / 2 * (1 / np.sqrt(self.lam) + 1 / np.sqrt(self.lam_prime))
+        return np.asarray(self.residual * amplitude**2)
+
+    def linear(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bound the error of the feature difference through expectations."""
+        return np.asarray(self.expectation * scale / 2 / np.sqrt(self.lam_prime))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Coefficients over one set of distinct inputs: their images are added.
+
+    Attributes
+    ----------
+    design : Design
+        The inputs.
+    value, image : ndarray (n, r)
+        Coefficients B, and K B at the inputs themselves.
+    solved : Solved
+        Solutions and operator they came from.
+    """
+
+    design: Design
+    value: NDArray[np.float64]
+    image: NDArray[np.float64]
+    solved: Solved
+
+    def solver_error(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bound the error of the image through the solves."""
+        solutions: list[Solution] = self.solved.solutions
+        return scale / 2 * sum(s.certificate.residual for s in solutions)
+
+    def row_error(self) -> float:
+        """Bound the rounding of a row of ``image``."""
+        return float(sum(s.certificate.value for s in self.solved.solutions))
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalFit:
+    """A fitted difference of conditional embeddings in feature form."""
+
+    features: OutputFeatures
+    parts: list[Part]
+    truncation: Truncation
+    certificate: str
+
+    def evaluate(self, grid: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """Return values (q,), their error bounds (q,) and the kind of the bounds."""
+        kernel = self.parts[0].solved.operator.kernel
+        scale = np.sqrt(np.maximum(np.asarray(kernel.diagonal(grid), dtype=np.float64), 0.0))
+        difference, error, kind = self._difference(grid, scale)
+        values = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+        error = error + self.truncation.linear(scale) + 4 * _UNIT * self.features.rank * values
+        # Truncation only takes away from the square: the true value lies between the square roots.
+        square = self.truncation.square(scale)
+        low = np.maximum(values - error, 0.0)
+        below = values - low
+        above = error + square / np.maximum(np.sqrt(low**2 + square) + low, 1e-300)
+        return values, np.maximum(below, above), kind
+
+    def difference(self, grid: NDArray[Any]) -> NDArray[np.float64]:
+        """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
+        kernel = self.parts[0].solved.operator.kernel
+        scale = np.sqrt(np.maximum(np.asarray(kernel.diagonal(grid), dtype=np.float64), 0.0))
+        return self._difference(grid, scale)[0]
+
+    def _difference(
+        self, grid: NDArray[Any], scale: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        total = np.zeros((len(grid), self.features.rank))
+        error = np.zeros(len(grid))
+        kinds = set()
+        for part in self.parts:
+            rows = match_rows(part.design.x, grid)
+            if rows is not None:
+                total += part.image[rows]
+                error += part.row_error()
+            else:
+                image, row_error, kind = self._cross(part, grid)
+                total += image
+                error += row_error
+                kinds.add(kind)
+            error += part.solver_error(scale)
+            kinds.update(s.certificate.kind for s in part.solved.solutions)
+        return total, error, "sampled" if "sampled" in kinds else "rigorous"
+
+    def _cross(
+        self, part: Part, grid: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], float, str]:
+        """Return ``K(grid, x) B`` and a bound on the error of its rows."""
+        operator = part.solved.operator
+        norm2 = operator.grid_norm2(grid)
+        fine = rounding(operator, part.value, norm2)
+        columns = part.value.shape[1]
+        cost = operator.pass_cost(columns, exact=True) * 2 * len(grid) / len(operator)
+        spent = operator.pass_cost(columns) * max(1, operator.passes)
+        sampled = any(s.certificate.kind == "sampled" for s in part.solved.solutions)
+        exactly = (
+            operator.dtype == EXACT
+            or self.certificate == "rigorous"
+            or len(grid) <= 2 * SAMPLE
+            or (self.certificate == "auto" and not sampled)
+            or cost <= _AFFORDABLE * spent
+        )
+        if exactly:
+            return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
+        image = operator.cross_matmul(grid, part.value, operator.dtype)
+        rows = np.random.default_rng(len(grid)).choice(len(grid), SAMPLE, replace=False)
+        check = operator.cross_matmul(grid[rows], part.value, EXACT)
+        off = float(np.linalg.norm(image[rows] - check, axis=1).max())
+        return image, 2 * off + fine, "sampled"
+
+    def witness(
+        self, grid: NDArray[Any], y: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
+        return self.difference(grid) @ self.features.transform(y).T

@@ -1,0 +1,173 @@
+"""A fitted estimator as named arrays and JSON-safe settings, and back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.design import Design
+from fastmcmd.embedding.features import OutputFeatures
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.estimate.dense import DenseFit
+from fastmcmd.estimate.fit import Fit
+from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
+from fastmcmd.gram import GramOperator
+from fastmcmd.kernels import kernel_from_dict
+from fastmcmd.result import Info, Result
+from fastmcmd.solvers import Certificate, Solution, Solved
+
+if TYPE_CHECKING:
+    from fastmcmd.estimator import ConditionalCongruence
+
+__all__ = ["from_arrays", "to_arrays"]
+
+Arrays = dict[str, NDArray[Any]]
+Settings = dict[str, Any]
+
+# How it is computed and what is estimated: plain values only.
+_OPTIONS = ("lam", "draws", "tol", "solver", "backend", "memory_limit", "progress", "certificate")
+
+
+def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
+    """Return the arrays and settings of a fitted estimator."""
+    fitted = estimator.fitted()
+    if estimator.encoder is not None:
+        raise TypeError(
+            "encoder is a Python callable, which cannot be saved without pickle: fit on encoded "
+            "inputs with encoder=None, save, and encode new inputs before scoring"
+        )
+    settings: Settings = {
+        "options": {name: _plain(getattr(estimator, name)) for name in _OPTIONS},
+        "dtype": None if fitted.options.dtype is None else str(fitted.options.dtype),
+        "x_kernel": fitted.x_kernel.to_dict(),
+        "y_kernel": fitted.y_kernel.to_dict(),
+        "sizes": list(fitted.sizes),
+        "working": fitted.working,
+        "features_in": estimator.n_features_in_,
+        "columns": estimator.output_columns,
+        "x_dtype": str(estimator.input_dtype),
+    }
+    arrays: Arrays = {}
+    form = fitted.form
+    if isinstance(form, PrimalFit):
+        settings["form"] = "feature"
+        settings["residual"] = form.features.residual
+        settings["truncation"] = [
+            form.truncation.residual,
+            form.truncation.expectation,
+            form.truncation.lam,
+            form.truncation.lam_prime,
+        ]
+        settings["parts"] = []
+        arrays["pivots"], arrays["factor"] = form.features.pivots, form.features.factor
+        for index, part in enumerate(form.parts):
+            _put_design(arrays, f"part{index}", part.design)
+            arrays[f"part{index}_value"] = part.value
+            arrays[f"part{index}_image"] = part.image
+            settings["parts"].append(
+                {
+                    "solver": part.solved.solver,
+                    "iterations": part.solved.iterations,
+                    "notes": part.solved.notes,
+                    "passes": part.solved.operator.passes,
+                    "dtype": str(part.solved.operator.dtype),
+                    "room": part.solved.operator.room,
+                    "certificates": [
+                        [s.certificate.residual, s.certificate.value, s.certificate.kind]
+                        for s in part.solved.solutions
+                    ],
+                }
+            )
+        return arrays, settings
+    settings["form"] = "dense"
+    settings["room"] = form.room
+    settings["lams"] = [sample.lam for sample in form.samples]
+    arrays["outputs"] = form.outputs
+    for index, (sample, spread) in enumerate(zip(form.samples, form.spread, strict=True)):
+        _put_design(arrays, f"part{index}", sample.design)
+        for name in ("data", "indices", "indptr"):
+            arrays[f"part{index}_spread_{name}"] = getattr(spread, name)
+    return arrays, settings
+
+
+def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
+    """Return the fitted estimator."""
+    from fastmcmd.estimator import ConditionalCongruence
+
+    x_kernel = kernel_from_dict(settings["x_kernel"])
+    y_kernel = kernel_from_dict(settings["y_kernel"])
+    estimator = ConditionalCongruence(
+        x_kernel=x_kernel, y_kernel=y_kernel, dtype=settings["dtype"], **settings["options"]
+    )
+    options = estimator.options()
+    backend = get_backend(options.backend, x_kernel)
+    form: PrimalFit | DenseFit
+    if settings["form"] == "feature":
+        features = OutputFeatures(y_kernel, arrays["pivots"], arrays["factor"], settings["residual"])
+        parts = []
+        for index, told in enumerate(settings["parts"]):
+            design = _get_design(arrays, f"part{index}")
+            value, image = arrays[f"part{index}_value"], arrays[f"part{index}_image"]
+            operator = GramOperator(
+                backend, x_kernel, design.x, np.dtype(told["dtype"]), told["room"]
+            )
+            operator.passes = told["passes"]
+            solutions = [Solution(value, image, Certificate(*c)) for c in told["certificates"]]
+            solved = Solved(solutions, operator, told["solver"], told["iterations"], told["notes"])
+            parts.append(Part(design, value, image, solved))
+        truncation = Truncation(*settings["truncation"])
+        form = PrimalFit(features, parts, truncation, options.certificate)
+    else:
+        samples, spreads = [], []
+        for index, lam in enumerate(settings["lams"]):
+            design = _get_design(arrays, f"part{index}")
+            # The outputs themselves are in the spread already.
+            samples.append(Sample(design, DrawnOutputs(np.empty((0, 1, 1))), lam))
+            parts_of = [arrays[f"part{index}_spread_{k}"] for k in ("data", "indices", "indptr")]
+            spreads.append(
+                sparse.csr_array(tuple(parts_of), shape=(len(arrays["outputs"]), len(design)))
+            )
+        form = DenseFit(
+            backend=get_backend(options.backend, x_kernel + y_kernel),
+            x_kernel=x_kernel,
+            y_kernel=y_kernel,
+            samples=(samples[0], samples[1]),
+            outputs=arrays["outputs"],
+            spread=(spreads[0], spreads[1]),
+            room=settings["room"],
+            options=options,
+        )
+    n, m = settings["sizes"]
+    fitted = Fit(
+        form, backend, x_kernel, y_kernel, options, (n, m), settings["working"], time.perf_counter()
+    )
+    info = dict(settings["result_info"])
+    info["notes"] = tuple(info["notes"])
+    result = Result(
+        arrays["result_values"],
+        arrays["result_error_bounds"],
+        settings["result_tol"],
+        Info(**info),
+        "CCE",
+    )
+    estimator.restore(
+        fitted, result, settings["features_in"], settings["columns"], np.dtype(settings["x_dtype"])
+    )
+    return estimator
+
+
+def _put_design(arrays: Arrays, name: str, design: Design) -> None:
+    arrays[f"{name}_x"], arrays[f"{name}_weight"] = design.x, design.weight
+
+
+def _get_design(arrays: Arrays, name: str) -> Design:
+    return Design(arrays[f"{name}_x"], arrays[f"{name}_weight"], None, None, None)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

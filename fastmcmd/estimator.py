@@ -1,0 +1,170 @@
+"""The CCE as a fitted object: scores unlabelled inputs, shows the witness, is saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.cce import encoded, samples_of
+from fastmcmd.checks import as_rows
+from fastmcmd.estimate.fit import Fit, fit
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+from fastmcmd.result import Result
+
+__all__ = ["ConditionalCongruence"]
+
+
+class ConditionalCongruence:
+    """Conditional congruence error of a model, fitted on one sample and evaluated anywhere.
+
+    Parameters
+    ----------
+    x_kernel, y_kernel, lam, draws, encoder, random_state
+        What is estimated; as in `cce`.
+    tol, solver, backend, dtype, memory_limit, progress, certificate
+        How it is computed; as in `cce`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Columns of the (encoded) inputs.
+    result_ : Result
+        CCE at the inputs it was fitted on.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, 400)
+    >>> y = x + 0.3 * rng.normal(size=400)
+    >>> cc = fm.ConditionalCongruence().fit(x, y, fm.Gaussian(x, 0.6))
+    >>> cc.score_samples([0.0, 1.0]).shape
+    (2,)
+    >>> cc.witness([0.0], np.linspace(-3, 3, 7)).shape
+    (1, 7)
+    """
+
+    def __init__(
+        self,
+        x_kernel: Kernel | None = None,
+        y_kernel: Kernel | None = None,
+        lam: float = 0.1,
+        draws: int | None = None,
+        encoder: Callable[[Any], Any] | None = None,
+        random_state: Any = None,
+        tol: float = 1e-6,
+        solver: str = "auto",
+        backend: str = "auto",
+        dtype: Any = None,
+        memory_limit: Any = None,
+        progress: bool = False,
+        certificate: str = "auto",
+    ) -> None:
+        self.x_kernel = x_kernel
+        self.y_kernel = y_kernel
+        self.lam = lam
+        self.draws = draws
+        self.encoder = encoder
+        self.random_state = random_state
+        self.tol = tol
+        self.solver = solver
+        self.backend = backend
+        self.dtype = dtype
+        self.memory_limit = memory_limit
+        self.progress = progress
+        self.certificate = certificate
+        self._fit: Fit | None = None
+
+    def options(self) -> Options:
+        """Return the checked numerical options."""
+        return Options.of(
+            tol=self.tol, solver=self.solver, backend=self.backend, dtype=self.dtype,
+            memory_limit=self.memory_limit, progress=self.progress, certificate=self.certificate,
+        )  # fmt: skip
+
+    def fit(self, x: Any, y: Any, prediction: Any, weights: Any = None) -> ConditionalCongruence:
+        """Fit on inputs ``x``, outputs ``y`` and predictions at ``x``; returns itself.
+
+        Parameters
+        ----------
+        x, y, prediction, weights
+            As in `cce`.
+        """
+        options = self.options()
+        x = as_rows(encoded(x, self.encoder), "x")
+        nature, model, kernels = samples_of(
+            x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            self.random_state,
+        )  # fmt: skip
+        progress = Progress(options.progress, options.tol)
+        try:
+            self._fit = fit(nature, model, *kernels, options, x, progress)
+            values, errors, info = self._fit.evaluate(x, progress)
+        finally:
+            progress.close()
+        self.n_features_in_ = x.shape[1]
+        self.input_dtype = x.dtype
+        self.output_columns = nature.outputs.values.shape[2]  # type: ignore[union-attr]
+        self.result_ = Result.of(values, errors, options.tol, info, "CCE")
+        return self
+
+    def fitted(self) -> Fit:
+        """Return the fitted embeddings, or raise if there are none yet."""
+        if self._fit is None:
+            raise ValueError("this ConditionalCongruence is not fitted; call fit(x, y, prediction)")
+        return self._fit
+
+    def restore(
+        self, fitted: Fit, result: Result, features: int, columns: int, dtype: np.dtype[Any]
+    ) -> None:
+        """Set what `fit` sets, from a saved file."""
+        self._fit, self.result_ = fitted, result
+        self.n_features_in_, self.output_columns, self.input_dtype = features, columns, dtype
+
+    def _grid(self, x_new: Any) -> NDArray[Any]:
+        self.fitted()
+        grid = as_rows(encoded(x_new, self.encoder), "x_new", columns=self.n_features_in_)
+        return grid.astype(np.result_type(grid.dtype, self.input_dtype), copy=False)
+
+    def evaluate(self, x_new: Any) -> Result:
+        """Return the CCE at unlabelled inputs (q, d) with its certificate."""
+        options = self.options()
+        fitted = self.fitted()
+        grid = self._grid(x_new)
+        progress = Progress(options.progress, options.tol)
+        try:
+            values, errors, info = fitted.evaluate(grid, progress)
+        finally:
+            progress.close()
+        return Result.of(values, errors, options.tol, info, "CCE")
+
+    def score_samples(self, x_new: Any) -> NDArray[np.float64]:
+        """Return the CCE (q,) at unlabelled inputs (q, d)."""
+        return self.evaluate(x_new).values
+
+    def witness(self, x_new: Any, y_grid: Any) -> NDArray[np.float64]:
+        """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
+
+        At input x the model puts too little mass near y where h > 0, and too much where h < 0.
+        """
+        grid = self._grid(x_new)
+        y = as_rows(y_grid, "y_grid", columns=self.output_columns)
+        return self.fitted().witness(grid, y.astype(np.float64))
+
+    def save(self, path: Any) -> None:
+        """Write the fitted object to an ``.npz`` file (never pickle), atomically.
+
+        Kernels made of Python functions and encoders cannot be saved.
+        """
+        from fastmcmd.storage import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        head = f"ConditionalCongruence(lam={self.lam})"
+        return head if self._fit is None else f"{head}, fitted\n{self.result_!r}"

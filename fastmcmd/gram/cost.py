@@ -1,0 +1,33 @@
+"""What entries of a Gram matrix cost, in float32 operations per pair and product.
+
+A symmetric product computes each pair once, so that a multiply-add per coordinate counts one
+operation per ordered pair. The figures are ratios of measured times, see docs/performance.md.
+"""
+
+from __future__ import annotations
+
+from fastmcmd.kernels import CustomKernel, Kernel, Product, Sum
+
+__all__ = ["cached_pays", "entry_cost"]
+
+_EPILOGUE = 15.0  # exponential or power of an entry
+_READ = 45.0  # reading a float32 entry of a stored lower triangle from memory
+_CUSTOM = 1000.0  # a user's function, pair by pair
+
+
+def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
+    """Return operations per ordered pair of a streamed symmetric product."""
+    match kernel:
+        case Sum(left=left, right=right) | Product(left=left, right=right):
+            return entry_cost(left, dim, backend) + entry_cost(right, dim, backend)
+        case CustomKernel():
+            return _CUSTOM
+    # Three operations a coordinate instead of one fused multiply-add for L1 and equality.
+    per_coordinate = 3.0 if type(kernel).__name__ in ("Laplacian", "Delta") else 1.0
+    slow = 10.0 if backend != "cpu" else 1.0
+    return slow * (_EPILOGUE + per_coordinate * dim)
+
+
+def cached_pays(kernel: Kernel, dim: int, backend: str) -> bool:
+    """Tell whether stored tiles are read faster than they are computed again."""
+    return entry_cost(kernel, dim, backend) > _EPILOGUE + _READ

@@ -1,0 +1,211 @@
+"""The input kernel matrix as a linear operator under a memory budget.
+
+A `GramOperator` multiplies K_X with a few columns at a time. It holds the prepared rows, and, where
+that pays and the budget allows, the packed lower tiles of K_X; otherwise every product
+recomputes the tiles it needs (streams). What the right-hand sides mean is not its concern.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend, PackedGram, Points
+from fastmcmd.gram.cost import cached_pays, entry_cost
+from fastmcmd.kernels import Kernel
+
+__all__ = ["EXACT", "GramOperator"]
+
+EXACT = np.dtype(np.float64)
+_BLOCK_BYTES = 32_000_000  # of rows converted together where the whole would not fit
+
+
+class GramOperator:
+    """K(x, x) for one set of distinct inputs.
+
+    Parameters
+    ----------
+    backend : Backend
+        What computes tiles.
+    kernel : Kernel
+        Resolved input kernel.
+    x : ndarray (n, d), float32 or float64
+        Inputs.
+    dtype : numpy.dtype
+        Precision of the tiles.
+    room : int
+        Bytes that prepared rows and cached tiles may take.
+    """
+
+    def __init__(
+        self, backend: Backend, kernel: Kernel, x: NDArray[Any], dtype: np.dtype[Any], room: int
+    ) -> None:
+        self.backend = backend
+        self.kernel = kernel
+        self.x = x
+        self.dtype = np.dtype(dtype)
+        self.room = room
+        self.passes = 0
+        self.has_cached = False
+        self._offset: NDArray[np.float64] | None = None
+        if kernel.translation_invariant and not backend.direct_distances(x.shape[1]):
+            # Centred rows lose fewer digits in |x|^2 + |z|^2 - 2 x.z.
+            self._offset = np.asarray(x.mean(axis=0, dtype=np.float64))
+        self._points: Points | None = None
+        self._exact_points: Points | None = None
+        self._packed: PackedGram | None = None
+        self.diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
+        self.max_norm2 = self._norm2(x)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def dim(self) -> int:
+        """Number of input columns d."""
+        return int(self.x.shape[1])
+
+    @property
+    def caches(self) -> bool:
+        """Whether products come from packed tiles."""
+        if not cached_pays(self.kernel, self.dim, self.backend.name):
+            return False
+        return self.packed_bytes + self.row_bytes(self.dtype) <= self.room
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the packed lower tiles."""
+        return int(np.prod(self.backend.packed_shape(len(self)))) * self.dtype.itemsize
+
+    def row_bytes(self, dtype: np.dtype[Any]) -> int:
+        """Bytes of all rows prepared in ``dtype``."""
+        return int(self.x.size * np.dtype(dtype).itemsize * 1.02) + 4096
+
+    def points(self) -> Points:
+        """Return the prepared rows in the precision of the tiles."""
+        if self._points is None:
+            self._points = self._prepare(self.x, self.dtype)
+        return self._points
+
+    def _prepare(self, x: NDArray[Any], dtype: np.dtype[Any]) -> Points:
+        return self.backend.points(x, dtype, self._offset)
+
+    def _norm2(self, x: NDArray[Any]) -> float:
+        largest = 0.0
+        step = self._block(x)
+        for start in range(0, len(x), step):
+            block = x[start : start + step].astype(np.float64)
+            if self._offset is not None:
+                block -= self._offset
+            largest = max(largest, float(np.einsum("ij,ij->i", block, block).max()))
+        return largest
+
+    def _block(self, x: NDArray[Any]) -> int:
+        return max(256, min(_BLOCK_BYTES, self.room // 4) // (8 * x.shape[1]))
+
+    def matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return K v (n, k) in float64, from tiles of the operator's precision."""
+        self.passes += 1
+        if self._packed is not None:
+            return self.backend.packed_matmul(self._packed, v)
+        if self.caches:
+            self.has_cached = True
+            self._packed, product = self.backend.pack_matmul(self.kernel, self.points(), v)
+            return product
+        return self.backend.symmetric_matmul(self.kernel, self.points(), v)
+
+    def drop_cache(self) -> None:
+        """Free the packed tiles and prepared rows."""
+        self._packed = None
+        self._points = None
+
+    def release(self) -> None:
+        """Free all that can be made again, once the systems are solved."""
+        self.drop_cache()
+        self._exact_points = None
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes of prepared rows and packed tiles that this operator held."""
+        rows = self.row_bytes(self.dtype)
+        return rows + (self.packed_bytes if self.has_cached else 0)
+
+    def exact_matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return K v (n, k) from float64 tiles: the product that certificates rest on."""
+        if self.dtype == EXACT:
+            return self.matmul(v)
+        self.passes += 1
+        held = self._packed.nbytes if self._packed is not None else 0
+        held += self.row_bytes(self.dtype)
+        if self._exact_points is None and held + self.row_bytes(EXACT) > self.room:
+            return self.cross_matmul(self.x, v, EXACT)
+        if self._exact_points is None:
+            self._exact_points = self._prepare(self.x, EXACT)
+        return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
+
+    def cross_matmul(
+        self, grid: NDArray[Any], v: NDArray[np.float64], dtype: np.dtype[Any]
+    ) -> NDArray[np.float64]:
+        """Return K(grid, x) v (q, k) in float64, from tiles of ``dtype``, streamed in blocks."""
+        if np.dtype(dtype) == self.dtype:
+            blocks = [(slice(None), self.points())]
+        elif self._exact_points is not None:
+            blocks = [(slice(None), self._exact_points)]
+        else:
+            blocks = None
+        out = np.zeros((len(grid), v.shape[1]))
+        step = self._block(grid)
+        for start in range(0, len(grid), step):
+            rows = slice(start, start + step)
+            targets = self._prepare(grid[rows], np.dtype(dtype))
+            for columns, points in blocks or self._converted(np.dtype(dtype)):
+                out[rows] += self.backend.matmul(self.kernel, targets, points, v[columns])
+        return out
+
+    def _converted(self, dtype: np.dtype[Any]) -> Any:
+        step = self._block(self.x)
+        for start in range(0, len(self.x), step):
+            columns = slice(start, start + step)
+            yield columns, self._prepare(self.x[columns], dtype)
+
+    def columns(self, grid: NDArray[Any]) -> NDArray[np.float64]:
+        """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
+        return np.ascontiguousarray(
+            self.backend.gram(self.kernel, self._prepare(self.x, EXACT), self._prepare(grid, EXACT)),
+            dtype=np.float64,
+        )
+
+    def pack(self, dtype: np.dtype[Any]) -> PackedGram:
+        """Return a new packed copy of K in ``dtype``, to be factored in place."""
+        self.has_cached = True
+        return self.backend.pack(self.kernel, self._prepare(self.x, np.dtype(dtype)))
+
+    def entry_error(self, dtype: np.dtype[Any], grid_norm2: float = 0.0) -> float:
+        """Return a bound on the error of an entry of K as computed in ``dtype``."""
+        unit = float(np.finfo(dtype).eps) / 2
+        return self.kernel.entry_error(
+            unit,
+            self.dim,
+            max(self.max_norm2, grid_norm2),
+            self.backend.direct_distances(self.dim),
+        )
+
+    def grid_norm2(self, grid: NDArray[Any]) -> float:
+        """Return the largest squared norm of evaluation points, as the tiles see them."""
+        return self.max_norm2 if grid is self.x else self._norm2(grid)
+
+    def max_value(self, grid_norm2: float = 0.0) -> float:
+        """Return a bound on the entries of K."""
+        return self.kernel.max_value(max(self.max_norm2, grid_norm2))
+
+    def pass_cost(self, columns: int, *, exact: bool = False) -> float:
+        """Return the cost of a product, in float32 operations."""
+        n = float(len(self))
+        if exact:
+            return n * n * 2 * (entry_cost(self.kernel, self.dim, self.backend.name) + 2 * columns)
+        scale = self.dtype.itemsize / 4
+        if self._packed is not None:
+            return n * n * scale * (30 + 2 * columns)
+        return n * n * scale * (entry_cost(self.kernel, self.dim, self.backend.name) + 2 * columns)

@@ -1,0 +1,107 @@
+"""How much memory a call may use: parsing of limits, and what the machine has free."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+__all__ = ["available_memory", "format_bytes", "parse_memory"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_PATTERN = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([kmgt]?)(i?)b?\s*$", re.IGNORECASE)
+
+
+def parse_memory(value: Any, name: str = "memory_limit") -> int:
+    """Return a number of bytes from an int or a text such as ``"2GB"`` or ``"512 MiB"``.
+
+    None means half of the memory that is free now.
+    """
+    if value is None:
+        return available_memory() // 2
+    needed = f"{name} is {value!r}; a positive number of bytes or a text such as '2GB' is needed"
+    if isinstance(value, str):
+        match = _PATTERN.match(value)
+        if match is None:
+            raise ValueError(needed)
+        number, unit, binary = match.groups()
+        scale = (_BINARY if binary and unit else _UNITS)[unit.lower()]
+        size = int(float(number) * scale)
+    elif isinstance(value, bool) or not hasattr(value, "__index__") and not isinstance(value, float):
+        raise TypeError(needed)
+    else:
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError(needed)
+        size = int(value)
+    if size <= 0:
+        raise ValueError(needed)
+    return size
+
+
+def format_bytes(size: float) -> str:
+    """Return ``size`` in bytes as a short text."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.2f} GB"
+
+
+def available_memory() -> int:
+    """Return the bytes that can be allocated now, from the system and its container's limit."""
+    free = _system_free()
+    limit = _cgroup_free()
+    return min(free, limit) if limit is not None else free
+
+
+def _system_free() -> int:
+    try:
+        with open("/proc/meminfo") as stream:
+            for line in stream:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:  # macOS and others: what is free is not told, so half of what there is
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return _windows_free()
+
+
+def _windows_free() -> int:
+    import ctypes
+
+    class Status(ctypes.Structure):
+        _fields_ = [
+            ("length", ctypes.c_ulong),
+            ("load", ctypes.c_ulong),
+            ("total", ctypes.c_ulonglong),
+            ("free", ctypes.c_ulonglong),
+            ("rest", ctypes.c_ulonglong * 5),
+        ]
+
+    status = Status()
+    status.length = ctypes.sizeof(Status)
+    windll: Any = getattr(ctypes, "windll", None)
+    if windll is not None and windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+        return int(status.free)
+    return 4 * 10**9  # unknown system: a size that any machine of today has
+
+
+def _cgroup_free() -> int | None:
+    for limit_file, used_file in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        try:
+            with open(limit_file) as limit, open(used_file) as used:
+                text = limit.read().strip()
+                if text != "max":
+                    return max(0, int(text) - int(used.read()))
+        except (OSError, ValueError):
+            continue
+    return None

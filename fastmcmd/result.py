@@ -1,0 +1,172 @@
+"""What a call returns: values, their certified error, and how they were computed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.errors import ToleranceWarning
+
+__all__ = ["Info", "Result"]
+
+
+@dataclass(frozen=True)
+class Info:
+    """How a result was computed.
+
+    Attributes
+    ----------
+    solver : str
+        "cholesky" or "cg".
+    form : str
+        "feature" (low rank of the output kernel) or "dense".
+    backend, dtype, cache : str
+        Who computed the tiles, in which final precision, and whether they were "packed" in memory or
+        "streamed".
+    certificate : str
+        Kind of the error bound: "rigorous", or "sampled" where the residual was estimated from
+        rows drawn at random (256, besides the 32 of largest kernel value; four standard errors).
+    n, n_prime : int
+        Distinct inputs of the two samples.
+    rank : int
+        Features of the output kernel (0 in dense form).
+    iterations, passes : int
+        Products of the solver with the Gram matrix, and all products, certificates included.
+    seconds : float
+        Wall time.
+    peak_bytes : int
+        Largest memory the plan allowed itself beyond the inputs.
+    notes : tuple of str
+        What went differently from the first choice, and why.
+    """
+
+    solver: str
+    form: str
+    backend: str
+    dtype: str
+    cache: str
+    certificate: str
+    n: int
+    n_prime: int
+    rank: int
+    iterations: int
+    passes: int
+    seconds: float
+    peak_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Point-wise values of the MCMD or the CCE.
+
+    Attributes
+    ----------
+    values : ndarray (q,)
+        The estimate at each point, never negative.
+    error_bounds : ndarray (q,)
+        Bound on the error of each value against the exact estimate.
+    tol : float
+        The tolerance asked for.
+    info : Info
+        How it was computed.
+    name : str
+        "MCMD" or "CCE".
+    """
+
+    values: NDArray[np.float64]
+    error_bounds: NDArray[np.float64]
+    tol: float
+    info: Info
+    name: str = field(default="MCMD")
+
+    @staticmethod
+    def of(
+        values: NDArray[np.float64],
+        error_bounds: NDArray[np.float64],
+        tol: float,
+        info: Info,
+        name: str,
+    ) -> Result:
+        """Return a result, and warn if its error is not certified to be within ``tol``."""
+        worst = float(error_bounds.max())
+        if not worst <= tol:
+            warnings.warn(
+                f"the error of the {name} is certified to be at most {worst:.1e} only, above "
+                f"tol={tol:.0e}: {_advice(info)}",
+                ToleranceWarning,
+                stacklevel=4,
+            )
+        return Result(values, error_bounds, tol, info, name)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values."""
+        return float(self.values.mean())
+
+    @property
+    def error_bound(self) -> float:
+        """Largest error bound of a value."""
+        return float(self.error_bounds.max())
+
+    def quantile(self, level: Any) -> Any:
+        """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
+        return np.quantile(self.values, level)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe summary: mean, quantiles, bound, settings."""
+        q = self.quantile([0.05, 0.25, 0.5, 0.75, 0.95])
+        return {
+            "name": self.name,
+            "n": len(self.values),
+            "mean": self.mean,
+            "min": float(self.values.min()),
+            **{f"q{level:02d}": float(v) for level, v in zip((5, 25, 50, 75, 95), q, strict=True)},
+            "max": float(self.values.max()),
+            "error_bound": self.error_bound,
+            "tol": self.tol,
+            "info": {**asdict(self.info), "notes": list(self.info.notes)},
+        }
+
+    def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
+        """Draw the values over inputs ``x`` (or their histogram), with matplotlib."""
+        from fastmcmd import plots
+
+        if x is None:
+            return plots.cce_histogram(self.values, ax=ax, **options)
+        return plots.cce_over_inputs(x, self.values, ax=ax, **options)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the values, for ``np.asarray(result)``."""
+        if copy is False and dtype not in (None, self.values.dtype):
+            raise ValueError("a copy is needed to change the dtype")
+        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        low, middle, high = self.quantile([0.05, 0.5, 0.95])
+        info = self.info
+        rank = f", rank {info.rank}" if info.rank else ""
+        products = f", {info.iterations} iterations" if info.iterations else ""
+        lines = [
+            f"{self.name} at {len(self.values):,} points: mean {self.mean:.6g}",
+            f"  5 / 50 / 95 %: {low:.4g} / {middle:.4g} / {high:.4g}",
+            f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
+            f"  {info.solver}, {info.backend}, {info.dtype}, {info.cache}{rank}{products}, "
+            f"{info.seconds:.3g} s",
+        ]
+        return "\n".join(lines)
+
+
+def _advice(info: Info) -> str:
+    if info.dtype == "float32":
+        return "leave dtype=None, or use dtype='float64'"
+    if info.solver == "cg":
+        return "use solver='cholesky', a larger lam or a larger tol"
+    return "float64 rounding is what is left; use a larger lam or a larger tol"

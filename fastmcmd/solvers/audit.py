@@ -1,0 +1,92 @@
+"""Certificates: the residual of a solution as float64 tiles see it.
+
+`exact` forms the residual of every row in float64 and bounds the rounding that is left
+(rigorous). `sampled` forms it for some rows only: those where the kernel is largest, and others
+drawn uniformly, whose mean square plus four standard errors stands for the rest. Both measure
+everything at once: unfinished iterations, float32 tiles, float32 copies of the right-hand sides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.solvers.base import Certificate, Solution, System, scaled_norm
+
+__all__ = ["SAMPLE", "exact", "rounding", "sampled"]
+
+Array = NDArray[np.float64]
+_UNIT = float(np.finfo(np.float64).eps) / 2
+_TILE = 256  # terms summed one after the other inside a tile
+
+SAMPLE = 256  # rows drawn
+_LARGEST = 32  # rows with the largest k(x, x), looked at besides
+_STANDARD_ERRORS = 4.0
+_SPREAD = 2.0  # largest deviation of any row, relative to the largest seen
+
+
+def rounding(operator: GramOperator, value: Array, grid_norm2: float = 0.0) -> float:
+    """Bound the rounding of a row of K B in float64: ``max |dK_ij| * sum_j ||B_j||``."""
+    summation = (_TILE + len(operator) / _TILE + 8) * _UNIT
+    entry = operator.entry_error(EXACT, grid_norm2) + operator.max_value(grid_norm2) * summation
+    return entry * float(np.sqrt(np.einsum("ij,ij->i", value, value)).sum())
+
+
+def exact(
+    operator: GramOperator, systems: list[System], values: list[Array]
+) -> tuple[list[Solution], list[Array]]:
+    """Return solutions with rigorous certificates, and their residuals; one pass for all."""
+    images = _split(operator.exact_matmul(np.hstack(values)), values)
+    solutions, residuals = [], []
+    for system, value, image in zip(systems, values, images, strict=True):
+        damped = system.shift[:, None] * value
+        residual = system.rhs - damped - image
+        row = rounding(operator, value)
+        scaled = 1.0 / system.shift
+        # Rows of K B are wrong by at most `row`, and the subtraction rounds its two operands.
+        noise = row * np.sqrt(scaled.sum()) + 2 * _UNIT * float(
+            np.sqrt((scaled[:, None] * (np.abs(system.rhs) + np.abs(damped)) ** 2).sum())
+        )
+        bound = scaled_norm(residual, system.shift) + noise
+        solutions.append(Solution(value, image, Certificate(bound, row, "rigorous")))
+        residuals.append(residual)
+    return solutions, residuals
+
+
+def sampled(
+    operator: GramOperator, systems: list[System], values: list[Array], recurred: list[Array]
+) -> list[Solution]:
+    """Return solutions with certificates estimated from some rows in float64.
+
+    ``recurred`` are the residuals that the solver believes in; the image ``K B`` follows from them.
+    """
+    n = len(operator)
+    largest = np.argsort(operator.diagonal, kind="stable")[-_LARGEST:]
+    others = np.setdiff1d(np.arange(n), largest)
+    # A fixed seed: the same call gives the same bound.
+    drawn = np.random.default_rng(n).choice(others, min(SAMPLE, len(others)), replace=False)
+    rows = np.concatenate([largest, drawn])
+    images = _split(operator.cross_matmul(operator.x[rows], np.hstack(values), EXACT), values)
+    scale = np.sqrt(np.maximum(operator.diagonal, 0.0))
+    solutions = []
+    for system, value, image, believed in zip(systems, values, images, recurred, strict=True):
+        residual = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
+        squares = np.einsum("ij,ij->i", residual, residual) / system.shift[rows]
+        top, rest = squares[: len(largest)], squares[len(largest) :]
+        total = float(top.sum())
+        if len(rest):
+            spread = float(rest.std(ddof=1)) if len(rest) > 1 else 0.0
+            error = _STANDARD_ERRORS * spread / np.sqrt(len(rest))
+            total += len(others) * (float(rest.mean()) + error)
+        off = np.linalg.norm(residual - believed[rows], axis=1)
+        # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
+        relative = float((off / np.maximum(scale[rows], 1e-300)).max())
+        row = _SPREAD * relative * float(scale.max()) + rounding(operator, value)
+        image_all = system.rhs - system.shift[:, None] * value - believed
+        solutions.append(Solution(value, image_all, Certificate(np.sqrt(total), row, "sampled")))
+    return solutions
+
+
+def _split(block: Array, parts: list[Array]) -> list[Array]:
+    return np.split(block, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)

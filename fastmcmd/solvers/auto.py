@@ -1,0 +1,190 @@
+"""The choice of solver and precision, and the way on when one does not reach the tolerance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.kernels import CustomKernel, Kernel, Product, Sum
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+from fastmcmd.solvers.base import Solution, System
+from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.iterative import solve_cg
+
+__all__ = ["LinearProblem", "Solved", "solve"]
+
+_FLOAT32 = np.dtype(np.float32)
+_CHOLESKY_RATE = 2.0  # float64 operations cost twice float32 ones
+_MOST_PRODUCTS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProblem:
+    """Systems over the same distinct inputs, and how exact the answer must be.
+
+    Attributes
+    ----------
+    backend, kernel, x
+        What K is.
+    systems : list of System
+        Right-hand sides and diagonals.
+    lam : float
+        Smallest regulariser, for the choice of solver.
+    target : float
+        Bound wanted on ``||D^(-1/2) R||_2`` of each system.
+    room : int
+        Bytes that prepared rows, cached tiles or a factor may take.
+    """
+
+    backend: Backend
+    kernel: Kernel
+    x: NDArray[Any]
+    systems: list[System]
+    lam: float
+    target: float
+    room: int
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Solutions with their certificates, the operator that made them, and what was done."""
+
+    solutions: list[Solution]
+    operator: GramOperator
+    solver: str
+    iterations: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def worst(self) -> float:
+        """Largest bound on a scaled residual."""
+        return max(solution.certificate.residual for solution in self.solutions)
+
+
+def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solved:
+    """Solve with the solver asked for, or the one that the sizes favour.
+
+    "auto" takes Cholesky where its cubic cost is below that of the iterations expected, else
+    block CG in float32, then in float64, and Cholesky after all where CG does not converge within
+    the cost of a factorisation and the factor fits in memory.
+    """
+    notes: list[str] = []
+    passes = 0
+    dtype = options.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
+    best: Solved | None = None
+    if options.solver != "cholesky":
+        operator = _operator(problem, dtype)
+        if options.solver == "auto" and _direct_is_cheaper(problem, operator):
+            return _direct(problem, options, progress, notes)
+        for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
+            if precision != operator.dtype:
+                notes.append(
+                    f"float32 reached a residual bound of {best.worst if best else math.inf:.1e} "
+                    f"for {problem.target:.1e}: went on in float64"
+                )
+                progress.stage("float64")
+                operator.drop_cache()
+                operator = _operator(problem, precision)
+                operator.passes = passes
+            limit = _MOST_PRODUCTS
+            if options.solver == "auto" and cholesky_bytes(operator) <= operator.room:
+                limit = min(limit, _affordable_products(problem, operator))
+            found = solve_cg(
+                operator, problem.systems, problem.target, options.certificate, limit, progress
+            )
+            passes = operator.passes
+            solved = Solved(found.solutions, operator, "cg", found.iterations, notes)
+            if best is None or solved.worst < best.worst:
+                best = solved
+            if best.worst <= problem.target:
+                return best
+        if options.solver == "cg" or cholesky_bytes(operator) > operator.room:
+            assert best is not None
+            return best
+        notes.append(
+            f"cg reached a residual bound of {best.worst if best else math.inf:.1e} for "
+            f"{problem.target:.1e}: went on with cholesky"
+        )
+    try:
+        solved = _direct(problem, options, progress, notes, passes)
+    except (MemoryLimitError, ValueError):
+        if best is None:
+            raise
+        notes.append("cholesky failed: kept the result of cg")
+        return best
+    return solved if best is None or solved.worst < best.worst else best
+
+
+def _operator(problem: LinearProblem, dtype: np.dtype[Any]) -> GramOperator:
+    return GramOperator(problem.backend, problem.kernel, problem.x, dtype, problem.room)
+
+
+def _direct(
+    problem: LinearProblem,
+    options: Options,
+    progress: Progress,
+    notes: list[str],
+    passes: int = 0,
+) -> Solved:
+    operator = _operator(problem, options.dtype or EXACT)
+    operator.passes = passes
+    solutions = DirectSolver(operator).solve(problem.systems, problem.target, progress)
+    return Solved(solutions, operator, "cholesky", 0, notes)
+
+
+def _has_custom(kernel: Kernel) -> bool:
+    match kernel:
+        case Sum(left=left, right=right) | Product(left=left, right=right):
+            return _has_custom(left) or _has_custom(right)
+    return isinstance(kernel, CustomKernel)
+
+
+def _float32_can_serve(problem: LinearProblem) -> bool:
+    """Tell whether tiles in float32 can end in a certificate at the target.
+
+    With R refined in float64 the float32 error contracts by about eps k / lam a round; the rounding
+    left in the last round must be below the target. A user's function runs in float64 anyway.
+    """
+    if _has_custom(problem.kernel):
+        return False
+    # Rounding of float32 entries in the answer, relative to the size of the answer: see 3.6.
+    diagonal = float(problem.kernel.diagonal(problem.x[:1])[0])
+    return problem.lam >= 1e-5 * max(diagonal, 1e-300)
+
+
+def _expected_products(problem: LinearProblem, operator: GramOperator) -> float:
+    """Return a guess of the products that CG needs, from the condition number and the target."""
+    ratio = float(operator.diagonal.mean()) / problem.lam
+    return 4.0 + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
+
+
+def _factor_cost(problem: LinearProblem, n: int, columns: int) -> float:
+    return _CHOLESKY_RATE * len(problem.systems) * (n**3 / 3 + 2 * n * n * columns)
+
+
+def _direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
+    n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
+    if cholesky_bytes(operator) > operator.room:
+        return False
+    gram = 2 * operator.pass_cost(0, exact=True)  # factored copy, and the residual
+    direct = gram + _factor_cost(problem, n, columns)
+    cached = n * n * (30.0 + 2 * columns) if operator.caches else operator.pass_cost(columns)
+    products = _expected_products(problem, operator)
+    return direct <= operator.pass_cost(columns) + products * cached + 1e8
+
+
+def _affordable_products(problem: LinearProblem, operator: GramOperator) -> int:
+    """Return how many products cost as much as a factorisation."""
+    n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
+    price = operator.pass_cost(columns)
+    if operator.caches:
+        price = n * n * (operator.dtype.itemsize / 4) * (30.0 + 2 * columns)
+    return max(20, int(_factor_cost(problem, n, columns) / price))

@@ -1,0 +1,68 @@
+"""What solvers take and give: systems, solutions, certificates.
+
+A system is ``(K + D) B = P`` with a positive diagonal ``D``. Of any approximate ``B~`` with residual
+``R = P - (K + D) B~`` the answer at x is off by at most::
+
+    ||k(x)' (B - B~)|| = ||k(x)' (K + D)^-1 R|| <= sqrt(k(x, x)) / 2 * ||D^(-1/2) R||_2
+
+With ``K~ = D^(-1/2) K D^(-1/2)`` and ``D^(-1/2) k(x) = K~^(1/2) u``, ``||u||^2 <= k(x, x)``, this is
+``||(K~ + I)^-1 K~^(1/2)|| <= max_s s / (s^2 + 1) = 1/2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Certificate", "CertificateKind", "Solution", "System", "scaled_norm"]
+
+CertificateKind = Literal["rigorous", "sampled"]
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """Right-hand sides P (n, r) and the diagonal D (n,) of one regularised system."""
+
+    rhs: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a solution can be from the exact one.
+
+    Attributes
+    ----------
+    residual : float
+        Bound on ``||D^(-1/2) R||_2``, rounding of the residual included.
+    value : float
+        Bound on the rounding error of a row of ``K B~`` as returned.
+    kind : str
+        "rigorous", or "sampled" when the residual was estimated from rows drawn at random.
+    """
+
+    residual: float
+    value: float
+    kind: CertificateKind
+
+    def error(self, scale: float) -> float:
+        """Bound the error at points with ``sqrt(k(x, x)) <= scale``."""
+        return scale / 2 * self.residual + self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Approximate solution ``B~`` (n, r), its image ``K B~`` (n, r) and its certificate."""
+
+    value: NDArray[np.float64]
+    image: NDArray[np.float64]
+    certificate: Certificate
+
+
+def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
+    """Return ``||D^(-1/2) R||_2``."""
+    gram = (residual / shift[:, None]).T @ residual
+    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))

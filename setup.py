@@ -1,0 +1,133 @@
+"""Build the C++ core: one source of hot code, compiled once per instruction set.
+
+Environment variables: ``FASTMCMD_WERROR=1`` turns warnings on and into errors, ``FASTMCMD_DEBUG=1``
+turns assertions on, ``FASTMCMD_SANITIZE=address,undefined`` builds with sanitizers.
+"""
+
+import os
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pybind11 import get_include
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+COMMON_SOURCES = ["csrc/bind.cpp", "csrc/dispatch.cpp"]
+KERNEL_SOURCE = "csrc/kernels.cpp"
+
+# The flags name features, not processors: compilers from before 2020 know them too.
+GNU_FLAGS = {
+    "baseline": [],
+    "avx2": ["-mavx2", "-mfma", "-mbmi", "-mbmi2"],
+    "avx512": [
+        *("-mavx2", "-mfma", "-mbmi", "-mbmi2"),
+        *("-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq", "-mavx512vl"),
+        "-mprefer-vector-width=512",
+    ],
+}
+GNU_X86_BASELINE = ["-msse4.2", "-mpopcnt"]
+MSVC_FLAGS = {"baseline": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]}
+
+
+def targets_x86() -> bool:
+    """Tell whether the compiler's target is 64-bit x86 alone."""
+    flags = os.environ.get("ARCHFLAGS", "")
+    if "-arch" in flags:
+        return "x86_64" in flags and "arm64" not in flags
+    return sysconfig.get_platform().endswith(("x86_64", "amd64"))
+
+
+def enabled(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+class BuildCore(build_ext):
+    """Compile the common sources once and the kernels once per instruction set."""
+
+    def build_extension(self, ext: Extension) -> None:
+        msvc = self.compiler.compiler_type == "msvc"
+        x86 = targets_x86()
+        common = self.msvc_flags() if msvc else self.gnu_flags()
+        macros = [("FASTMCMD_X86", "1")] if x86 else []
+        if enabled("FASTMCMD_DEBUG"):
+            macros.append(("FASTMCMD_DEBUG", "1"))
+
+        jobs = [(source, self.build_temp, macros, common) for source in COMMON_SOURCES]
+        for isa in GNU_FLAGS if x86 else ["baseline"]:
+            flags = MSVC_FLAGS[isa] if msvc else GNU_FLAGS[isa]
+            if x86 and not msvc and isa == "baseline":
+                flags = GNU_X86_BASELINE
+            name = f'\\"{isa}\\"' if msvc else f'"{isa}"'
+            own = [("FASTMCMD_ISA_NAMESPACE", f"isa_{isa}"), ("FASTMCMD_ISA_NAME", name)]
+            jobs.append(
+                (KERNEL_SOURCE, str(Path(self.build_temp, isa)), macros + own, common + flags)
+            )
+
+        def compile_one(job: tuple) -> list[str]:
+            source, folder, defines, flags = job
+            return self.compiler.compile(
+                [source],
+                output_dir=folder,
+                macros=defines,
+                include_dirs=ext.include_dirs,
+                extra_postargs=flags,
+                depends=ext.depends,
+            )
+
+        # MSVC's compiler object initialises itself on first use and is not safe to share.
+        workers = 1 if msvc else min(len(jobs), os.cpu_count() or 1)
+        with ThreadPoolExecutor(workers) as pool:
+            objects = [name for names in pool.map(compile_one, jobs) for name in names]
+
+        self.compiler.link_shared_object(
+            objects,
+            self.get_ext_fullpath(ext.name),
+            libraries=self.get_libraries(ext),
+            library_dirs=ext.library_dirs,
+            runtime_library_dirs=ext.runtime_library_dirs,
+            extra_postargs=self.link_flags(msvc),
+            export_symbols=self.get_export_symbols(ext),
+            build_temp=self.build_temp,
+            target_lang="c++",
+        )
+
+    @staticmethod
+    def gnu_flags() -> list[str]:
+        # -fno-trapping-math and -fno-math-errno allow vectorisation; -ffast-math would set
+        # flush-to-zero for the whole process.
+        flags = ["-std=c++17", "-fvisibility=hidden", "-pthread"]
+        flags += ["-fno-trapping-math", "-fno-math-errno", "-ffp-contract=fast"]
+        sanitizers = os.environ.get("FASTMCMD_SANITIZE", "")
+        if sanitizers:
+            flags += ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={sanitizers}"]
+            flags += ["-fno-sanitize-recover=undefined"]
+        else:
+            flags += ["-O3", "-g0"]
+        if enabled("FASTMCMD_WERROR"):
+            flags += ["-Wall", "-Wextra", "-Werror"]
+        return flags
+
+    @staticmethod
+    def msvc_flags() -> list[str]:
+        # 4068: GCC's unroll pragmas.
+        flags = ["/std:c++17", "/O2", "/EHsc", "/fp:precise", "/bigobj", "/wd4068"]
+        return flags + (["/W4", "/WX"] if enabled("FASTMCMD_WERROR") else [])
+
+    @staticmethod
+    def link_flags(msvc: bool) -> list[str]:
+        if msvc:
+            return []
+        sanitizers = os.environ.get("FASTMCMD_SANITIZE", "")
+        return ["-pthread"] + ([f"-fsanitize={sanitizers}"] if sanitizers else [])
+
+
+core = Extension(
+    "fastmcmd._core",
+    sources=[*COMMON_SOURCES, KERNEL_SOURCE],
+    include_dirs=["csrc", get_include()],
+    depends=sorted(str(path) for path in Path("csrc").glob("*.h")),
+    language="c++",
+)
+
+setup(ext_modules=[core], cmdclass={"build_ext": BuildCore})
