@@ -92,11 +92,7 @@ class packed_factorisation {
       }
     } else {
       if (!finished_.wait(pair_index(k, k), control)) return;
-      const index_t width = table_.panel_width;
-      for (index_t r = 0; r < rows.count; r += width) {
-        table_.solve_lower(cols.count, at(k, k), tile_, panels + r * tile_, width,
-                           width / table_.vector_width);
-      }
+      table_.solve_panels(tile_, rows.count, cols.count, at(k, k), panels);
       std::memcpy(at(i, k), panels, static_cast<size_t>(tile_ * tile_) * sizeof(T));
     }
     finished_.set(pair_index(i, k));

@@ -1,6 +1,6 @@
 // Cholesky on tiles. Tiles are worked on in panels of their rows ([panel][column][row]): the same
 // tile is then a right operand (vectors over rows) and a left one (broadcasts), and a triangular
-// solve is a forward substitution whose lanes are rows. Substitution goes by blocks of micro_rows
+// solve is a forward substitution whose lanes are rows. Substitution goes by blocks of eight
 // unknowns, so no inverse of more than a single pivot is ever formed.
 #pragma once
 
@@ -43,51 +43,79 @@ void update_panels(index_t tile, index_t rows, index_t cols, const T* a, const T
 }
 
 template <class T>
-inline void scale_row(T* x, T factor, index_t nv) {
+inline void scale_row(vector_rows<T> x, index_t i, T factor, index_t nv) {
+  for (index_t v = 0; v < nv; ++v) store(x.at(i, v), load(x.at(i, v)) * broadcast(factor));
+}
+
+// Row i of x loses `factor` times row j.
+template <class T>
+inline void subtract_row(vector_rows<T> x, index_t i, T factor, index_t j, index_t nv) {
   for (index_t v = 0; v < nv; ++v) {
-    store(x + v * lanes<T>, load(x + v * lanes<T>) * broadcast(factor));
+    store(x.at(i, v), load(x.at(i, v)) - broadcast(factor) * load(x.at(j, v)));
   }
 }
 
 template <class T>
-inline void subtract_row(T* x, T factor, const T* y, index_t nv) {
-  for (index_t v = 0; v < nv; ++v) {
-    T* to = x + v * lanes<T>;
-    store(to, load(to) - broadcast(factor) * load(y + v * lanes<T>));
-  }
+inline vector_rows<const T> as_right(vector_rows<T> x) {
+  return {x.data, x.row, x.panel};
 }
 
+// Unknowns solved together; the rest of the work is the micro-kernel's.
+constexpr index_t solve_block = 8;
+
 template <class T>
-void solve_lower(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv) {
-  for (index_t start = 0; start < m; start += micro_rows) {
-    const index_t end = start + micro_rows < m ? start + micro_rows : m;
+inline void solve_lower_rows(index_t m, const T* factor, index_t ldl, vector_rows<T> x,
+                             index_t nv) {
+  for (index_t start = 0; start < m; start += solve_block) {
+    const index_t end = start + solve_block < m ? start + solve_block : m;
     if (start > 0) {
-      multiply<T>(end - start, start, nv, factor + start * ldl, ldl, 1, x, ldx, x + start * ldx,
-                  ldx, update::subtract);
+      multiply_rows<T>(end - start, start, nv, factor + start * ldl, ldl, 1, as_right(x),
+                       x.from(start, 0), update::subtract);
     }
     for (index_t i = start; i < end; ++i) {
       const T* row = factor + i * ldl;
-      for (index_t j = start; j < i; ++j) subtract_row(x + i * ldx, row[j], x + j * ldx, nv);
-      scale_row(x + i * ldx, 1 / row[i], nv);
+      for (index_t j = start; j < i; ++j) subtract_row(x, i, row[j], j, nv);
+      scale_row(x, i, 1 / row[i], nv);
     }
   }
 }
 
 template <class T>
-void solve_upper(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv) {
+inline void solve_upper_rows(index_t m, const T* factor, index_t ldl, vector_rows<T> x,
+                             index_t nv) {
   for (index_t end = m; end > 0;) {
-    const index_t start = end > micro_rows ? end - micro_rows : 0;
+    const index_t start = end > solve_block ? end - solve_block : 0;
     if (end < m) {
-      multiply<T>(end - start, m - end, nv, factor + end * ldl + start, 1, ldl, x + end * ldx, ldx,
-                  x + start * ldx, ldx, update::subtract);
+      multiply_rows<T>(end - start, m - end, nv, factor + end * ldl + start, 1, ldl,
+                       as_right(x.from(end, 0)), x.from(start, 0), update::subtract);
     }
     for (index_t i = end - 1; i >= start; --i) {
-      for (index_t j = i + 1; j < end; ++j) {
-        subtract_row(x + i * ldx, factor[j * ldl + i], x + j * ldx, nv);
-      }
-      scale_row(x + i * ldx, 1 / factor[i * ldl + i], nv);
+      for (index_t j = i + 1; j < end; ++j) subtract_row(x, i, factor[j * ldl + i], j, nv);
+      scale_row(x, i, 1 / factor[i * ldl + i], nv);
     }
     end = start;
+  }
+}
+
+// x := L^-1 x and x := L^-T x for the rows of a plain matrix.
+template <class T>
+void solve_lower(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv) {
+  solve_lower_rows<T>(m, factor, ldl, {x, ldx, panel_width<T>}, nv);
+}
+template <class T>
+void solve_upper(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv) {
+  solve_upper_rows<T>(m, factor, ldl, {x, ldx, panel_width<T>}, nv);
+}
+
+// a := a L^-T for a tile in panels, m columns: forward substitution with its rows as lanes.
+template <class T>
+void solve_panels(index_t tile, index_t rows, index_t m, const T* factor, T* panels) {
+  constexpr index_t width = panel_width<T>;
+  for (index_t q = 0; q < rows; q += max_panels * width) {
+    const index_t rest = (rows - q + width - 1) / width;
+    const index_t count = rest < max_panels ? rest : max_panels;
+    solve_lower_rows<T>(m, factor, tile, {panels + q * tile, width, width * tile},
+                        count * vectors_per_panel);
   }
 }
 
@@ -98,22 +126,21 @@ index_t factor_tile(index_t tile, index_t m, T* panels, T* factor) {
   for (index_t i = 0; i < tile * tile; ++i) factor[i] = 0;
   for (index_t first = 0; first < m; first += width) {
     T* x = panels + first * tile;
-    T* corner = x + first * width;  // [column][row] of the diagonal block
+    const vector_rows<T> columns = {x, width, width};
+    const vector_rows<T> corner = columns.from(first, 0);  // [column][row] of the diagonal block
     if (first > 0) {
-      solve_lower<T>(first, factor, tile, x, width, nv);
-      multiply<T>(width, first, nv, x, 1, width, x, width, corner, width, update::subtract);
+      solve_lower_rows<T>(first, factor, tile, columns, nv);
+      multiply_rows<T>(width, first, nv, x, 1, width, as_right(columns), corner, update::subtract);
     }
     const index_t count = m - first < width ? m - first : width;
     for (index_t c = 0; c < count; ++c) {
-      T* column = corner + c * width;
+      T* column = corner.at(c, 0);
       const T pivot = column[c];
       if (!(pivot > 0)) return first + c;
       const T root = scalar_sqrt(pivot);
-      scale_row(column, 1 / root, nv);
+      scale_row(corner, c, 1 / root, nv);
       column[c] = root;
-      for (index_t e = c + 1; e < count; ++e) {
-        subtract_row(corner + e * width, column[e], column, nv);
-      }
+      for (index_t e = c + 1; e < count; ++e) subtract_row(corner, e, column[e], c, nv);
     }
     for (index_t r = 0; r < count; ++r) {
       for (index_t c = 0; c <= first + r; ++c) factor[(first + r) * tile + c] = x[c * width + r];

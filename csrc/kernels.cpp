@@ -20,7 +20,7 @@ template <class T>
 constexpr kernel_table<T> table = {
     lanes<T>,          panel_width<T>, gram_tile<T>,      multiply<T>,      multiply_thin<T>,
     add_to_double<T>,  exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>, update_panels<T>,
-    factor_tile<T>,    solve_lower<T>, solve_upper<T>,
+    factor_tile<T>,    solve_panels<T>, solve_lower<T>, solve_upper<T>,
 };
 
 extern const isa_tables tables;

@@ -7,15 +7,28 @@
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
 
-// Accumulators must leave registers for the right operand and one broadcast.
 constexpr int vectors_per_panel = 2;
-constexpr int micro_rows = vector_registers == 32 ? 8 : 4;
 template <class T>
 constexpr index_t panel_width = vectors_per_panel * lanes<T>;
-static_assert(tile_unit % panel_width<float> == 0 && panel_width<float> % micro_rows == 0);
+static_assert(tile_unit % panel_width<float> == 0);
 
-// Coordinates per block: one panel of the right operand (2 vectors x 128 x 64 bytes = 16 KiB) and
-// the rows broadcast against it stay in a first-level cache of 32 KiB.
+// Rows of the largest micro-kernel for NV vectors: its accumulators leave registers for the right
+// operand and one broadcast. Few loads per multiplication matter more than anything else here: at
+// 6 x 4 there are 34 instructions for 24 of them, at 8 x 2 already 26 for 16, which a core that
+// issues four a cycle cannot feed (measured with a busy neighbour: 0.80 against 0.59 of the peak).
+template <int NV>
+constexpr int micro_rows = vector_registers == 32 ? (NV == 1   ? 14
+                                                     : NV == 2 ? 12
+                                                     : NV == 3 ? 8
+                                                               : 6)
+                                                  : (NV == 1   ? 8
+                                                     : NV == 2 ? 6
+                                                               : 4);
+constexpr int max_vectors = vector_registers == 32 ? 4 : 2;
+constexpr int max_panels = max_vectors / vectors_per_panel;
+
+// Coordinates per block: the panels of the right operand (4 vectors x 128 x 64 bytes = 32 KiB with
+// AVX-512) and the rows broadcast against them come from the first two levels of cache.
 constexpr index_t k_block = 128;
 
 struct dot_op {
@@ -44,11 +57,25 @@ struct unequal_op {
   }
 };
 
+// The right operand and the result, in vectors: row p begins at data + p * row, and its vectors lie
+// in groups of vectors_per_panel, `panel` apart. Panels of points are of this kind, and, with
+// panel = panel_width, so are the rows of a plain matrix.
+template <class T>
+struct vector_rows {
+  T* data;
+  index_t row;
+  index_t panel;
+
+  T* at(index_t p, index_t v) const {
+    return data + p * row + (v / vectors_per_panel) * panel + (v % vectors_per_panel) * lanes<T>;
+  }
+  vector_rows from(index_t p, index_t v) const { return {at(p, v), row, panel}; }
+};
+
 // A_ROW is the distance of the left operand's rows where it is known (1 in panels), else 0.
 template <class Op, class T, int MR, int NV, int A_ROW>
-inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, const T* b, index_t ldb,
-                  T* c, index_t ldc, update mode) {
-  constexpr int width = lanes<T>;
+inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, vector_rows<const T> b,
+                  vector_rows<T> c, update mode) {
   const index_t row = A_ROW ? A_ROW : a_row;
   vec<T> acc[MR][NV];
 #pragma GCC unroll 16
@@ -56,10 +83,11 @@ inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, const T* 
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) acc[r][v] = broadcast<T>(0);
   }
+#pragma GCC unroll 2
   for (index_t p = 0; p < k; ++p) {
     vec<T> right[NV];
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) right[v] = load(b + v * width);
+    for (int v = 0; v < NV; ++v) right[v] = load(b.at(0, v));
 #pragma GCC unroll 16
     for (int r = 0; r < MR; ++r) {
       const vec<T> left = broadcast(a[r * row]);
@@ -67,13 +95,13 @@ inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, const T* 
       for (int v = 0; v < NV; ++v) acc[r][v] = Op::template apply<T>(acc[r][v], left, right[v]);
     }
     a += a_col;
-    b += ldb;
+    b.data += b.row;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) {
-      T* to = c + r * ldc + v * width;
+      T* to = c.at(r, v);
       if (mode == update::add) {
         store(to, load(to) + acc[r][v]);
       } else if (mode == update::subtract) {
@@ -85,31 +113,49 @@ inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, const T* 
   }
 }
 
+// The rows of one left panel in micro-kernels of about the same height: 32 rows by 6 at most are
+// 6, 6, 6, 6, 4, 4.
+template <class Op, class T, int NV, int ROWS>
+inline void panel_strips(index_t k, const T* a, vector_rows<const T> b, vector_rows<T> c,
+                         update mode) {
+  if constexpr (ROWS > 0) {
+    constexpr int most = micro_rows<NV>;
+    constexpr int rows = ROWS <= most ? ROWS : ROWS >= most + 4 ? most : ROWS / 2;
+    micro<Op, T, rows, NV, 1>(k, a, 1, panel_width<T>, b, c, mode);
+    panel_strips<Op, T, NV, ROWS - rows>(k, a + rows, b, c.from(rows, 0), mode);
+  }
+}
+
 // All pairs of a left and a right panel. Element (i, j) of the result lies at
 // c + (j / width) * c_panel + i * c_row + j % width. After its last block of coordinates each pair
 // of panels is handed to finish(left panel, right panel), while it is still in the cache. With
-// `lower` only left panels up to the right one's index are computed.
+// `lower` only left panels up to the right one's index are needed.
 template <class Op, class T, class Finish>
 inline void panel_product(index_t k, index_t a_panels, const T* a, index_t a_panel,
                           index_t b_panels, const T* b, index_t b_panel, T* c, index_t c_row,
                           index_t c_panel, update mode, bool lower, Finish finish) {
-  constexpr index_t width = panel_width<T>;
+  constexpr int width = static_cast<int>(panel_width<T>);
   for (index_t start = 0; start < k; start += k_block) {
     const index_t kc = k - start < k_block ? k - start : k_block;
     const bool last = start + kc == k;
     const update how = start > 0 && mode == update::store ? update::add : mode;
-    for (index_t j = 0; j < b_panels; ++j) {
-      const T* right = b + j * b_panel + start * width;
-      const index_t end = lower && j + 1 < a_panels ? j + 1 : a_panels;
+    for (index_t j = 0; j < b_panels;) {
+      const index_t group = b_panels - j < max_panels ? b_panels - j : max_panels;
+      const vector_rows<const T> right = {b + j * b_panel + start * width, width, b_panel};
+      const index_t end = lower && j + group < a_panels ? j + group : a_panels;
       for (index_t i = 0; i < end; ++i) {
         const T* left = a + i * a_panel + start * width;
-        T* to = c + j * c_panel + i * width * c_row;
-        for (index_t r = 0; r < width; r += micro_rows) {
-          micro<Op, T, micro_rows, vectors_per_panel, 1>(kc, left + r, 1, width, right, width,
-                                                         to + r * c_row, c_row, how);
+        const vector_rows<T> to = {c + j * c_panel + i * width * c_row, c_row, c_panel};
+        if (group == max_panels) {
+          panel_strips<Op, T, max_vectors, width>(kc, left, right, to, how);
+        } else {
+          panel_strips<Op, T, vectors_per_panel, width>(kc, left, right, to, how);
         }
-        if (last) finish(i, j);
+        if (last) {
+          for (index_t q = 0; q < group; ++q) finish(i, j + q);
+        }
       }
+      j += group;
     }
   }
 }
@@ -118,63 +164,71 @@ struct do_nothing {
   void operator()(index_t, index_t) const {}
 };
 
-// The last m % micro_rows rows, with a kernel of exactly that height.
-template <class T, int MR, int NV, int A_ROW>
-inline void micro_tail(index_t m, index_t k, const T* a, index_t a_row, index_t a_col, const T* b,
-                       index_t ldb, T* c, index_t ldc, update mode) {
-  if constexpr (MR > 0) {
-    if (m == MR) {
-      micro<dot_op, T, MR, NV, A_ROW>(k, a, a_row, a_col, b, ldb, c, ldc, mode);
-    } else {
-      micro_tail<T, MR - 1, NV, A_ROW>(m, k, a, a_row, a_col, b, ldb, c, ldc, mode);
+// m rows: the largest micro-kernel as often as it fits, then smaller ones.
+template <class T, int NV, int A_ROW, int MR>
+inline void multiply_strips(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
+                            vector_rows<const T> b, vector_rows<T> c, update mode) {
+  index_t i = 0;
+  for (; i + MR <= m; i += MR) {
+    micro<dot_op, T, MR, NV, A_ROW>(k, a + i * a_row, a_row, a_col, b, c.from(i, 0), mode);
+  }
+  if constexpr (MR > 1) {
+    constexpr int next = MR > 8 ? 8 : MR > 4 ? 4 : MR / 2;
+    if (i < m) {
+      multiply_strips<T, NV, A_ROW, next>(m - i, k, a + i * a_row, a_row, a_col, b, c.from(i, 0),
+                                          mode);
     }
   }
 }
 
 template <class T, int NV, int A_ROW>
-inline void multiply_strip(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
-                           const T* b, index_t ldb, T* c, index_t ldc, update mode) {
-  index_t i = 0;
-  for (; i + micro_rows <= m; i += micro_rows) {
-    micro<dot_op, T, micro_rows, NV, A_ROW>(k, a + i * a_row, a_row, a_col, b, ldb, c + i * ldc,
-                                            ldc, mode);
-  }
-  micro_tail<T, micro_rows - 1, NV, A_ROW>(m - i, k, a + i * a_row, a_row, a_col, b, ldb,
-                                           c + i * ldc, ldc, mode);
+inline index_t multiply_vectors(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
+                                vector_rows<const T> b, vector_rows<T> c, update mode) {
+  multiply_strips<T, NV, A_ROW, micro_rows<NV>>(m, k, a, a_row, a_col, b, c, mode);
+  return NV;
 }
 
+// As many vectors at once as there are registers for; groups start at an even vector.
 template <class T, int A_ROW>
 inline void multiply_with(index_t m, index_t k, index_t nv, const T* a, index_t a_row,
-                          index_t a_col, const T* b, index_t ldb, T* c, index_t ldc, update mode) {
-  constexpr int width = lanes<T>;
+                          index_t a_col, vector_rows<const T> b, vector_rows<T> c, update mode) {
   for (index_t start = 0; start < k; start += k_block) {
     const index_t kc = k - start < k_block ? k - start : k_block;
     const update how = start > 0 && mode == update::store ? update::add : mode;
     const T* left = a + start * a_col;
-    const T* right = b + start * ldb;
     for (index_t v = 0; v < nv;) {
+      const vector_rows<const T> from = b.from(start, v);
+      const vector_rows<T> to = c.from(0, v);
       const index_t rest = nv - v;
-      const T* from = right + v * width;
-      T* to = c + v * width;
-      if (rest == 1) {
-        multiply_strip<T, 1, A_ROW>(m, kc, left, a_row, a_col, from, ldb, to, ldc, how);
-        v += 1;
+      if (rest >= max_vectors) {
+        v += multiply_vectors<T, max_vectors, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
+      } else if (max_vectors > 3 && rest == 3) {
+        v += multiply_vectors<T, 3, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
+      } else if (rest >= 2) {
+        v += multiply_vectors<T, 2, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
       } else {
-        multiply_strip<T, 2, A_ROW>(m, kc, left, a_row, a_col, from, ldb, to, ldc, how);
-        v += 2;
+        v += multiply_vectors<T, 1, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
       }
     }
   }
 }
 
 template <class T>
+void multiply_rows(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,
+                   vector_rows<const T> b, vector_rows<T> c, update mode) {
+  if (a_row == 1) {
+    multiply_with<T, 1>(m, k, nv, a, 1, a_col, b, c, mode);
+  } else {
+    multiply_with<T, 0>(m, k, nv, a, a_row, a_col, b, c, mode);
+  }
+}
+
+// The same for plain matrices.
+template <class T>
 void multiply(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,
               const T* b, index_t ldb, T* c, index_t ldc, update mode) {
-  if (a_row == 1) {
-    multiply_with<T, 1>(m, k, nv, a, 1, a_col, b, ldb, c, ldc, mode);
-  } else {
-    multiply_with<T, 0>(m, k, nv, a, a_row, a_col, b, ldb, c, ldc, mode);
-  }
+  multiply_rows<T>(m, k, nv, a, a_row, a_col, {b, ldb, panel_width<T>}, {c, ldc, panel_width<T>},
+                   mode);
 }
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

@@ -111,6 +111,9 @@ struct kernel_table {
   // Returns -1 or the first pivot that is not positive.
   index_t (*factor_tile)(index_t tile, index_t m, T* panels, T* factor);
 
+  // a := a L^-T for `rows` rows of a tile in panels and a row-major triangular tile of order m.
+  void (*solve_panels)(index_t tile, index_t rows, index_t m, const T* factor, T* panels);
+
   // x := L^-1 x and x := L^-T x for a row-major lower triangular tile.
   void (*solve_lower)(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv);
   void (*solve_upper)(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv);

@@ -8,10 +8,13 @@ namespace fastmcmd {
 
 constexpr index_t max_program_depth = 64;
 
-inline unsigned needed_statistic(int32_t code, index_t d) {
+// Cancellation in |x|^2 + |z|^2 - 2 x.z leaves an error of about eps |x|^2 in a squared distance;
+// exp(-r) turns it into its square root where points coincide, so it always gets the direct sum.
+inline unsigned needed_statistic(int32_t code, const double* p, index_t d) {
   switch (code) {
-    case op_rbf:
-    case op_matern: return d <= direct_distance_limit ? stat_squared : stat_dot;
+    case op_rbf: return d <= direct_distance_limit ? stat_squared : stat_dot;
+    case op_matern:
+      return d <= direct_distance_limit || p[1] == 0.5 ? stat_squared : stat_dot;
     case op_laplacian: return stat_l1;
     case op_polynomial:
     case op_linear:
@@ -35,7 +38,7 @@ inline program_view make_program(const int32_t* codes, const double* params, ind
       const double* p = params + i * params_per_op;
       FASTMCMD_CHECK(code != op_matern || p[1] == 0.5 || p[1] == 1.5 || p[1] == 2.5,
                      "nu of a matern kernel must be 0.5, 1.5 or 2.5");
-      program.statistics |= needed_statistic(code, d);
+      program.statistics |= needed_statistic(code, p, d);
       ++height;
       if (height > program.depth) program.depth = height;
     }

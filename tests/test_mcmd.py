@@ -136,7 +136,8 @@ def test_identical_samples_give_zero(rng):
     y = rng.normal(size=400)
     result = fm.mcmd(x, x, y, x, y)
     assert (result.values == 0).all()
-    near = fm.mcmd(x, x, y, x, y + 1e-9)
+    assert result.error_bound <= 1e-6
+    near = fm.mcmd(x, x, y, x, y + 1e-9, x_kernel=fm.RBF(0.5))
     assert np.isfinite(near.values).all()
     assert near.mean < 1e-6
 
@@ -157,9 +158,11 @@ def test_draws_per_input_are_repeated_rows(rng):
     """Identity 3.2: l draws per input are S' with each input l times, in one solve of size n."""
     x, y = rng.normal(size=(80, 2)), rng.normal(size=80)
     draws = rng.normal(size=(80, 7))
-    ours = fm.cce(x, y, draws, tol=1e-9)
-    repeated = fm.mcmd(x, x, y, np.repeat(x, 7, axis=0), draws.ravel(), tol=1e-9)
-    kernels = fm.Polynomial(3).resolve(x), fm.RBF("variance").resolve(y[:, None])
+    kernels = fm.RBF(0.5), fm.RBF("variance").resolve(y[:, None])
+    ours = fm.cce(x, y, draws, x_kernel=kernels[0], tol=1e-9)
+    repeated = fm.mcmd(
+        x, x, y, np.repeat(x, 7, axis=0), draws.ravel(), x_kernel=kernels[0], tol=1e-9
+    )
     expected = oracle.mcmd(x, x, y, np.repeat(x, 7, axis=0), draws.ravel(), *kernels)
     np.testing.assert_allclose(ours.values, expected, atol=1e-8)
     np.testing.assert_allclose(repeated.values, expected, atol=1e-8)
@@ -199,8 +202,8 @@ def test_zero_weight_rows_take_no_part(rng):
 def test_free_evaluation_equals_evaluation_elsewhere(rng):
     """Identity 3.4: at the points of S, K B = P - n lam B; a product gives the same."""
     x, y, p = rng.normal(size=(120, 3)), rng.normal(size=120), rng.normal(size=120)
-    free = fm.cce(x, y, p, tol=1e-9)
-    moved = fm.cce(x, y, p, at=np.vstack([x, x[:1] + 1.0]), tol=1e-9)
+    free = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), tol=1e-9)
+    moved = fm.cce(x, y, p, at=np.vstack([x, x[:1] + 1]), x_kernel=fm.RBF(0.5), tol=1e-9)
     np.testing.assert_allclose(free.values, moved.values[:-1], atol=2e-9)
 
 
@@ -218,8 +221,8 @@ def test_shifted_systems_share_products(rng):
 @pytest.mark.parametrize("form", ["feature", "dense"])
 def test_threads_and_repetition_are_bit_identical(rng, form):
     x = rng.normal(size=(700, 40)).astype(np.float32)
-    y, p = rng.normal(size=(700, 3)), rng.normal(size=(700, 3))
-    y_kernel = fm.RBF(0.02) if form == "feature" else fm.Laplacian(2.0)
+    y, p = rng.normal(size=700), rng.normal(size=700)
+    y_kernel = fm.RBF(0.5) if form == "feature" else fm.Laplacian(2.0)
     grid = rng.normal(size=(40, 40)).astype(np.float32)
     runs = []
     before = fm.get_num_threads()

@@ -38,14 +38,11 @@ class OutputFeatures:
         Outputs at which the map is exact.
     factor : ndarray (r, r)
         Lower Cholesky factor of the kernel matrix of the pivots.
-    residual : float
-        Largest ``|k(y, y') - p(y).p(y')|`` over the outputs it was made for, rounding included.
     """
 
     kernel: Kernel
     pivots: NDArray[np.float64]
     factor: NDArray[np.float64]
-    residual: float
 
     @property
     def rank(self) -> int:
@@ -66,9 +63,14 @@ class OutputFeatures:
         return np.asarray(solve_triangular(self.factor, values, lower=True, check_finite=False))
 
     def residuals(self, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero."""
-        gap = self.kernel.diagonal(y) - np.einsum("ij,ij->i", p, p)
-        return np.asarray(np.maximum(gap, 0.0))
+        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added.
+
+        Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,
+        *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and a few units in k itself.
+        """
+        diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
+        gap = np.maximum(diagonal - np.einsum("ij,ij->i", p, p), 0.0)
+        return np.asarray(gap + (self.rank + 6) * _UNIT * diagonal)
 
     @property
     def inverse_norm(self) -> float:
@@ -101,6 +103,7 @@ def output_features(
     largest = float(diagonal.max())
     if largest <= 0:
         raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
+    # Half of the noise that `residuals` adds cannot be seen, let alone removed.
     limit = eps * largest
     # Pivots are looked for among a sample in order of the first coordinate; outputs that it
     # leaves uncovered join it until all residuals are small.
@@ -112,7 +115,7 @@ def output_features(
         if found is None:
             return None
         pivots, factor = found
-        features = OutputFeatures(kernel, y[chosen][pivots], factor, 0.0)
+        features = OutputFeatures(kernel, y[chosen][pivots], factor)
         p = features.transform(y)
         residuals = features.residuals(y, p)
         worst = float(residuals.max())
@@ -120,10 +123,7 @@ def output_features(
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
         chosen = np.union1d(chosen, more[residuals[more] > limit / 2])
-    # Rounding of a computed Cholesky factor: |A - L L'| <= gamma_{r+1} |l_i||l_j| (Higham,
-    # Accuracy and Stability of Numerical Algorithms, theorem 10.3), and a few units in k itself.
-    rounding = (features.rank + 6) * _UNIT * largest
-    return OutputFeatures(kernel, features.pivots, factor, worst + rounding), p
+    return features, p
 
 
 def _pivoted_cholesky(

@@ -25,7 +25,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import LinearProblem, System, solve
+from fastmcmd.solvers import Goal, LinearProblem, System, solve
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
 
 __all__ = ["DenseFit"]
@@ -77,9 +77,9 @@ class DenseFit:
         errors = np.empty(len(grid))
         largest = float(self.y_kernel.diagonal(self.outputs).max())
         norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
-        entry = self.y_kernel.entry_error(
-            _UNIT, self.outputs.shape[1], norm2, self.backend.direct_distances(self.outputs.shape[1])
-        )
+        columns = self.outputs.shape[1]
+        direct = self.backend.direct_distances(columns)
+        entry = self.y_kernel.rounding(_UNIT, columns, norm2, direct, largest)
         # Sums over a tile, over tiles, and over coefficients.
         unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)
         points = self.backend.points(self.outputs, EXACT)
@@ -154,7 +154,7 @@ class DenseFit:
     def _solve(
         self, index: int, sample: Sample, grid: NDArray[Any], largest: float, progress: Progress
     ) -> tuple[NDArray[np.float64], float, str]:
-        target = 0.4 * self.options.tol * np.sqrt(sample.lam / largest)
+        goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
         if self._use_direct():
             if len(self._direct) <= index:
                 self._direct.append(
@@ -163,7 +163,7 @@ class DenseFit:
             direct = self._direct[index]
             system = System(direct.operator.columns(grid), sample.shift)
             before = direct.operator.passes
-            (solution,) = direct.solve([system], target, progress, keep=True)
+            (solution,) = direct.solve([system], goal, progress, keep=True)
             self.solver, self.dtype = "cholesky", str(direct.operator.dtype)
             self.passes += direct.operator.passes - before
         else:
@@ -174,7 +174,7 @@ class DenseFit:
                 sample.design.x,
                 [System(columns, sample.shift)],
                 sample.lam,
-                target,
+                goal,
                 self.room * 3 // 4,
             )
             found = solve(problem, self.options, progress)

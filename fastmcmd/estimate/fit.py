@@ -13,7 +13,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.embedding.expected import candidates, expected_features, node_outputs
-from fastmcmd.embedding.features import OutputFeatures, output_features, pooled
+from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, spread_matrix
@@ -22,11 +22,11 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Info
-from fastmcmd.solvers import LinearProblem, Solved, System, solve
+from fastmcmd.solvers import Goal, LinearProblem, Solved, System, solve
 
 __all__ = ["Fit", "fit"]
 
-_SOLVER_SHARE = 0.4  # of the tolerance; the rest is for rounding and truncation
+_SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
 _MOST_RANK = 2000
 
@@ -130,16 +130,28 @@ def fit(
     if found is None:
         return _dense(nature, model, backend, x_kernel, y_kernel, options, scale, started)
     features, p = found
-    expectation = 0.0
-    means = []
+    means, missed, expectation = [], [], 0.0
+    residuals = np.sqrt(features.residuals(values, p))
     for side, index in zip(sides, where, strict=True):
         if isinstance(side.outputs, DrawnOutputs):
             rows = side.outputs.mean_features(p, index)
+            miss = side.outputs.mean_features(residuals[:, None], index)
         else:
-            rows, residual, error = expected_features(features, side.outputs.prediction)
-            features = _with_residual(features, residual)
-            expectation = max(expectation, error)
+            rows, miss, error = expected_features(features, side.outputs.prediction)
+            expectation += error / np.sqrt(side.lam)
         means.append(side.design.average(rows))
+        missed.append(side.design.average(miss)[:, 0])
+    if same:
+        # Where both sides have the same outputs their features cancel, and so does what they miss.
+        equal = (means[0] == means[1]).all(axis=1)
+        missed = [np.where(equal, 0.0, miss) for miss in missed]
+    truncation = Truncation(
+        sum(
+            float(np.sqrt((miss**2 / side.shift).sum()))
+            for miss, side in zip(missed, sides, strict=True)
+        ),
+        expectation,
+    )
     rank = features.rank
     single = same and nature.lam == model.lam
     columns = rank if single else 2 * rank
@@ -152,7 +164,7 @@ def fit(
     def solved(sample: Sample, systems: list[System], share: float) -> Solved:
         problem = LinearProblem(
             backend, x_kernel, sample.design.x, systems, lam,
-            2 * _SOLVER_SHARE * share * options.tol / max(scale, 1e-300), room,
+            Goal(_SOLVER_SHARE * share * options.tol, scale), room,
         )  # fmt: skip
         result = solve(problem, options, progress)
         result.operator.release()
@@ -175,7 +187,6 @@ def fit(
             result = solved(side, [System(mean, side.shift)], 0.5)
             (one,) = result.solutions
             parts.append(Part(side.design, sign * one.value, sign * one.image, result))
-    truncation = Truncation(features.residual, expectation, nature.lam, model.lam)
     form = PrimalFit(features, parts, truncation, options.certificate)
     sizes = (len(nature.design), len(model.design))
     return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)
@@ -196,12 +207,6 @@ def _pool(sides: list[Sample]) -> tuple[NDArray[np.float64], list[NDArray[np.int
 def _affordable_rank(n: int, points: int, outputs: int) -> int:
     """Return the rank beyond which the dense form is the cheaper one."""
     return min(outputs, max(100, min(n // 4, 2 * points, _MOST_RANK)))
-
-
-def _with_residual(features: OutputFeatures, residual: float) -> OutputFeatures:
-    return OutputFeatures(
-        features.kernel, features.pivots, features.factor, max(features.residual, residual)
-    )
 
 
 def _dense(

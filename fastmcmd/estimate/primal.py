@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.embedding.features import OutputFeatures
 from fastmcmd.gram import EXACT
+from fastmcmd.kernels import Kernel
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.audit import SAMPLE, rounding
 
@@ -29,29 +30,27 @@ _AFFORDABLE = 0.5  # of the solve: evaluation in float64 that costs no more is a
 class Truncation:
     """What the low-rank features can miss.
 
+    With ``s_i`` the norm of what the features of row i miss, the coefficients a(x) miss at most
+    ``sum |a_i| s_i <= ||D^(1/2) a|| ||D^(-1/2) s|| <= sqrt(k(x, x)) / 2 ||D^(-1/2) s||``.
+
     Attributes
     ----------
-    residual : float
-        Bound on ``|k(y, y') - p(y).p(y')|``.
+    missed : float
+        Sum over both sides of ``||D^(-1/2) s||``; it adds to the square of the MCMD.
     expectation : float
-        Bound on the error of an expected feature (0 for draws).
-    lam, lam_prime : float
-        Regularisers: ``sum |a_i(x)| <= sqrt(k(x, x) / lam) / 2`` for the coefficients at x.
+        Bound of the same kind on errors of expected features, which add to the MCMD itself.
     """
 
-    residual: float
+    missed: float
     expectation: float
-    lam: float
-    lam_prime: float
 
     def square(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bound the error of MCMD^2 where ``sqrt(k(x, x)) = scale``."""
-        amplitude = scale / 2 * (1 / np.sqrt(self.lam) + 1 / np.sqrt(self.lam_prime))
-        return np.asarray(self.residual * amplitude**2)
+        return np.asarray((scale / 2 * self.missed) ** 2)
 
     def linear(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bound the error of the feature difference through expectations."""
-        return np.asarray(self.expectation * scale / 2 / np.sqrt(self.lam_prime))
+        return np.asarray(scale / 2 * self.expectation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +94,7 @@ class PrimalFit:
     def evaluate(self, grid: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
         kernel = self.parts[0].solved.operator.kernel
-        scale = np.sqrt(np.maximum(np.asarray(kernel.diagonal(grid), dtype=np.float64), 0.0))
+        scale = _scale(kernel, grid)
         difference, error, kind = self._difference(grid, scale)
         values = np.sqrt(np.einsum("ij,ij->i", difference, difference))
         error = error + self.truncation.linear(scale) + 4 * _UNIT * self.features.rank * values
@@ -109,7 +108,7 @@ class PrimalFit:
     def difference(self, grid: NDArray[Any]) -> NDArray[np.float64]:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
         kernel = self.parts[0].solved.operator.kernel
-        scale = np.sqrt(np.maximum(np.asarray(kernel.diagonal(grid), dtype=np.float64), 0.0))
+        scale = _scale(kernel, grid)
         return self._difference(grid, scale)[0]
 
     def _difference(
@@ -137,8 +136,7 @@ class PrimalFit:
     ) -> tuple[NDArray[np.float64], float, str]:
         """Return ``K(grid, x) B`` and a bound on the error of its rows."""
         operator = part.solved.operator
-        norm2 = operator.grid_norm2(grid)
-        fine = rounding(operator, part.value, norm2)
+        fine = rounding(operator, part.value, grid)
         columns = part.value.shape[1]
         cost = operator.pass_cost(columns, exact=True) * 2 * len(grid) / len(operator)
         spent = operator.pass_cost(columns) * max(1, operator.passes)
@@ -163,3 +161,9 @@ class PrimalFit:
     ) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T
+
+
+def _scale(kernel: Kernel, grid: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``sqrt(k(x, x))`` (q,), with the rounding of a float32 diagonal on top."""
+    diagonal = np.asarray(kernel.diagonal(grid), dtype=np.float64)
+    return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)) * (1 + 1e-5))

@@ -56,13 +56,7 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
     form = fitted.form
     if isinstance(form, PrimalFit):
         settings["form"] = "feature"
-        settings["residual"] = form.features.residual
-        settings["truncation"] = [
-            form.truncation.residual,
-            form.truncation.expectation,
-            form.truncation.lam,
-            form.truncation.lam_prime,
-        ]
+        settings["truncation"] = [form.truncation.missed, form.truncation.expectation]
         settings["parts"] = []
         arrays["pivots"], arrays["factor"] = form.features.pivots, form.features.factor
         for index, part in enumerate(form.parts):
@@ -108,7 +102,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     backend = get_backend(options.backend, x_kernel)
     form: PrimalFit | DenseFit
     if settings["form"] == "feature":
-        features = OutputFeatures(y_kernel, arrays["pivots"], arrays["factor"], settings["residual"])
+        features = OutputFeatures(y_kernel, arrays["pivots"], arrays["factor"])
         parts = []
         for index, told in enumerate(settings["parts"]):
             design = _get_design(arrays, f"part{index}")

@@ -182,23 +182,21 @@ class GramOperator:
         self.has_cached = True
         return self.backend.pack(self.kernel, self._prepare(self.x, np.dtype(dtype)))
 
-    def entry_error(self, dtype: np.dtype[Any], grid_norm2: float = 0.0) -> float:
-        """Return a bound on the error of an entry of K as computed in ``dtype``."""
+    def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | None = None) -> float:
+        """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
         unit = float(np.finfo(dtype).eps) / 2
-        return self.kernel.entry_error(
-            unit,
-            self.dim,
-            max(self.max_norm2, grid_norm2),
-            self.backend.direct_distances(self.dim),
-        )
+        norm2 = self.max_norm2
+        if grid is not None and grid is not self.x:
+            norm2 = max(norm2, self._norm2(grid))
+        direct = self.backend.direct_distances(self.dim)
+        return self.kernel.rounding(unit, self.dim, norm2, direct, self.largest(grid))
 
-    def grid_norm2(self, grid: NDArray[Any]) -> float:
-        """Return the largest squared norm of evaluation points, as the tiles see them."""
-        return self.max_norm2 if grid is self.x else self._norm2(grid)
-
-    def max_value(self, grid_norm2: float = 0.0) -> float:
-        """Return a bound on the entries of K."""
-        return self.kernel.max_value(max(self.max_norm2, grid_norm2))
+    def largest(self, grid: NDArray[Any] | None = None) -> float:
+        """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""
+        own = float(self.diagonal.max())
+        if grid is None or grid is self.x:
+            return own
+        return float(np.sqrt(own * float(np.asarray(self.kernel.diagonal(grid)).max())))
 
     def pass_cost(self, columns: int, *, exact: bool = False) -> float:
         """Return the cost of a product, in float32 operations."""

@@ -1,6 +1,8 @@
 """Certificates: the residual of a solution as float64 tiles see it.
 
 `exact` forms the residual of every row in float64 and bounds the rounding that is left
+(rigorous). `refined` certifies a correction that was solved for on such a residual: the correction is
+small, and so is the worst case of what float32 does to it; no further float64 pass is needed
 (rigorous). `sampled` forms it for some rows only: those where the kernel is largest, and others
 drawn uniformly, whose mean square plus four standard errors stands for the rest. Both measure
 everything at once: unfinished iterations, float32 tiles, float32 copies of the right-hand sides.
@@ -8,13 +10,15 @@ everything at once: unfinished iterations, float32 tiles, float32 copies of the 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers.base import Certificate, Solution, System, scaled_norm
 
-__all__ = ["SAMPLE", "exact", "rounding", "sampled"]
+__all__ = ["SAMPLE", "exact", "refined", "rounding", "sampled"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -26,10 +30,19 @@ _STANDARD_ERRORS = 4.0
 _SPREAD = 2.0  # largest deviation of any row, relative to the largest seen
 
 
-def rounding(operator: GramOperator, value: Array, grid_norm2: float = 0.0) -> float:
-    """Bound the rounding of a row of K B in float64: ``max |dK_ij| * sum_j ||B_j||``."""
-    summation = (_TILE + len(operator) / _TILE + 8) * _UNIT
-    entry = operator.entry_error(EXACT, grid_norm2) + operator.max_value(grid_norm2) * summation
+def rounding(
+    operator: GramOperator,
+    value: Array,
+    grid: NDArray[Any] | None = None,
+    dtype: np.dtype[Any] = EXACT,
+) -> float:
+    """Bound the rounding of a row of K(grid, x) B: ``max |dK_ij| * sum_j ||B_j||``.
+
+    Sums run over a tile in ``dtype``, over tiles in float64; B is rounded to ``dtype``, too.
+    """
+    unit = float(np.finfo(dtype).eps) / 2
+    summation = (_TILE + 4) * unit + len(operator) / _TILE * _UNIT
+    entry = operator.rounding(dtype, grid) + operator.largest(grid) * summation
     return entry * float(np.sqrt(np.einsum("ij,ij->i", value, value)).sum())
 
 
@@ -52,6 +65,46 @@ def exact(
         solutions.append(Solution(value, image, Certificate(bound, row, "rigorous")))
         residuals.append(residual)
     return solutions, residuals
+
+
+def refined(
+    operator: GramOperator,
+    systems: list[System],
+    base: list[Solution],
+    corrections: list[Array],
+    recurred: list[Array],
+    residuals: list[Array],
+) -> list[Solution]:
+    """Return corrected solutions with rigorous certificates, without a further pass.
+
+    Parameters
+    ----------
+    operator : GramOperator
+        K, in the precision that the corrections were solved in.
+    systems : list of System
+        What is solved.
+    base : list of Solution
+        Solutions with their exact ``residuals``.
+    corrections, recurred : list of ndarray (n, r)
+        Approximate solutions of the systems with those residuals, and what is left of them.
+    """
+    solutions = []
+    for system, start, residual, correction, left in zip(
+        systems, base, residuals, corrections, recurred, strict=True
+    ):
+        believed = scaled_norm(residual, system.shift)
+        noise = start.certificate.residual - believed  # of the exact residual itself
+        row = rounding(operator, correction, dtype=operator.dtype)
+        bound = scaled_norm(left, system.shift) + noise + row * np.sqrt((1 / system.shift).sum())
+        image = start.image + residual - system.shift[:, None] * correction - left
+        solutions.append(
+            Solution(
+                start.value + correction,
+                image,
+                Certificate(bound, start.certificate.value + row, "rigorous"),
+            )
+        )
+    return solutions
 
 
 def sampled(

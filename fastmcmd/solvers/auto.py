@@ -15,7 +15,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import CustomKernel, Kernel, Product, Sum
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.base import Solution, System
+from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
 from fastmcmd.solvers.iterative import solve_cg
 
@@ -38,8 +38,8 @@ class LinearProblem:
         Right-hand sides and diagonals.
     lam : float
         Smallest regulariser, for the choice of solver.
-    target : float
-        Bound wanted on ``||D^(-1/2) R||_2`` of each system.
+    goal : Goal
+        Error that the certificate of each system may leave.
     room : int
         Bytes that prepared rows, cached tiles or a factor may take.
     """
@@ -49,7 +49,7 @@ class LinearProblem:
     x: NDArray[Any]
     systems: list[System]
     lam: float
-    target: float
+    goal: Goal
     room: int
 
 
@@ -63,10 +63,9 @@ class Solved:
     iterations: int
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def worst(self) -> float:
-        """Largest bound on a scaled residual."""
-        return max(solution.certificate.residual for solution in self.solutions)
+    def worst(self, goal: Goal) -> float:
+        """Return the largest certified error."""
+        return max(goal.miss(s.certificate) for s in self.solutions) * goal.error
 
 
 def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solved:
@@ -77,6 +76,7 @@ def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solve
     the cost of a factorisation and the factor fits in memory.
     """
     notes: list[str] = []
+    goal = problem.goal
     passes = 0
     dtype = options.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
     best: Solved | None = None
@@ -87,8 +87,8 @@ def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solve
         for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
             if precision != operator.dtype:
                 notes.append(
-                    f"float32 reached a residual bound of {best.worst if best else math.inf:.1e} "
-                    f"for {problem.target:.1e}: went on in float64"
+                    f"float32 was certified to {best.worst(goal) if best else math.inf:.1e}, "
+                    f"{goal.error:.1e} is needed: went on in float64"
                 )
                 progress.stage("float64")
                 operator.drop_cache()
@@ -98,20 +98,20 @@ def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solve
             if options.solver == "auto" and cholesky_bytes(operator) <= operator.room:
                 limit = min(limit, _affordable_products(problem, operator))
             found = solve_cg(
-                operator, problem.systems, problem.target, options.certificate, limit, progress
+                operator, problem.systems, problem.goal, options.certificate, limit, progress
             )
             passes = operator.passes
             solved = Solved(found.solutions, operator, "cg", found.iterations, notes)
-            if best is None or solved.worst < best.worst:
+            if best is None or solved.worst(goal) < best.worst(goal):
                 best = solved
-            if best.worst <= problem.target:
+            if best.worst(goal) <= goal.error:
                 return best
         if options.solver == "cg" or cholesky_bytes(operator) > operator.room:
             assert best is not None
             return best
         notes.append(
-            f"cg reached a residual bound of {best.worst if best else math.inf:.1e} for "
-            f"{problem.target:.1e}: went on with cholesky"
+            f"cg was certified to {best.worst(goal) if best else math.inf:.1e}, "
+            f"{goal.error:.1e} is needed: went on with cholesky"
         )
     try:
         solved = _direct(problem, options, progress, notes, passes)
@@ -120,7 +120,7 @@ def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solve
             raise
         notes.append("cholesky failed: kept the result of cg")
         return best
-    return solved if best is None or solved.worst < best.worst else best
+    return solved if best is None or solved.worst(goal) < best.worst(goal) else best
 
 
 def _operator(problem: LinearProblem, dtype: np.dtype[Any]) -> GramOperator:
@@ -136,7 +136,7 @@ def _direct(
 ) -> Solved:
     operator = _operator(problem, options.dtype or EXACT)
     operator.passes = passes
-    solutions = DirectSolver(operator).solve(problem.systems, problem.target, progress)
+    solutions = DirectSolver(operator).solve(problem.systems, problem.goal, progress)
     return Solved(solutions, operator, "cholesky", 0, notes)
 
 

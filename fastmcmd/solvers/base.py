@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Certificate", "CertificateKind", "Solution", "System", "scaled_norm"]
+__all__ = ["Certificate", "CertificateKind", "Goal", "Solution", "System", "scaled_norm"]
 
 CertificateKind = Literal["rigorous", "sampled"]
 
@@ -51,6 +51,31 @@ class Certificate:
     def error(self, scale: float) -> float:
         """Bound the error at points with ``sqrt(k(x, x)) <= scale``."""
         return scale / 2 * self.residual + self.value
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the solver must reach.
+
+    Attributes
+    ----------
+    error : float
+        Largest error of the answer that the certificate of a system may leave.
+    scale : float
+        ``sqrt(k(x, x))``, or what else turns scaled residuals into errors of the answer, doubled.
+    """
+
+    error: float
+    scale: float
+
+    @property
+    def residual(self) -> float:
+        """Scaled residual at which iterations end: half of the error, the rest is for rounding."""
+        return self.error / max(self.scale, 1e-300)
+
+    def miss(self, certificate: Certificate) -> float:
+        """Return the certified error relative to the goal: at most 1 where it is met."""
+        return certificate.error(self.scale) / self.error
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,9 @@ def _block_cg(
     best, since_best = np.inf, 0
     norm = _spectral(residual)
     # The constant function is near the leading eigenvector of most kernels: it costs a column and
-    # saves a product.
+    # saves a product. No residual has its image, so the recurrence alone would not keep later
+    # directions conjugate to it: they are made so against the whole first block, explicitly.
+    first: tuple[Array, Array] | None = None
     start = np.hstack([residual, scale * (norm / np.linalg.norm(scale))])
     directions = _directions(start, _DROP * target)
     while norm > target and iterations < max_iterations:
@@ -86,9 +88,12 @@ def _block_cg(
             since_best += 1
         if since_best > _FLAT:
             break
-        directions = _directions(
-            residual - directions @ (image.T @ residual), _DROP * target
-        )
+        conjugate = residual - directions @ (image.T @ residual)
+        if first is None:
+            first = directions, image
+        else:
+            conjugate -= first[0] @ (first[1].T @ residual)
+        directions = _directions(conjugate, _DROP * target)
     return CGResult(
         value=scale * solution,
         residual=residual / scale,

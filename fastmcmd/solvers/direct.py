@@ -11,7 +11,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
-from fastmcmd.solvers.base import Solution, System
+from fastmcmd.solvers.base import Goal, Solution, System
 
 __all__ = ["DirectSolver", "cholesky_bytes"]
 
@@ -67,16 +67,16 @@ class DirectSolver:
         return packed
 
     def solve(
-        self, systems: list[System], target: float, progress: Progress, *, keep: bool = False
+        self, systems: list[System], goal: Goal, progress: Progress, *, keep: bool = False
     ) -> list[Solution]:
-        """Solve all systems, refined until ``||D^(-1/2) R||_2 <= target`` or no better.
+        """Solve all systems, refined until the certified error is within ``goal``, or no better.
 
         Parameters
         ----------
         systems : list of System
             One factorisation for each different diagonal.
-        target : float
-            Bound wanted on the scaled residual.
+        goal : Goal
+            Error that the certificate may leave.
         progress : Progress
             Told of each product.
         keep : bool
@@ -90,25 +90,25 @@ class DirectSolver:
             The matrix is not numerically positive definite.
         """
         return [
-            self._refined(system, self._factor(system.shift, progress, keep), target, progress)
+            self._refined(system, self._factor(system.shift, progress, keep), goal, progress)
             for system in systems
         ]
 
     def _refined(
-        self, system: System, packed: PackedGram, target: float, progress: Progress
+        self, system: System, packed: PackedGram, goal: Goal, progress: Progress
     ) -> Solution:
         operator = self.operator
         value = operator.backend.packed_solve(packed, system.rhs)
         best: Solution | None = None
         for _ in range(_REFINEMENTS):
             (solution,), (residual,) = audit.exact(operator, [system], [value])
-            bound = solution.certificate.residual
-            progress.product(bound / target * progress.target)
-            if best is not None and bound >= best.certificate.residual:
+            miss = goal.miss(solution.certificate)
+            progress.product(miss * progress.target)
+            if best is not None and miss >= goal.miss(best.certificate):
                 break
-            gain = np.inf if best is None else best.certificate.residual / bound
+            gain = np.inf if best is None else goal.miss(best.certificate) / miss
             best = solution
-            if bound <= target or gain < 2:
+            if miss <= 1.0 or gain < 2:
                 break
             value = value + operator.backend.packed_solve(packed, residual)
         assert best is not None

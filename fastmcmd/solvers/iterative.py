@@ -10,12 +10,11 @@ import numpy as np
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
-from fastmcmd.solvers.base import Solution, System
+from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.block_cg import block_cg
 
 __all__ = ["Iterated", "solve_cg"]
 
-_INNER = 0.5  # of the target is left to the recurrence, the rest to rounding
 _REFINEMENTS = 4
 _AFFORDABLE = 0.5  # of the work so far: an exact pass that costs no more is always made
 
@@ -32,12 +31,12 @@ class Iterated:
 def solve_cg(
     operator: GramOperator,
     systems: list[System],
-    target: float,
+    goal: Goal,
     certificate: str,
     max_iterations: int,
     progress: Progress,
 ) -> Iterated:
-    """Solve all systems until ``||D^(-1/2) R||_2`` is certified to be at most ``target``.
+    """Solve all systems until the error that their certificates leave is within ``goal``.
 
     Parameters
     ----------
@@ -45,8 +44,8 @@ def solve_cg(
         K in float32 or float64 tiles.
     systems : list of System
         They share every product.
-    target : float
-        Bound wanted on the scaled residual of each system.
+    goal : Goal
+        Error that the certificate of each system may leave.
     certificate : {"auto", "rigorous", "sampled"}
         How float32 solutions are certified.
     max_iterations : int
@@ -54,60 +53,56 @@ def solve_cg(
     progress : Progress
         Told of each product.
     """
+    limit, tell = goal.residual, _teller(progress)
+    results = block_cg(operator, systems, limit, max_iterations, tell)
+    iterations = max(result.iterations for result in results)
+    values = [result.value for result in results]
     columns = sum(system.rhs.shape[1] for system in systems)
-    values = [np.zeros_like(system.rhs) for system in systems]
-    current = systems
-    spent = 0.0
-    iterations = 0
-    found: list[Solution] = []
-    worst = np.inf
-    for attempt in range(_REFINEMENTS):
-        results = block_cg(
-            operator, current, _INNER * target, max_iterations, _teller(progress)
-        )
-        taken = max(result.iterations for result in results)
-        iterations += taken
-        spent += operator.pass_cost(columns) * max(1, taken)
-        values = [value + result.value for value, result in zip(values, results, strict=True)]
-        exact = (
-            attempt > 0
-            or operator.dtype == EXACT
-            or certificate == "rigorous"
-            or (
-                certificate == "auto"
-                and operator.pass_cost(columns, exact=True) <= _AFFORDABLE * spent
-            )
-            or len(operator) <= 2 * audit.SAMPLE
-        )
-        if not exact:
-            found = audit.sampled(
-                operator, systems, values, [result.residual for result in results]
-            )
-            worst = _worst(found)
-            if worst <= target:
-                return Iterated(found, iterations, True)
-        solutions, residuals = audit.exact(operator, systems, values)
-        before, worst = worst, _worst(solutions)
-        if not found or worst < before or exact:
-            found = solutions
-        if worst <= target:
+    spent = operator.pass_cost(columns) * max(1, iterations)
+    if not _exactly(operator, columns, certificate, spent):
+        found = audit.sampled(operator, systems, values, [r.residual for r in results])
+        if _worst(found, goal) <= 1.0:
             return Iterated(found, iterations, True)
-        if attempt > 0 and worst > before / 4 or not all(r.converged for r in results):
+    found, residuals = audit.exact(operator, systems, values)
+    for attempt in range(_REFINEMENTS):
+        worst = _worst(found, goal)
+        if worst <= 1.0:
+            return Iterated(found, iterations, True)
+        if not all(result.converged for result in results):
             break
         current = [
             System(residual, system.shift)
             for residual, system in zip(residuals, systems, strict=True)
         ]
-    return Iterated(found, iterations, False)
+        results = block_cg(operator, current, limit, max_iterations, tell)
+        iterations += max(result.iterations for result in results)
+        corrections = [result.value for result in results]
+        better = audit.refined(
+            operator, systems, found, corrections, [r.residual for r in results], residuals
+        )
+        if _worst(better, goal) > 1.0 and attempt + 1 < _REFINEMENTS:
+            better, residuals = audit.exact(operator, systems, [s.value for s in better])
+        if _worst(better, goal) > worst / 2:
+            break
+        found = better
+    return Iterated(found, iterations, _worst(found, goal) <= 1.0)
 
 
-def _worst(solutions: list[Solution]) -> float:
-    return max(solution.certificate.residual for solution in solutions)
+def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:
+    """Tell whether the first certificate comes from a float64 pass over all rows."""
+    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * audit.SAMPLE:
+        return True
+    cheap = operator.pass_cost(columns, exact=True) <= _AFFORDABLE * spent
+    return certificate == "auto" and cheap
+
+
+def _worst(solutions: list[Solution], goal: Goal) -> float:
+    return max(goal.miss(solution.certificate) for solution in solutions)
 
 
 def _teller(progress: Progress) -> Callable[[float], None]:
     def tell(relative: float) -> None:
-        progress.product(relative * _INNER * progress.target)
+        progress.product(relative * progress.target)
 
     return tell
 

@@ -1,0 +1,251 @@
+"""Tiles in C++: Gram matrices, fused products with them, blocked Cholesky.
+
+A kernel is a program in reverse Polish: ``codes`` (length,) int32 with the numbers of ``OPS``, and
+``params`` (length, 4) float64. Leaves: ``rbf`` (gamma), ``laplacian`` (gamma), ``polynomial``
+(gamma, coef0, degree), ``matern`` (length_scale, nu), ``linear``, ``cosine``, ``delta``,
+``constant`` (value). ``add`` and ``mul`` combine the last two kernels.
+
+All arrays are C-contiguous. T is the dtype of the points or tiles, float32 or float64; products
+over more than a tile are summed in float64. No result depends on ``threads``. The GIL is released;
+Ctrl-C is honoured within about a tenth of a second.
+"""
+
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Codes: TypeAlias = NDArray[np.int32]
+_Params: TypeAlias = NDArray[np.float64]
+_F32: TypeAlias = NDArray[np.float32]
+_F64: TypeAlias = NDArray[np.float64]
+
+NDEBUG: bool
+"""False in builds with assertions."""
+
+OPS: dict[str, int]
+"""Numbers of the kernel program's codes."""
+
+TILE_UNIT: int
+"""The tile size of a packed matrix is a multiple of this."""
+
+class PointsF32:
+    """Points packed once for the micro-kernels, in float32.
+
+    Parameters
+    ----------
+    data : array of shape (n, d), float32 or float64
+    offset : array of shape (d,), float64, optional
+        Subtracted before rounding to float32.
+    threads : int
+    """
+
+    def __init__(
+        self, data: NDArray[Any], offset: _F64 | None = None, threads: int = 1
+    ) -> None: ...
+    @property
+    def n(self) -> int:
+        """Number of points."""
+    @property
+    def d(self) -> int:
+        """Number of coordinates."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+class PointsF64:
+    """Points packed once for the micro-kernels, in float64.
+
+    Parameters
+    ----------
+    data : array of shape (n, d), float32 or float64
+    offset : array of shape (d,), float64, optional
+        Subtracted before rounding to float64.
+    threads : int
+    """
+
+    def __init__(
+        self, data: NDArray[Any], offset: _F64 | None = None, threads: int = 1
+    ) -> None: ...
+    @property
+    def n(self) -> int:
+        """Number of points."""
+    @property
+    def d(self) -> int:
+        """Number of coordinates."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+@overload
+def gram(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    z: PointsF32,
+    out: _F32,
+    threads: int,
+    *,
+    tile: int = 256,
+    symmetric: bool = False,
+) -> None:
+    """Write K(x, z) into out (n, m) of dtype T.
+
+    With ``symmetric`` x and z are the same points: squared distances of i to i are exactly 0.
+    """
+
+@overload
+def gram(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    z: PointsF64,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+    symmetric: bool = False,
+) -> None: ...
+@overload
+def matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    z: PointsF32,
+    v: _F32,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+) -> None:
+    """Write K(x, z) v into out (n, k) float64; v is (m, k) of dtype T."""
+
+@overload
+def matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    z: PointsF64,
+    v: _F64,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+) -> None: ...
+@overload
+def symmetric_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    v: _F32,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+) -> None:
+    """Write K(x, x) v into out (n, k) float64, each pair of blocks computed once."""
+
+@overload
+def symmetric_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    v: _F64,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+) -> None: ...
+@overload
+def quadratic_forms(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    c: _F32,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+) -> None:
+    """Write the diagonal of c' K(x, x) c into out (k,) float64; c is (n, k) of dtype T."""
+
+@overload
+def quadratic_forms(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    c: _F64,
+    out: _F64,
+    threads: int,
+    *,
+    tile: int = 256,
+) -> None: ...
+@overload
+def pack(codes: _Codes, params: _Params, x: PointsF32, tiles: _F32, threads: int) -> None:
+    """Write the lower tiles of K(x, x) into tiles (nb (nb + 1) / 2, tile, tile) of dtype T.
+
+    Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.
+    """
+
+@overload
+def pack(codes: _Codes, params: _Params, x: PointsF64, tiles: _F64, threads: int) -> None: ...
+@overload
+def pack_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    tiles: _F32,
+    v: _F32,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Fill the packed tiles and write K(x, x) v into out (n, k) float64 in one pass."""
+
+@overload
+def pack_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    tiles: _F64,
+    v: _F64,
+    out: _F64,
+    threads: int,
+) -> None: ...
+@overload
+def packed_matmul(tiles: _F32, n: int, v: _F32, out: _F64, threads: int) -> None:
+    """Write K v into out (n, k) float64 from packed tiles; v is (n, k) of dtype T."""
+
+@overload
+def packed_matmul(tiles: _F64, n: int, v: _F64, out: _F64, threads: int) -> None: ...
+@overload
+def dense_matmul(a: _F32, v: _F32, out: _F64, threads: int, *, tile: int = 256) -> None:
+    """Write a v into out (n, k) float64; a is (n, m) and v (m, k), of the same dtype."""
+
+@overload
+def dense_matmul(a: _F64, v: _F64, out: _F64, threads: int, *, tile: int = 256) -> None: ...
+def packed_add_diagonal(tiles: _F32 | _F64, n: int, diagonal: _F64) -> None:
+    """Add diagonal (n,) float64 to a packed matrix."""
+
+def packed_cholesky(tiles: _F32 | _F64, n: int, threads: int) -> int:
+    """Replace a packed matrix by its Cholesky factor L, zeros above the diagonal.
+
+    Returns -1, or the index of the first pivot that is not positive; the tiles are then of no use.
+    """
+
+def packed_solve(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int) -> None:
+    """Overwrite b (n, k) of dtype T with L^-T L^-1 b; tiles hold the factor."""
+
+def packed_solve_lower(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int) -> None:
+    """Overwrite b (n, k) of dtype T with L^-1 b; tiles hold the factor."""
+
+@overload
+def exp(x: _F32) -> _F32:
+    """Return exp of a vector (n,), as used inside the kernels."""
+
+@overload
+def exp(x: _F64) -> _F64: ...
+def isa() -> str:
+    """Name of the instruction set in use."""
+
+def available_isas() -> list[str]:
+    """Names of the instruction sets this machine can run, slowest first."""

@@ -1,0 +1,147 @@
+"""What a backend does: the few operations on a kernel matrix that everything else is made of.
+
+Arrays are NumPy arrays (a backend for another device would take that device's). Products take and
+return float64; inside, tiles are of the precision of the prepared rows, and sums over tiles are in
+float64.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.kernels import Kernel
+
+__all__ = ["Array", "Backend", "NotPositiveDefiniteError", "PackedGram", "Points", "packed_shape"]
+
+Array = NDArray[Any]
+
+TILE = 256
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A Cholesky factorisation met a pivot that is not positive."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        super().__init__(f"pivot {index} is not positive")
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows prepared for a backend.
+
+    Attributes
+    ----------
+    rows : object
+        What the backend made of them.
+    n, d : int
+        Shape.
+    dtype : numpy.dtype
+        Precision of tiles made from them.
+    """
+
+    rows: Any
+    n: int
+    d: int
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedGram:
+    """The lower tiles of a symmetric matrix (nb (nb + 1) / 2, tile, tile), row-block by row-block.
+
+    Tile (I, J), I >= J, is at I (I + 1) / 2 + J; diagonal tiles are full, padding is zero.
+    """
+
+    tiles: Array
+    n: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tiles."""
+        return int(self.tiles.nbytes)
+
+
+def packed_shape(n: int, tile: int) -> tuple[int, int, int]:
+    """Return the shape of the packed tiles of an n x n matrix."""
+    blocks = -(-n // tile)
+    return blocks * (blocks + 1) // 2, tile, tile
+
+
+@dataclass(frozen=True)
+class Backend(ABC):
+    """Operations on kernel matrices.
+
+    Attributes
+    ----------
+    tile : int
+        Rows of a square tile.
+    """
+
+    tile: int = TILE
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name in the registry."""
+
+    @abstractmethod
+    def direct_distances(self, dim: int) -> bool:
+        """Tell whether squared distances in ``dim`` columns are formed from differences."""
+
+    @abstractmethod
+    def points(
+        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+    ) -> Points:
+        """Prepare rows (n, d); ``offset`` (d,) is subtracted before rounding to ``dtype``."""
+
+    @abstractmethod
+    def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
+        """Return K(x, z) (n, m) in full; ``z=None`` is K(x, x)."""
+
+    @abstractmethod
+    def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, z) v (n, k), streamed."""
+
+    @abstractmethod
+    def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, x) v (n, k), streamed, each pair of tiles computed once."""
+
+    @abstractmethod
+    def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
+        """Return the diagonal (k,) of c' K(x, x) c, streamed."""
+
+    @abstractmethod
+    def pack(self, kernel: Kernel, x: Points) -> PackedGram:
+        """Return the packed tiles of K(x, x)."""
+
+    @abstractmethod
+    def pack_matmul(
+        self, kernel: Kernel, x: Points, v: Array
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return the packed tiles of K(x, x) and K(x, x) v, in one pass."""
+
+    @abstractmethod
+    def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
+        """Return the product (n, k) of packed tiles with v."""
+
+    @abstractmethod
+    def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
+        """Add to the diagonal, in place."""
+
+    @abstractmethod
+    def packed_cholesky(self, packed: PackedGram) -> None:
+        """Factor in place; raises `NotPositiveDefiniteError`."""
+
+    @abstractmethod
+    def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
+        """Return ``L'^-1 L^-1 b`` (n, k) for a factor L."""
+
+    def packed_shape(self, n: int) -> tuple[int, int, int]:
+        """Return the shape of the packed tiles of an n x n matrix."""
+        return packed_shape(n, self.tile)

@@ -1,0 +1,144 @@
+"""The compiled backend: every operation is one call into `fastmcmd._core`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import (
+    Array,
+    Backend,
+    NotPositiveDefiniteError,
+    PackedGram,
+    Points,
+)
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.kernels import Kernel
+
+__all__ = ["CpuBackend", "core"]
+
+
+@lru_cache(maxsize=1)
+def core() -> Any:
+    """Return the compiled extension; ImportError where it is missing."""
+    from fastmcmd import _core
+
+    return _core
+
+
+@lru_cache(maxsize=64)
+def _program(kernel: Kernel) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    names, parameters = kernel.program()
+    codes = np.array([core().OPS[name] for name in names], dtype=np.int32)
+    return codes, np.array(parameters, dtype=np.float64).reshape(len(names), 4)
+
+
+def _like(v: Array, dtype: Any) -> Array:
+    return np.ascontiguousarray(v, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class CpuBackend(Backend):
+    """Tiles by the compiled core, in threads of its own."""
+
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+        return "cpu"
+
+    def direct_distances(self, dim: int) -> bool:
+        """Tell whether squared distances are formed from differences."""
+        return bool(dim <= getattr(core(), "DIRECT_DISTANCE_LIMIT", 32))
+
+    def points(
+        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+    ) -> Points:
+        """Prepare rows: packed in panels."""
+        kind = np.dtype(dtype)
+        make = core().PointsF32 if kind == np.float32 else core().PointsF64
+        rows = make(np.ascontiguousarray(x), offset, threads=get_num_threads())
+        return Points(rows, rows.n, rows.d, kind)
+
+    def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
+        """Return K(x, z) in full."""
+        other = x if z is None else z
+        out = np.empty((x.n, other.n), dtype=x.dtype)
+        core().gram(
+            *_program(kernel), x.rows, other.rows, out,
+            threads=get_num_threads(), tile=self.tile, symmetric=z is None,
+        )  # fmt: skip
+        return out
+
+    def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, z) v, streamed."""
+        out = np.empty((x.n, v.shape[1]))
+        core().matmul(
+            *_program(kernel), x.rows, z.rows, _like(v, x.dtype), out,
+            threads=get_num_threads(), tile=self.tile,
+        )  # fmt: skip
+        return out
+
+    def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, x) v, streamed."""
+        out = np.empty((x.n, v.shape[1]))
+        core().symmetric_matmul(
+            *_program(kernel), x.rows, _like(v, x.dtype), out,
+            threads=get_num_threads(), tile=self.tile,
+        )  # fmt: skip
+        return out
+
+    def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
+        """Return the diagonal of c' K c, streamed."""
+        out = np.empty(c.shape[1])
+        core().quadratic_forms(
+            *_program(kernel), x.rows, _like(c, x.dtype), out,
+            threads=get_num_threads(), tile=self.tile,
+        )  # fmt: skip
+        return out
+
+    def _empty(self, x: Points) -> PackedGram:
+        return PackedGram(np.empty(self.packed_shape(x.n), dtype=x.dtype), x.n)
+
+    def pack(self, kernel: Kernel, x: Points) -> PackedGram:
+        """Return the packed tiles."""
+        packed = self._empty(x)
+        core().pack(*_program(kernel), x.rows, packed.tiles, threads=get_num_threads())
+        return packed
+
+    def pack_matmul(
+        self, kernel: Kernel, x: Points, v: Array
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return the packed tiles and their first product."""
+        packed, out = self._empty(x), np.empty((x.n, v.shape[1]))
+        core().pack_matmul(
+            *_program(kernel), x.rows, packed.tiles, _like(v, x.dtype), out,
+            threads=get_num_threads(),
+        )  # fmt: skip
+        return packed, out
+
+    def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
+        """Return the product of packed tiles with v."""
+        out = np.empty((packed.n, v.shape[1]))
+        v = _like(v, packed.tiles.dtype)
+        core().packed_matmul(packed.tiles, packed.n, v, out, threads=get_num_threads())
+        return out
+
+    def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
+        """Add to the diagonal, in place."""
+        core().packed_add_diagonal(packed.tiles, packed.n, _like(diagonal, np.float64))
+
+    def packed_cholesky(self, packed: PackedGram) -> None:
+        """Factor in place."""
+        bad = core().packed_cholesky(packed.tiles, packed.n, threads=get_num_threads())
+        if bad >= 0:
+            raise NotPositiveDefiniteError(bad)
+
+    def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
+        """Return the solution with a factor."""
+        work = np.array(b, dtype=packed.tiles.dtype, order="C")
+        core().packed_solve(packed.tiles, packed.n, work, threads=get_num_threads())
+        return work.astype(np.float64, copy=False)

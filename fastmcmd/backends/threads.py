@@ -1,0 +1,40 @@
+"""How many threads the products use."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["get_num_threads", "set_num_threads"]
+
+_chosen: int | None = None
+
+
+def get_num_threads() -> int:
+    """Return the number of threads of later calls.
+
+    What `set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors this process may use.
+    """
+    if _chosen is not None:
+        return _chosen
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
+
+
+def set_num_threads(count: int | None) -> None:
+    """Set the number of threads of later calls; None returns to the default.
+
+    Results do not depend on it beyond rounding.
+    """
+    global _chosen
+    if count is not None:
+        if isinstance(count, bool) or not hasattr(count, "__index__"):
+            raise TypeError(f"count is {count!r}; a positive integer or None is needed")
+        if count < 1:
+            raise ValueError(f"count is {count}; a positive integer or None is needed")
+        count = int(count)
+    _chosen = count

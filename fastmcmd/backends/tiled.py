@@ -1,0 +1,199 @@
+"""Operations from tiles alone: a backend that can make a tile inherits all the rest.
+
+Rows of tiles are spread over threads; each thread sums its own rows from left to right, so that
+results are the same bit for bit whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from fastmcmd.backends.base import (
+    Array,
+    Backend,
+    NotPositiveDefiniteError,
+    PackedGram,
+    Points,
+)
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.kernels import Kernel
+
+__all__ = ["TiledBackend"]
+
+
+@dataclass(frozen=True)
+class TiledBackend(Backend):
+    """A backend whose products are NumPy products of its tiles."""
+
+    @abstractmethod
+    def tile_of(self, kernel: Kernel) -> Callable[[Array, Array], Array]:
+        """Return the function of two blocks of rows that makes their tile of the matrix."""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether tiles release the interpreter lock, so that threads help."""
+        return False
+
+    def direct_distances(self, dim: int) -> bool:
+        """Return True: always from differences."""
+        del dim
+        return True
+
+    def points(
+        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+    ) -> Points:
+        """Prepare rows: a C-contiguous array of the precision."""
+        kind = np.dtype(dtype)
+        moved = x if offset is None else x - offset
+        return Points(np.ascontiguousarray(moved, dtype=kind), len(x), x.shape[1], kind)
+
+    def _blocks(self, n: int) -> list[slice]:
+        return [slice(start, min(n, start + self.tile)) for start in range(0, n, self.tile)]
+
+    def _each(self, work: Callable[[int], None], count: int) -> None:
+        threads = min(get_num_threads(), count)
+        if threads < 2 or not self.parallel:
+            for index in range(count):
+                work(index)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(work, range(count)):
+                pass
+
+    def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
+        """Return K(x, z) in full."""
+        other = x if z is None else z
+        make = self.tile_of(kernel)
+        out = np.empty((x.n, other.n), dtype=x.dtype)
+        rows, columns = self._blocks(x.n), self._blocks(other.n)
+
+        def work(index: int) -> None:
+            for block in columns:
+                out[rows[index], block] = make(x.rows[rows[index]], other.rows[block])
+
+        self._each(work, len(rows))
+        return out
+
+    def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, z) v, streamed."""
+        make = self.tile_of(kernel)
+        out = np.zeros((x.n, v.shape[1]))
+        v = np.ascontiguousarray(v, dtype=x.dtype)
+        rows, columns = self._blocks(x.n), self._blocks(z.n)
+
+        def work(index: int) -> None:
+            for block in columns:
+                out[rows[index]] += make(x.rows[rows[index]], z.rows[block]) @ v[block]
+
+        self._each(work, len(rows))
+        return out
+
+    def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, x) v, streamed."""
+        if self.parallel:
+            return self.matmul(kernel, x, x, v)  # no shared sums: twice the tiles, on all threads
+        return self.packed_sum(self._streamed(kernel, x), x.n, np.asarray(v, dtype=x.dtype))
+
+    def _streamed(self, kernel: Kernel, x: Points) -> Callable[[int, int], Array]:
+        make, blocks = self.tile_of(kernel), self._blocks(x.n)
+        return lambda i, j: make(x.rows[blocks[i]], x.rows[blocks[j]])
+
+    def packed_sum(
+        self, tile: Callable[[int, int], Array], n: int, v: Array
+    ) -> NDArray[np.float64]:
+        """Return the product of a symmetric matrix, given by its lower tiles, with v."""
+        out = np.zeros((n, v.shape[1]))
+        blocks = self._blocks(n)
+        for i, rows in enumerate(blocks):
+            for j in range(i + 1):
+                part = tile(i, j)
+                out[rows] += part @ v[blocks[j]]
+                if i != j:
+                    out[blocks[j]] += part.T @ v[rows]
+        return out
+
+    def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
+        """Return the diagonal of c' K c, streamed."""
+        c = np.asarray(c, dtype=x.dtype)
+        tile, blocks = self._streamed(kernel, x), self._blocks(x.n)
+        out = np.zeros(c.shape[1])
+        for i, rows in enumerate(blocks):
+            for j in range(i + 1):
+                part = np.einsum("ik,ik->k", c[rows], tile(i, j) @ c[blocks[j]], dtype=np.float64)
+                out += part if i == j else 2 * part
+        return out
+
+    def pack(self, kernel: Kernel, x: Points) -> PackedGram:
+        """Return the packed tiles."""
+        tiles = np.zeros(self.packed_shape(x.n), dtype=x.dtype)
+        make, blocks = self.tile_of(kernel), self._blocks(x.n)
+
+        def work(i: int) -> None:
+            for j in range(i + 1):
+                part = make(x.rows[blocks[i]], x.rows[blocks[j]])
+                tiles[i * (i + 1) // 2 + j, : part.shape[0], : part.shape[1]] = part
+
+        self._each(work, len(blocks))
+        return PackedGram(tiles, x.n)
+
+    def pack_matmul(
+        self, kernel: Kernel, x: Points, v: Array
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return the packed tiles and their first product."""
+        packed = self.pack(kernel, x)
+        return packed, self.packed_matmul(packed, v)
+
+    def _tiles(self, packed: PackedGram) -> Callable[[int, int], Array]:
+        blocks = self._blocks(packed.n)
+        sizes = [block.stop - block.start for block in blocks]
+        return lambda i, j: packed.tiles[i * (i + 1) // 2 + j, : sizes[i], : sizes[j]]
+
+    def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
+        """Return the product of packed tiles with v."""
+        v = np.asarray(v, dtype=packed.tiles.dtype)
+        return self.packed_sum(self._tiles(packed), packed.n, v)
+
+    def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
+        """Add to the diagonal, in place."""
+        for i, rows in enumerate(self._blocks(packed.n)):
+            own = packed.tiles[i * (i + 1) // 2 + i]
+            size = rows.stop - rows.start
+            own[np.arange(size), np.arange(size)] += diagonal[rows].astype(own.dtype)
+
+    def packed_cholesky(self, packed: PackedGram) -> None:
+        """Factor in place, by LAPACK on the diagonal tiles and BLAS on the others."""
+        tile, blocks = self._tiles(packed), self._blocks(packed.n)
+        for k, block in enumerate(blocks):
+            try:
+                tile(k, k)[...] = linalg.cholesky(tile(k, k), lower=True, check_finite=False)
+            except linalg.LinAlgError as error:
+                inside = int("".join(c for c in str(error) if c.isdigit()) or 1) - 1
+                raise NotPositiveDefiniteError(block.start + inside) from None
+            for i in range(k + 1, len(blocks)):
+                tile(i, k)[...] = linalg.solve_triangular(
+                    tile(k, k), tile(i, k).T, lower=True, check_finite=False
+                ).T
+                for j in range(k + 1, i + 1):
+                    tile(i, j)[...] -= tile(i, k) @ tile(j, k).T
+
+    def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
+        """Return the solution with a factor."""
+        tile, blocks = self._tiles(packed), self._blocks(packed.n)
+        out = np.array(b, dtype=packed.tiles.dtype)
+        for k, rows in enumerate(blocks):
+            for j in range(k):
+                out[rows] -= tile(k, j) @ out[blocks[j]]
+            out[rows] = linalg.solve_triangular(tile(k, k), out[rows], lower=True)
+        for k, rows in reversed(list(enumerate(blocks))):
+            for i in range(k + 1, len(blocks)):
+                out[rows] -= tile(i, k).T @ out[blocks[i]]
+            out[rows] = linalg.solve_triangular(tile(k, k), out[rows], lower=True, trans="T")
+        return out.astype(np.float64, copy=False)

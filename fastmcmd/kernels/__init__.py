@@ -1,0 +1,45 @@
+"""Kernels: what they are, their bounds, and how they combine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastmcmd.kernels.base import Kernel
+from fastmcmd.kernels.combined import Constant, Product, Sum
+from fastmcmd.kernels.custom import CustomKernel
+from fastmcmd.kernels.distance import RBF, Delta, Laplacian, Matern
+from fastmcmd.kernels.inner import Cosine, Linear, Polynomial
+
+__all__ = [
+    "RBF",
+    "Constant",
+    "Cosine",
+    "CustomKernel",
+    "Delta",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Product",
+    "Sum",
+    "kernel_from_dict",
+]
+
+_SAVED: dict[str, type[Kernel]] = {
+    kind.__name__: kind
+    for kind in (RBF, Constant, Cosine, Delta, Laplacian, Linear, Matern, Polynomial, Product, Sum)
+}
+
+
+def kernel_from_dict(described: dict[str, Any]) -> Kernel:
+    """Return the kernel that ``Kernel.to_dict`` described."""
+    parameters = dict(described)
+    name = parameters.pop("kernel", None)
+    if name not in _SAVED:
+        raise ValueError(f"kernel is {name!r}; one of {', '.join(_SAVED)} is needed")
+    values = {
+        key: kernel_from_dict(value) if isinstance(value, dict) else value
+        for key, value in parameters.items()
+    }
+    return _SAVED[name](**values)

@@ -1,0 +1,151 @@
+"""Sums, products and constants of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number
+
+__all__ = ["Constant", "Product", "Sum"]
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The constant kernel.
+
+    Parameters
+    ----------
+    value : float
+        Nonnegative number.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", check_number(self.value, "value", strict=False))
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """A constant does not depend on the rows."""
+        return True
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return np.full((len(x), len(z)), self.value, dtype=np.result_type(x, z, np.float32))
+
+    def diagonal(self, x: Any) -> Array:
+        """Return the constant (n,)."""
+        return np.full(len(as_rows(x)), self.value)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield the leaf."""
+        yield "constant", (self.value, 0.0, 0.0, 0.0)
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return the constant."""
+        del max_norm2
+        return self.value
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Return the rounding of the constant itself."""
+        del dim, max_norm2, direct
+        return unit * self.value
+
+
+@dataclass(frozen=True)
+class _Pair(Kernel):
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self) -> None:
+        for name in ("left", "right"):
+            if not isinstance(getattr(self, name), Kernel):
+                raise TypeError(f"{name} is {getattr(self, name)!r}; a kernel is needed")
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """Whether both parts are."""
+        return self.left.translation_invariant and self.right.translation_invariant
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether both parts are."""
+        return self.left.is_resolved and self.right.is_resolved
+
+    @property
+    def compiled(self) -> bool:
+        """Whether both parts are."""
+        return self.left.compiled and self.right.compiled
+
+    def resolve(self, data: Any) -> Kernel:
+        """Return the combination of the resolved parts."""
+        return replace(self, left=self.left.resolve(data), right=self.right.resolve(data))
+
+
+@dataclass(frozen=True)
+class Sum(_Pair):
+    """The sum of two kernels, made by ``+``."""
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return np.asarray(self.left.evaluate(x, z) + self.right.evaluate(x, z))
+
+    def diagonal(self, x: Any) -> Array:
+        """Return the sum of the diagonals (n,)."""
+        return np.asarray(self.left.diagonal(x) + self.right.diagonal(x))
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield both parts, then the addition."""
+        yield from self.left.instructions()
+        yield from self.right.instructions()
+        yield "add", (0.0, 0.0, 0.0, 0.0)
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return the sum of the bounds."""
+        return self.left.max_value(max_norm2) + self.right.max_value(max_norm2)
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Add the errors, and the rounding of the sum."""
+        parts = sum(part.entry_error(unit, dim, max_norm2, direct) for part in (self.left, self.right))
+        return parts + unit * (self.max_value(max_norm2) + parts)
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} + {self.right!r}"
+
+
+@dataclass(frozen=True)
+class Product(_Pair):
+    """The product of two kernels, made by ``*``."""
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return np.asarray(self.left.evaluate(x, z) * self.right.evaluate(x, z))
+
+    def diagonal(self, x: Any) -> Array:
+        """Return the product of the diagonals (n,)."""
+        return np.asarray(self.left.diagonal(x) * self.right.diagonal(x))
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield both parts, then the multiplication."""
+        yield from self.left.instructions()
+        yield from self.right.instructions()
+        yield "mul", (0.0, 0.0, 0.0, 0.0)
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return the product of the bounds."""
+        return self.left.max_value(max_norm2) * self.right.max_value(max_norm2)
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Combine the errors as of a product, and its rounding."""
+        a, b = self.left.max_value(max_norm2), self.right.max_value(max_norm2)
+        ea = self.left.entry_error(unit, dim, max_norm2, direct)
+        eb = self.right.entry_error(unit, dim, max_norm2, direct)
+        return ea * b + eb * a + ea * eb + unit * (a + ea) * (b + eb)
+
+    def __repr__(self) -> str:
+        parts = (f"({part!r})" if isinstance(part, Sum) else repr(part) for part in (self.left, self.right))
+        return " * ".join(parts)

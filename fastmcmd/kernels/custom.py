@@ -1,0 +1,80 @@
+"""A kernel that a person writes as a plain function of two rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
+
+__all__ = ["CustomKernel"]
+
+
+@dataclass(frozen=True)
+class CustomKernel(Kernel):
+    """A function of two rows, compiled by Numba for the ``numba`` backend.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(x_row, z_row) -> float`` of two one-dimensional arrays; symmetric and positive
+        semi-definite, which is not checked.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> def overlap(a, b):
+    ...     return np.minimum(a, b).sum()
+    >>> float(fm.CustomKernel(overlap)([[1.0, 2.0]], [[2.0, 1.0]])[0, 0])
+    2.0
+    """
+
+    function: Callable[[Any, Any], float]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"function is {self.function!r}; a function of two rows is needed")
+
+    @property
+    def compiled(self) -> bool:
+        """Return False: the compiled core does not know the function."""
+        return False
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix, pair by pair in Python."""
+        out = np.empty((len(x), len(z)), dtype=np.result_type(x, z, np.float32))
+        for i, row in enumerate(x):
+            for j, other in enumerate(z):
+                out[i, j] = self.function(row, other)
+        return out
+
+    def diagonal(self, x: Any) -> Array:
+        """Return f(x_i, x_i) (n,)."""
+        return np.array([self.function(row, row) for row in as_rows(x)], dtype=np.float64)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Refuse: there is no program."""
+        raise TypeError("a CustomKernel has no program for the compiled core; use backend='numba'")
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return infinity: nothing is known of the function."""
+        del max_norm2
+        return math.inf
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Return infinity: see `Kernel.rounding` for what is assumed instead."""
+        del unit, dim, max_norm2, direct
+        return math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a function cannot be saved without pickle."""
+        raise TypeError(
+            f"{self!r} holds a Python function, which cannot be saved without pickle; use built-in kernels"
+        )
+
+    def __repr__(self) -> str:
+        return f"CustomKernel({getattr(self.function, '__name__', self.function)})"

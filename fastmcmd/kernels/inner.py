@@ -1,0 +1,141 @@
+"""Kernels of an inner product: Polynomial, Linear, Cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number
+from fastmcmd.kernels.distance import number
+from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
+
+__all__ = ["Cosine", "Linear", "Polynomial"]
+
+
+def squared_norms(x: Any) -> Array:
+    """Return ``|x_i|_2^2`` (n,)."""
+    rows = as_rows(x)
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """Polynomial kernel ``(gamma x.z + coef0)^degree``, as in scikit-learn.
+
+    The default is the input kernel of Young et al. (arXiv 2405.12412): ``(x.z / d + 1)^3``.
+
+    Parameters
+    ----------
+    degree : int
+        Positive whole number: other powers are no kernels in general.
+    gamma : float, "variance", "median" or None
+        Positive number, or a rule as for `RBF`; None: 1/d.
+    coef0 : float
+        Nonnegative constant.
+    """
+
+    degree: int = 3
+    gamma: Gamma = None
+    coef0: float = 1.0
+
+    def __post_init__(self) -> None:
+        degree = check_number(self.degree, "degree", least=1.0, strict=False)
+        if degree != int(degree):
+            raise ValueError(f"degree is {degree:g}; a whole number is needed")
+        object.__setattr__(self, "degree", int(degree))
+        object.__setattr__(self, "gamma", check_gamma(self.gamma))
+        object.__setattr__(self, "coef0", check_number(self.coef0, "coef0", strict=False))
+
+    def resolve(self, data: Any) -> Polynomial:
+        """Return the kernel with a numeric gamma."""
+        return replace(self, gamma=resolve_gamma(self.gamma, data, "euclidean"))
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether gamma is a number."""
+        return isinstance(self.gamma, float)
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        kind = np.result_type(x, z, np.float32).type
+        return np.asarray((kind(number(self.gamma)) * (x @ z.T) + kind(self.coef0)) ** self.degree)
+
+    def diagonal(self, x: Any) -> Array:
+        """Return ``(gamma |x|^2 + coef0)^degree`` (n,)."""
+        return np.asarray((number(self.gamma) * squared_norms(x) + self.coef0) ** self.degree)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield the leaf."""
+        yield "polynomial", (number(self.gamma), self.coef0, float(self.degree), 0.0)
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return ``(gamma max_norm2 + coef0)^degree``."""
+        return float((number(self.gamma) * max_norm2 + self.coef0) ** self.degree)
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Bound the error by the slope of the power times the error of the base."""
+        del direct
+        base = number(self.gamma) * max_norm2 + self.coef0
+        off = (dim + 6) * unit * base
+        return float(self.degree * (base + off) ** (self.degree - 1) * off + (self.degree + 1) * unit * base**self.degree)
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """Linear kernel ``x.z``."""
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return np.asarray(x @ z.T)
+
+    def diagonal(self, x: Any) -> Array:
+        """Return ``|x|^2`` (n,)."""
+        return squared_norms(x)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield the leaf."""
+        yield "linear", (0.0, 0.0, 0.0, 0.0)
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return ``max_norm2`` (Cauchy-Schwarz)."""
+        return max_norm2
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Bound the error of a sum of products."""
+        del direct
+        return (dim + 4) * unit * max_norm2
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """Cosine similarity ``x.z / (|x| |z|)``, 0 where a row is zero, as in scikit-learn."""
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return np.asarray(_unit_rows(x) @ _unit_rows(z).T)
+
+    def diagonal(self, x: Any) -> Array:
+        """Return ones (n,), zero for zero rows."""
+        return (squared_norms(x) > 0).astype(np.float64)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield the leaf."""
+        yield "cosine", (0.0, 0.0, 0.0, 0.0)
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return 1."""
+        del max_norm2
+        return 1.0
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Bound the error of a normalised sum of products."""
+        del direct, max_norm2
+        return (2 * dim + 12) * unit
+
+
+def _unit_rows(x: Array) -> Array:
+    norms = np.sqrt(squared_norms(x))[:, None]
+    return np.asarray(x / np.where(norms > 0, norms, 1))
