@@ -31,6 +31,15 @@ struct rbf_value {
   vec<T> operator()(vec<T> s) const { return vector_exp<T>(s * minus_gamma); }
 };
 
+// The statistic counts the blocks of coordinates in which a pair differs.
+template <class T>
+struct delta_value {
+  vec<T> operator()(vec<T> s) const {
+    const vec<T> zero = broadcast<T>(0);
+    return select_less<T>(zero, s, zero, broadcast<T>(1));
+  }
+};
+
 // scikit-learn's three closed forms, u = sqrt(2 nu) r / length_scale.
 template <class T, int TwoNu>
 struct matern_value {
@@ -173,7 +182,7 @@ inline void leaf_block(int32_t code, const double* p, const pair_block<T>& pairs
     case op_cosine:
       return cosine_block<T>(pairs.statistic[0], out, pairs.x_inverse, pairs.z_inverse);
     case op_delta:
-      return map_block(pairs.statistic[3], out, [](vec<T> s) { return broadcast<T>(1) - s; });
+      return map_block(pairs.statistic[3], out, delta_value<T>{});
     default: {
       const vec<T> value = broadcast(static_cast<T>(p[0]));
       return map_block(block<const T>{out.data, out.ld}, out, [value](vec<T>) { return value; });

@@ -137,7 +137,7 @@ def test_result_is_an_array_with_a_summary(data):
     result = fm.cce(*data)
     np.testing.assert_array_equal(np.asarray(result), result.values)
     assert np.asarray(result, dtype=np.float32).dtype == np.float32
-    assert np.mean(result) == pytest.approx(result.mean)
+    assert np.asarray(result).mean() == pytest.approx(result.mean)
     text = repr(result)
     for word in ("CCE at 150 points", "error <=", "rigorous"):
         assert word in text

@@ -257,12 +257,36 @@ def test_tolerance_is_kept(rng, tol):
 
 
 def test_float32_goes_on_in_float64(rng):
-    """A tolerance below what float32 tiles give is met by refinement in float64, and info says so."""
+    """Where float32 stalls above the tolerance the work goes on in float64, and info says so."""
     x = (rng.normal(size=(1500, 40)) + 3).astype(np.float32)
     y, p = rng.normal(size=1500), rng.normal(size=1500)
-    result = fm.cce(x, y, p, solver="cg", tol=1e-10, y_kernel=fm.RBF(0.5))
-    assert result.error_bound <= 1e-10
-    assert result.info.certificate == "rigorous"
+    result = fm.cce(x, y, p, solver="cg", y_kernel=fm.RBF(0.5))  # k(x, x) is about 1,300
+    assert result.error_bound <= 1e-6
+    assert result.info.dtype == "float64"
+    assert "went on in float64" in result.info.notes[0]
+
+
+def test_float32_is_refined_below_its_own_rounding(rng):
+    x = rng.normal(size=(1500, 40)).astype(np.float32)
+    y, p = rng.normal(size=1500), rng.normal(size=1500)
+    options = {"x_kernel": fm.RBF(1 / 80), "y_kernel": fm.RBF(0.5), "solver": "cg"}
+    result = fm.cce(x, y, p, tol=1e-9, **options)
+    exact = fm.cce(x, y, p, tol=1e-11, dtype=np.float64, **options)
+    assert result.info.dtype == "float32"
+    assert result.error_bound <= 1e-9
+    assert (np.abs(result.values - exact.values) <= result.error_bounds + 1e-11).all()
+
+
+def test_sampled_certificate_holds(rng):
+    """With rows drawn at random the bound is an estimate; it must not be below the error."""
+    x = rng.normal(size=(3000, 60)).astype(np.float32)
+    x[::500] *= 3  # some rows of large kernel values
+    y, p = rng.normal(size=3000), rng.normal(size=3000)
+    options = {"y_kernel": fm.RBF(0.5), "solver": "cg", "tol": 1e-4}
+    result = fm.cce(x, y, p, certificate="sampled", **options)
+    assert result.info.certificate == "sampled"
+    exact = fm.cce(x, y, p, y_kernel=fm.RBF(0.5), solver="cholesky", tol=1e-8)
+    assert (np.abs(result.values - exact.values) <= result.error_bounds).all()
 
 
 def test_custom_kernel(rng):

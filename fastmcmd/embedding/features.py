@@ -62,6 +62,12 @@ class OutputFeatures:
         """Return ``L^-1 values`` (r, n): features from kernel values against the pivots."""
         return np.asarray(solve_triangular(self.factor, values, lower=True, check_finite=False))
 
+    def interpolation(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``L^-T p'`` (r, n): coefficients at the pivots that reproduce features (n, r)."""
+        return np.asarray(
+            solve_triangular(self.factor, p.T, lower=True, trans="T", check_finite=False)
+        )
+
     def residuals(self, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added.
 

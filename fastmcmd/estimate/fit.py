@@ -28,7 +28,7 @@ __all__ = ["Fit", "fit"]
 
 _SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
-_MOST_RANK = 2000
+_LEAST_RANK, _MOST_RANK = 256, 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +130,18 @@ def fit(
     if found is None:
         return _dense(nature, model, backend, x_kernel, y_kernel, options, scale, started)
     features, p = found
-    means, missed, expectation = [], [], 0.0
+    means, missed, expectation, noise, rigorous = [], [], 0.0, 0.0, True
     residuals = np.sqrt(features.residuals(values, p))
     for side, index in zip(sides, where, strict=True):
         if isinstance(side.outputs, DrawnOutputs):
             rows = side.outputs.mean_features(p, index)
             miss = side.outputs.mean_features(residuals[:, None], index)
         else:
-            rows, miss, error = expected_features(features, side.outputs.prediction)
-            expectation += error / np.sqrt(side.lam)
+            expected = expected_features(features, side.outputs.prediction)
+            rows, miss = expected.mean, expected.missed[:, None]
+            expectation += expected.error / np.sqrt(side.lam)
+            noise += expected.noise
+            rigorous = rigorous and expected.rigorous
         means.append(side.design.average(rows))
         missed.append(side.design.average(miss)[:, 0])
     if same:
@@ -147,10 +150,11 @@ def fit(
         missed = [np.where(equal, 0.0, miss) for miss in missed]
     truncation = Truncation(
         sum(
-            float(np.sqrt((miss**2 / side.shift).sum()))
+            float(np.sqrt(((miss**2 + noise) / side.shift).sum()))
             for miss, side in zip(missed, sides, strict=True)
         ),
         expectation,
+        rigorous,
     )
     rank = features.rank
     single = same and nature.lam == model.lam
@@ -206,7 +210,7 @@ def _pool(sides: list[Sample]) -> tuple[NDArray[np.float64], list[NDArray[np.int
 
 def _affordable_rank(n: int, points: int, outputs: int) -> int:
     """Return the rank beyond which the dense form is the cheaper one."""
-    return min(outputs, max(100, min(n // 4, 2 * points, _MOST_RANK)))
+    return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * points, _MOST_RANK)))
 
 
 def _dense(

@@ -39,10 +39,13 @@ class Truncation:
         Sum over both sides of ``||D^(-1/2) s||``; it adds to the square of the MCMD.
     expectation : float
         Bound of the same kind on errors of expected features, which add to the MCMD itself.
+    rigorous : bool
+        False where one of them is an estimate (densities integrated numerically).
     """
 
     missed: float
     expectation: float
+    rigorous: bool
 
     def square(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bound the error of MCMD^2 where ``sqrt(k(x, x)) = scale``."""
@@ -116,7 +119,7 @@ class PrimalFit:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         total = np.zeros((len(grid), self.features.rank))
         error = np.zeros(len(grid))
-        kinds = set()
+        kinds = set() if self.truncation.rigorous else {"sampled"}
         for part in self.parts:
             rows = match_rows(part.design.x, grid)
             if rows is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
     form = fitted.form
     if isinstance(form, PrimalFit):
         settings["form"] = "feature"
-        settings["truncation"] = [form.truncation.missed, form.truncation.expectation]
+        settings["truncation"] = list(astuple(form.truncation))
         settings["parts"] = []
         arrays["pivots"], arrays["factor"] = form.features.pivots, form.features.factor
         for index, part in enumerate(form.parts):

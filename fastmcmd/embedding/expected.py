@@ -1,0 +1,176 @@
+"""Expected output features under predictions, with what they miss and how exact they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.embedding.features import OutputFeatures
+from fastmcmd.embedding.sample import DrawnOutputs
+from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive.expectation import closed_form
+
+__all__ = ["Expected", "candidates", "expected_features", "node_outputs"]
+
+Array = NDArray[np.float64]
+_UNIT = float(np.finfo(np.float64).eps) / 2
+
+_NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
+_GRID = 2500  # candidates over the range, and among the nodes
+_BLOCK = 1 << 21  # node values held together
+_PROBES = 64  # draws a row that stand for vector predictions without nodes
+_CLOSED_FORM_ERROR = 16  # units of rounding in a closed form: an exponential, a root, a few products
+_PMF_ERROR = 1e-12  # relative error of SciPy's probabilities: sums of log-gamma values
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """Expected features of n predictions.
+
+    Attributes
+    ----------
+    mean : ndarray (n, r)
+        ``E p(Y_i)``.
+    missed : ndarray (n,)
+        Bound on the norm of what the features of row i miss.
+    error : float
+        Bound on the error of a row of ``mean``.
+    noise : float
+        What rounding of closed forms adds to ``missed^2`` of both sides.
+    rigorous : bool
+        False where ``missed`` or ``error`` is an estimate: densities integrated numerically.
+    """
+
+    mean: Array
+    missed: Array
+    error: float
+    noise: float
+    rigorous: bool
+
+
+def _chunks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:
+    n = len(prediction)
+    step = max(1, _BLOCK // per_row)
+    for start in range(0, n, step):
+        rows = slice(start, min(n, start + step))
+        part = prediction if step >= n else prediction.take(np.arange(rows.start, rows.stop))
+        yield rows, part
+
+
+def _has_nodes(prediction: Predictive) -> bool:
+    return prediction.columns <= 2
+
+
+def candidates(prediction: Predictive) -> Array:
+    """Return outputs (u, k) over which the features must be good: the range of the predictions."""
+    if not _has_nodes(prediction):
+        drawn = prediction.sample(4, 0)
+        return np.asarray(drawn.reshape(-1, prediction.columns)[: 4 * _GRID])
+    kept = []
+    for _, part in _chunks(prediction, 512):
+        values, weights = part.nodes()
+        flat = values.reshape(-1, prediction.columns)[weights.reshape(-1) > _NEGLIGIBLE]
+        kept.append(_thinned(flat))
+    pool = _thinned(np.concatenate(kept))
+    if prediction.discrete or prediction.columns > 1 or isinstance(prediction, Draws):
+        return pool
+    return np.concatenate([pool, np.linspace(pool.min(), pool.max(), _GRID)[:, None]])
+
+
+def _thinned(values: Array) -> Array:
+    """Return at most 2 * _GRID distinct rows, evenly spaced in order, ends included."""
+    if values.shape[1] == 1:
+        values = np.unique(values)[:, None]
+    if len(values) <= 2 * _GRID:
+        return values
+    return values[np.linspace(0, len(values) - 1, 2 * _GRID).astype(np.intp)]
+
+
+def expected_features(features: OutputFeatures, prediction: Predictive) -> Expected:
+    """Return ``E p(Y_i)`` for each prediction.
+
+    Sums over nodes add features themselves. A closed form of ``E k(z, Y)`` at the r pivots z, exact to
+    eta, becomes ``L^-1 (kappa + dkappa)``. In the squared norm of a combination ``sum a_i (p(y_i) -
+    p_i)`` that costs ``2 sum |a_i| eta ||L^-T v||_1 + (sum |a_i|)^2 r eta^2 ||L^-1||^2``, and ``L^-T v``
+    are the coefficients of interpolation at the pivots: of moderate size (their largest 1-norm is
+    measured), although ``||L^-1||`` is 1e7.
+    """
+    known = closed_form(prediction, features.kernel, features.pivots)
+    if known is not None:
+        mean = np.ascontiguousarray(features.solve(known.T).T)
+        missed, rigorous = _missed_over_range(features, prediction)
+        eta = _CLOSED_FORM_ERROR * _UNIT * float(features.kernel.diagonal(features.pivots).max())
+        spread = float(np.abs(features.interpolation(mean)).sum(axis=0).max())
+        spread = max(spread, _interpolation_norm(features, prediction))
+        noise = 4 * eta * spread + features.rank * (eta * features.inverse_norm) ** 2
+        return Expected(mean, missed, 0.0, noise, rigorous)
+    mean = np.empty((len(prediction), features.rank))
+    missed = np.empty(len(prediction))
+    coarse = 0.0
+    for rows, part in _chunks(prediction, 512 * max(1, features.rank // 8)):
+        mean[rows], missed[rows] = _sum_over_nodes(features, *part.nodes())
+    largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+    if prediction.discrete or isinstance(prediction, Draws):
+        return Expected(mean, missed, _PMF_ERROR * largest, 0.0, True)
+    some = np.unique(np.linspace(0, len(prediction) - 1, _PROBES).astype(np.intp))
+    part = prediction.take(some)
+    check, _ = _sum_over_nodes(features, *part.coarse_nodes())
+    coarse = float(np.linalg.norm(check - mean[some], axis=1).max())
+    return Expected(mean, missed, coarse, 0.0, False)
+
+
+def _sum_over_nodes(features: OutputFeatures, values: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the weighted sums of features (n, r), and of what they miss (n,)."""
+    n, count = weights.shape
+    flat = values.reshape(n * count, -1)
+    if flat.shape[1] == 1:
+        distinct, where = np.unique(flat[:, 0], return_inverse=True)
+        if len(distinct) <= 4 * count:  # counts: the support is shared, one product does it
+            p = features.transform(distinct[:, None])
+            missed = np.sqrt(features.residuals(distinct[:, None], p))
+            spread = np.zeros((n, len(distinct)))
+            np.add.at(spread, (np.repeat(np.arange(n), count), where.reshape(-1)), weights.ravel())
+            return spread @ p, spread @ missed
+    p = features.transform(flat)
+    missed = np.sqrt(features.residuals(flat, p)).reshape(n, count)
+    mean = np.einsum("nl,nlr->nr", weights, p.reshape(n, count, -1))
+    return mean, np.einsum("nl,nl->n", weights, missed)
+
+
+def _missed_over_range(
+    features: OutputFeatures, prediction: Predictive
+) -> tuple[Array, bool]:
+    """Bound what the features miss anywhere in the range of the predictions."""
+    n = len(prediction)
+    if not _has_nodes(prediction):
+        # Vector outputs: an estimate from draws, E sqrt(e) <= sqrt(E e).
+        drawn = prediction.sample(_PROBES, 1)
+        flat = drawn.reshape(-1, prediction.columns)
+        e = features.residuals(flat, features.transform(flat)).reshape(n, _PROBES)
+        return np.sqrt(e.mean(axis=1) + 4 * e.std(axis=1) / np.sqrt(_PROBES)), False
+    points = candidates(prediction)
+    if points.shape[1] == 1:  # between the points where pivots were chosen
+        points = np.sort(points, axis=0)
+        points = np.concatenate([points, (points[1:] + points[:-1]) / 2])
+    worst = float(features.residuals(points, features.transform(points)).max())
+    largest = float(features.kernel.diagonal(points).max())
+    # Mass outside the range: nodes of negligible weight, at most some hundred of them.
+    return np.full(n, np.sqrt(worst) + 100 * _NEGLIGIBLE * np.sqrt(largest)), True
+
+
+def _interpolation_norm(features: OutputFeatures, prediction: Predictive) -> float:
+    """Return the largest 1-norm of interpolation coefficients over the range of the outputs."""
+    points = candidates(prediction)
+    return float(np.abs(features.interpolation(features.transform(points))).sum(axis=0).max())
+
+
+def node_outputs(prediction: Predictive) -> DrawnOutputs:
+    """Return the predictions as weighted draws: their nodes, for the dense form."""
+    values, weights = prediction.nodes()
+    n, count = weights.shape
+    keep = weights.max(axis=0) > 1e-17
+    values = values.reshape(n, count, -1)[:, keep]
+    return DrawnOutputs(np.ascontiguousarray(values), np.ascontiguousarray(weights[:, keep]))

@@ -1,0 +1,73 @@
+"""Predictions of counts: Poisson, negative binomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from fastmcmd.predictive.base import Array, parameter
+from fastmcmd.predictive.frozen import ScipyPredictive
+
+__all__ = ["NegativeBinomial", "Poisson"]
+
+
+def _vector(value: Any, name: str, least: float, strict: bool) -> Array:
+    array = parameter(value, name, least=least, strict=strict)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: a value an input")
+    return array
+
+
+class Poisson(ScipyPredictive):
+    """Poisson distributions.
+
+    Parameters
+    ----------
+    mean : array_like (n,)
+        Means, nonnegative.
+    """
+
+    def __init__(self, mean: Any) -> None:
+        mean = _vector(mean, "mean", 0.0, False)
+        super().__init__(stats.poisson(mean), len(mean))
+
+    def __repr__(self) -> str:
+        return f"Poisson(n={len(self)})"
+
+    def take(self, rows: NDArray[np.intp]) -> Poisson:
+        """Return the distributions of some rows."""
+        return Poisson(self.mean[rows])
+
+
+class NegativeBinomial(ScipyPredictive):
+    """Negative binomial distributions with variance ``mean + dispersion mean^2`` (NB2).
+
+    Parameters
+    ----------
+    mean : array_like (n,)
+        Means, positive.
+    dispersion : array_like, scalar or (n,)
+        Dispersion alpha as in statsmodels, positive.
+    """
+
+    def __init__(self, mean: Any, dispersion: Any) -> None:
+        mean = _vector(mean, "mean", 0.0, True)
+        alpha = parameter(dispersion, "dispersion", least=0.0, strict=True)
+        try:
+            alpha = np.broadcast_to(alpha, mean.shape)
+        except ValueError:
+            raise ValueError(
+                f"dispersion has shape {alpha.shape}; a scalar or {mean.shape} is needed"
+            ) from None
+        super().__init__(stats.nbinom(1 / alpha, 1 / (1 + alpha * mean)), len(mean))
+        self.dispersion = np.array(alpha)
+
+    def __repr__(self) -> str:
+        return f"NegativeBinomial(n={len(self)})"
+
+    def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
+        """Return the distributions of some rows."""
+        return NegativeBinomial(self.mean[rows], self.dispersion[rows])

@@ -1,0 +1,153 @@
+"""Gaussian predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from fastmcmd.kernels import RBF, Kernel, Laplacian, Linear
+from fastmcmd.predictive.base import Array, Nodes, Predictive, parameter
+
+__all__ = ["Gaussian"]
+
+_ORDER = 64  # Gauss-Hermite nodes: exact for smooth kernels wider than about a third of std
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Predictive):
+    """Normal distributions, with independent components for vector outputs.
+
+    Parameters
+    ----------
+    mean : array_like (n,) or (n, k)
+        Means.
+    std : array_like, broadcast to the shape of ``mean``
+        Standard deviations, positive.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> g = fm.Gaussian([0.0, 1.0], 2.0)
+    >>> g.variance.tolist()
+    [4.0, 4.0]
+    """
+
+    mean: Array
+    std: Array
+
+    def __post_init__(self) -> None:
+        mean = parameter(self.mean, "mean")
+        std = parameter(self.std, "std", least=0.0, strict=True)
+        if mean.ndim not in (1, 2):
+            raise ValueError(f"mean has shape {mean.shape}; (n,) or (n, k) is needed")
+        try:
+            std = np.broadcast_to(std, mean.shape)
+        except ValueError:
+            raise ValueError(
+                f"std has shape {std.shape}, which does not broadcast to that of mean, {mean.shape}"
+            ) from None
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "std", std)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the outputs."""
+        return self.mean.shape
+
+    @property
+    def variance(self) -> Array:
+        """Variances."""
+        return np.asarray(self.std**2)
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y), per component."""
+        return np.asarray(special.ndtr((np.asarray(y) - self.mean) / self.std))
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density (n,), summed over components."""
+        density = np.asarray(stats.norm.logpdf(y, self.mean, self.std))
+        return density if density.ndim == 1 else density.sum(axis=1)
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles, per component; levels (j,) add a last axis."""
+        z = special.ndtri(np.asarray(level, dtype=np.float64))
+        if z.ndim == 0:
+            return np.asarray(self.mean + self.std * z)
+        return np.asarray(self.mean[..., None] + self.std[..., None] * z)
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size) or (n, size, k)."""
+        rng = np.random.default_rng(random_state)
+        noise = rng.standard_normal((self.shape[0], size, *self.shape[1:]))
+        return np.asarray(self.mean[:, None] + self.std[:, None] * noise)
+
+    def take(self, rows: NDArray[np.intp]) -> Gaussian:
+        """Return the distributions of some rows."""
+        return Gaussian(self.mean[rows], self.std[rows])
+
+    def nodes(self) -> Nodes:
+        """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid)."""
+        return self._hermite(_ORDER)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
+        return self._hermite(_ORDER * 3 // 4)
+
+    def _hermite(self, order: int) -> Nodes:
+        z, w = np.polynomial.hermite_e.hermegauss(order)
+        w = w / w.sum()
+        keep = w > 1e-18
+        z, w = z[keep], w[keep]
+        if self.mean.ndim == 1:
+            values = self.mean[:, None] + self.std[:, None] * z
+            return values, np.broadcast_to(w, values.shape)
+        if self.columns > 2:
+            raise ValueError(
+                f"expectations of this y_kernel under Gaussian predictions with {self.columns} "
+                "components have no closed form here; use an RBF y_kernel, or draws=..."
+            )
+        grid = np.stack(np.meshgrid(*([z] * self.columns), indexing="ij"), -1).reshape(-1, self.columns)
+        weight = np.prod(np.stack(np.meshgrid(*([w] * self.columns), indexing="ij"), -1), -1).ravel()
+        grid, weight = grid[weight > 1e-18], weight[weight > 1e-18]
+        values = self.mean[:, None] + self.std[:, None] * grid
+        return values, np.broadcast_to(weight, values.shape[:2])
+
+    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
+        """Return E k(Y, z): RBF in any dimension, Laplacian for numbers, Linear."""
+        mean = self.mean.reshape(len(self), -1)
+        std = self.std.reshape(len(self), -1)
+        match kernel:
+            case RBF(gamma=float() as gamma):
+                # A Gaussian of precision 2 gamma, convolved with one of variance std^2.
+                spread = 1 + 2 * gamma * std**2
+                exponent = np.zeros((len(self), len(points)))
+                for k in range(mean.shape[1]):
+                    gap = mean[:, k, None] - points[None, :, k]
+                    exponent -= gamma * gap**2 / spread[:, k, None]
+                return np.asarray(np.exp(exponent) / np.sqrt(spread.prod(axis=1))[:, None])
+            case Laplacian(gamma=float() as gamma) if mean.shape[1] == 1:
+                return _laplacian(gamma, mean, std, points[:, 0])
+            case Linear():
+                return np.asarray(mean @ points.T)
+        return None
+
+
+def _laplacian(gamma: float, mean: Array, std: Array, z: Array) -> Array:
+    """Return ``E exp(-gamma |Y - z|)``, in the scaled form that neither overflows nor cancels.
+
+    Each half-line gives ``exp(gamma^2 s^2 / 2 -+ gamma d) Phi(+-d/s - gamma s)``; with
+    ``Phi(-u) = exp(-u^2/2) erfcx(u / sqrt 2) / 2`` the product is ``exp(-d^2 / 2 s^2) erfcx(.) / 2``.
+    """
+    t = (mean - z) / std
+    out = np.zeros_like(t)
+    for sign in (1.0, -1.0):
+        u = gamma * std + sign * t
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.exp(-t * t / 2) * special.erfcx(u / np.sqrt(2)) / 2
+            plain = np.exp(gamma * std * (gamma * std / 2 + sign * t)) * special.ndtr(-u)
+        out += np.where(u > 0, scaled, plain)
+    return out

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Build the extension with the address and undefined-behaviour sanitizers (and assertions) in a
+# temporary copy and run tests/test_core.py under them. Needs GCC or Clang with their runtime
+# libraries. Usage, from anywhere: [PYTHON=python3] tests/sanitize.sh [pytest arguments]
+#
+# The interpreter is not built with the sanitizer, so its runtime must be loaded first; leaks are
+# not looked for, as the interpreter itself never frees everything.
+set -eu
+
+python=${PYTHON:-python3}
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+mkdir "$work/fastmcmd" "$work/tests"
+cp -R "$root/csrc" "$root/setup.py" "$work"
+cp "$root/tests/test_core.py" "$work/tests"
+# The core alone: the package around it is neither needed nor tested here.
+touch "$work/fastmcmd/__init__.py" "$work/pytest.ini"
+
+cd "$work"
+FASTMCMD_SANITIZE=address,undefined FASTMCMD_DEBUG=1 \
+    "$python" setup.py -q build_ext --build-temp "$work/build" --inplace
+
+runtime=$(${CXX:-c++} -print-file-name=libasan.so)
+# The C++ runtime too, or exceptions thrown by the extension are not recognised.
+standard=$(${CXX:-c++} -print-file-name=libstdc++.so)
+PYTHONPATH="$work" PYTHONDONTWRITEBYTECODE=1 \
+    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    LD_PRELOAD="$runtime $standard" \
+    "$python" -m pytest -q -p no:cacheprovider tests/test_core.py "$@"
