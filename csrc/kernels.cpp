@@ -7,13 +7,23 @@
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
 
+// Adds pieces of fixed length, halving it: short rows are all remainder to a vectorised loop.
+template <class T, int N>
+inline void add_row(index_t count, const T* u, double* out) {
+  index_t c = 0;
+  for (; c + N <= count; c += N) {
+    double sum[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) sum[i] = out[c + i] + static_cast<double>(u[c + i]);
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) out[c + i] = sum[i];
+  }
+  if constexpr (N > 1) add_row<T, N / 2>(count - c, u + c, out + c);
+}
+
 template <class T>
 void add_to_double(index_t rows, index_t cols, const T* u, index_t ldu, double* out, index_t ldo) {
-  for (index_t r = 0; r < rows; ++r) {
-    const T* from = u + r * ldu;
-    double* to = out + r * ldo;
-    for (index_t c = 0; c < cols; ++c) to[c] += static_cast<double>(from[c]);
-  }
+  for (index_t r = 0; r < rows; ++r) add_row<T, 16>(cols, u + r * ldu, out + r * ldo);
 }
 
 template <class T>

@@ -28,7 +28,7 @@ inline void map_block(block<const T> in, block<T> out, F f) {
 template <class T>
 struct rbf_value {
   vec<T> minus_gamma;
-  vec<T> operator()(vec<T> s) const { return vector_exp<T>(s * minus_gamma); }
+  vec<T> operator()(vec<T> s) const { return exp_of_negative<T>(s * minus_gamma); }
 };
 
 // The statistic counts the blocks of coordinates in which a pair differs.
@@ -47,7 +47,7 @@ struct matern_value {
   vec<T> operator()(vec<T> s) const {
     const vec<T> one = broadcast<T>(1);
     const vec<T> u = square_root<T>(s) * scale;
-    const vec<T> decay = vector_exp<T>(broadcast<T>(0) - u);
+    const vec<T> decay = exp_of_negative<T>(broadcast<T>(0) - u);
     if constexpr (TwoNu == 1) {
       return decay;
     } else if constexpr (TwoNu == 3) {

@@ -18,7 +18,7 @@ struct exp_constants<float> {
   static constexpr float log2_e = 1.44269504088896341f;
   static constexpr float ln2_high = 0.693359375f;
   static constexpr float ln2_low = -2.12194440054690582e-4f;
-  static constexpr float lowest = -87.3365448f;   // below, the result is 0 (it would be subnormal)
+  static constexpr float lowest = -88.0296919f;   // -127 ln 2
   static constexpr float highest = 88.7228394f;  // from here on n = 128, whose scale is infinite
   static constexpr int count = 5;
   static constexpr float q[count] = {1.392618359e-3f, 8.363179053e-3f, 4.166655462e-2f,
@@ -31,7 +31,7 @@ struct exp_constants<double> {
   static constexpr double log2_e = 1.44269504088896340736;
   static constexpr double ln2_high = 0.6931471803691238;
   static constexpr double ln2_low = 1.9082149292705878161e-10;
-  static constexpr double lowest = -708.39641853226408;
+  static constexpr double lowest = -709.08956571282405;  // -1023 ln 2
   static constexpr double highest = 709.78271289338397;
   static constexpr int count = 10;
   static constexpr double q[count] = {
@@ -41,13 +41,13 @@ struct exp_constants<double> {
       0.5};
 };
 
+// For x <= 0. Clamped at -127 ln 2 (or -1023), n is so low that the exponent bits of 2^n are 0,
+// which makes the result 0 without a second selection. NaN stays NaN.
 template <class T>
-inline vec<T> vector_exp(vec<T> x) {
+inline vec<T> exp_of_negative(vec<T> x) {
   using c = exp_constants<T>;
   const vec<T> lowest = broadcast<T>(c::lowest);
-  const vec<T> highest = broadcast<T>(c::highest);
-  vec<T> y = select_less<T>(x, lowest, lowest, x);  // NaN stays NaN
-  y = select_less<T>(highest, y, highest, y);
+  const vec<T> y = select_less<T>(x, lowest, lowest, x);
   const vec<T> shifted = y * broadcast<T>(c::log2_e) + broadcast<T>(c::magic);
   const vec<T> n = shifted - broadcast<T>(c::magic);
   const vec<T> r = (y - n * broadcast<T>(c::ln2_high)) - n * broadcast<T>(c::ln2_low);
@@ -55,7 +55,13 @@ inline vec<T> vector_exp(vec<T> x) {
 #pragma GCC unroll 16
   for (int i = 1; i < c::count; ++i) q = q * r + broadcast<T>(c::q[i]);
   const vec<T> p = (q * (r * r) + r) + broadcast<T>(1);
-  return select_less<T>(x, lowest, broadcast<T>(0), p * low_bits_as_exponent<T>(shifted));
+  return p * low_bits_as_exponent<T>(shifted);
+}
+
+template <class T>
+inline vec<T> vector_exp(vec<T> x) {
+  const vec<T> highest = broadcast<T>(exp_constants<T>::highest);
+  return exp_of_negative<T>(select_less<T>(highest, x, highest, x));
 }
 
 template <class T>

@@ -64,20 +64,44 @@ def _has_nodes(prediction: Predictive) -> bool:
     return prediction.columns <= 2
 
 
-def candidates(prediction: Predictive) -> Array:
-    """Return outputs (u, k) over which the features must be good: the range of the predictions."""
+def candidates(prediction: Predictive) -> tuple[Array, Array]:
+    """Return outputs (u, k) over which the features must be good, and their importance (u,).
+
+    They cover the range of the predictions. The importance of a count is its largest probability;
+    that of other outputs is 1.
+    """
     if not _has_nodes(prediction):
         drawn = prediction.sample(4, 0)
-        return np.asarray(drawn.reshape(-1, prediction.columns)[: 4 * _GRID])
+        return _equal(np.asarray(drawn.reshape(-1, prediction.columns)[: 4 * _GRID]))
+    if prediction.discrete:
+        return _support(prediction)
     kept = []
     for _, part in _chunks(prediction, 512):
         values, weights = part.nodes()
         flat = values.reshape(-1, prediction.columns)[weights.reshape(-1) > _NEGLIGIBLE]
         kept.append(_thinned(flat))
     pool = _thinned(np.concatenate(kept))
-    if prediction.discrete or prediction.columns > 1 or isinstance(prediction, Draws):
-        return pool
-    return np.concatenate([pool, np.linspace(pool.min(), pool.max(), _GRID)[:, None]])
+    if prediction.columns > 1 or isinstance(prediction, Draws):
+        return _equal(pool)
+    return _equal(np.concatenate([pool, np.linspace(pool.min(), pool.max(), _GRID)[:, None]]))
+
+
+def _equal(values: Array) -> tuple[Array, Array]:
+    return values, np.ones(len(values))
+
+
+def _support(prediction: Predictive) -> tuple[Array, Array]:
+    """Return the counts that any prediction can give, and their largest probabilities."""
+    best: dict[float, float] = {}
+    for _, part in _chunks(prediction, 512):
+        values, weights = part.nodes()
+        distinct, where = np.unique(values, return_inverse=True)
+        most = np.zeros(len(distinct))
+        np.maximum.at(most, where.reshape(-1), weights.reshape(-1))
+        for value, weight in zip(distinct.tolist(), most.tolist(), strict=True):
+            best[value] = max(weight, best.get(value, 0.0))
+    kept = {value: weight for value, weight in best.items() if weight > _NEGLIGIBLE}
+    return np.array(list(kept))[:, None], np.array(list(kept.values()))
 
 
 def _thinned(values: Array) -> Array:
@@ -151,7 +175,7 @@ def _missed_over_range(
         flat = drawn.reshape(-1, prediction.columns)
         e = features.residuals(flat, features.transform(flat)).reshape(n, _PROBES)
         return np.sqrt(e.mean(axis=1) + 4 * e.std(axis=1) / np.sqrt(_PROBES)), False
-    points = candidates(prediction)
+    points, _ = candidates(prediction)
     if points.shape[1] == 1:  # between the points where pivots were chosen
         points = np.sort(points, axis=0)
         points = np.concatenate([points, (points[1:] + points[:-1]) / 2])
@@ -163,7 +187,7 @@ def _missed_over_range(
 
 def _interpolation_norm(features: OutputFeatures, prediction: Predictive) -> float:
     """Return the largest 1-norm of interpolation coefficients over the range of the outputs."""
-    points = candidates(prediction)
+    points, _ = candidates(prediction)
     return float(np.abs(features.interpolation(features.transform(points))).sum(axis=0).max())
 
 

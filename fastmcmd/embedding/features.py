@@ -85,7 +85,11 @@ class OutputFeatures:
 
 
 def output_features(
-    kernel: Kernel, y: NDArray[np.float64], eps: float, max_rank: int
+    kernel: Kernel,
+    y: NDArray[np.float64],
+    eps: float,
+    max_rank: int,
+    importance: NDArray[np.float64] | None = None,
 ) -> tuple[OutputFeatures, NDArray[np.float64]] | None:
     """Factor the output kernel over the distinct outputs ``y``.
 
@@ -99,6 +103,9 @@ def output_features(
         Largest residual wanted, relative to the largest k(y, y).
     max_rank : int
         Give up beyond this rank.
+    importance : ndarray (u,), optional
+        Largest weight with which each output takes part, at most 1: what is missed of it counts that
+        much less, so rare outcomes need fewer pivots.
 
     Returns
     -------
@@ -111,19 +118,22 @@ def output_features(
         raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
     # Half of the noise that `residuals` adds cannot be seen, let alone removed.
     limit = eps * largest
+    worth = np.ones(len(y)) if importance is None else importance**2
     # Pivots are looked for among a sample in order of the first coordinate; outputs that it
     # leaves uncovered join it until all residuals are small.
     order = np.argsort(y[:, 0], kind="stable")
     count = min(len(y), max(_CANDIDATES, 2 * max_rank))
     chosen = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
     for _ in range(6):
-        found = _pivoted_cholesky(kernel, y[chosen], diagonal[chosen], limit / 2, max_rank)
+        found = _pivoted_cholesky(
+            kernel, y[chosen], diagonal[chosen], worth[chosen], limit / 2, max_rank
+        )
         if found is None:
             return None
         pivots, factor = found
         features = OutputFeatures(kernel, y[chosen][pivots], factor)
         p = features.transform(y)
-        residuals = features.residuals(y, p)
+        residuals = worth * features.residuals(y, p)
         worst = float(residuals.max())
         if worst <= limit or len(chosen) == len(y):
             break
@@ -133,16 +143,21 @@ def output_features(
 
 
 def _pivoted_cholesky(
-    kernel: Kernel, y: NDArray[np.float64], diagonal: NDArray[np.float64], limit: float, max_rank: int
+    kernel: Kernel,
+    y: NDArray[np.float64],
+    diagonal: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    limit: float,
+    max_rank: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
     """Return pivots and the factor of their matrix, or None when max_rank does not reach limit."""
     rest = diagonal.astype(np.float64).copy()
     columns = np.empty((min(max_rank, len(y)), len(y)))
     pivots: list[int] = []
     while True:
-        pivot = int(rest.argmax())
+        pivot = int((worth * rest).argmax())
         # Below a few units of rounding the residual is noise and its pivots would be, too.
-        if rest[pivot] <= max(limit, 4 * _UNIT * diagonal[pivot]):
+        if worth[pivot] * rest[pivot] <= limit or rest[pivot] <= 4 * _UNIT * diagonal[pivot]:
             break
         rank = len(pivots)
         if rank == len(columns):

@@ -120,13 +120,14 @@ def fit(
     backend = get_backend(options.backend, x_kernel)
     scale = float(np.sqrt(max(float(np.asarray(x_kernel.diagonal(grid)).max()), 0.0)))
     sides = [nature, model]
-    values, where = _pool(sides)
+    values, where, importance = _pool(sides)
     lam = min(nature.lam, model.lam)
     same = nature.design.same_as(model.design)
     n = max(len(side.design) for side in sides)
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
     eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
-    found = output_features(y_kernel, values, eps, _affordable_rank(n, len(grid), len(values)))
+    most = _affordable_rank(n, len(grid), len(values))
+    found = output_features(y_kernel, values, eps, most, importance)
     if found is None:
         return _dense(nature, model, backend, x_kernel, y_kernel, options, scale, started)
     features, p = found
@@ -196,16 +197,25 @@ def fit(
     return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)
 
 
-def _pool(sides: list[Sample]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
-    """Return the distinct outputs among which pivots are looked for, and each side's place in them."""
-    return pooled(
-        *(
-            side.outputs.flat
-            if isinstance(side.outputs, DrawnOutputs)
-            else candidates(side.outputs.prediction)
-            for side in sides
-        )
-    )
+def _pool(
+    sides: list[Sample],
+) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
+    """Return the distinct outputs among which pivots are looked for, each side's place in them,
+    and their importance.
+    """
+    parts, weights = [], []
+    for side in sides:
+        if isinstance(side.outputs, DrawnOutputs):
+            values, weight = side.outputs.flat, np.ones(len(side.outputs.flat))
+        else:
+            values, weight = candidates(side.outputs.prediction)
+        parts.append(values)
+        weights.append(weight)
+    distinct, where = pooled(*parts)
+    importance = np.zeros(len(distinct))
+    for index, weight in zip(where, weights, strict=True):
+        np.maximum.at(importance, index, weight)
+    return distinct, where, importance
 
 
 def _affordable_rank(n: int, points: int, outputs: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from fastmcmd.predictive.base import Array, parameter
 from fastmcmd.predictive.frozen import ScipyPredictive
@@ -21,6 +22,13 @@ def _vector(value: Any, name: str, least: float, strict: bool) -> Array:
     return array
 
 
+def _table(function: Callable[[Array], Any], values: Array, offset: float) -> Array:
+    """Return ``function(values + offset)`` for whole numbers, each computed once."""
+    low, high = int(values.min()), int(values.max())
+    table = np.asarray(function(np.arange(low, high + 1) + offset))
+    return table[(values - low).astype(np.intp)]
+
+
 class Poisson(ScipyPredictive):
     """Poisson distributions.
 
@@ -33,6 +41,11 @@ class Poisson(ScipyPredictive):
     def __init__(self, mean: Any) -> None:
         mean = _vector(mean, "mean", 0.0, False)
         super().__init__(stats.poisson(mean), len(mean))
+
+    def _pmf(self, values: Array) -> Array:
+        mean = self.mean[:, None]
+        logs = special.xlogy(values, mean) - mean - _table(special.gammaln, values, 1.0)
+        return np.asarray(np.exp(logs))
 
     def __repr__(self) -> str:
         return f"Poisson(n={len(self)})"
@@ -64,6 +77,17 @@ class NegativeBinomial(ScipyPredictive):
             ) from None
         super().__init__(stats.nbinom(1 / alpha, 1 / (1 + alpha * mean)), len(mean))
         self.dispersion = np.array(alpha)
+
+    def _pmf(self, values: Array) -> Array:
+        size = 1 / self.dispersion[:, None]
+        success = np.log1p(self.mean[:, None] / size)  # -log(p) of SciPy's parameters
+        failure = -np.log1p(size / self.mean[:, None])
+        if np.ptp(self.dispersion) == 0:  # one table serves all inputs
+            rising = _table(special.gammaln, values, float(size[0, 0]))
+        else:
+            rising = special.gammaln(values + size)
+        logs = rising - special.gammaln(size) - _table(special.gammaln, values, 1.0)
+        return np.asarray(np.exp(logs - size * success + values * failure))
 
     def __repr__(self) -> str:
         return f"NegativeBinomial(n={len(self)})"

@@ -117,8 +117,12 @@ class ScipyPredictive(Predictive):
         first = np.floor(np.minimum(low, high))
         count = int((high - first).max()) + 1
         values = first[:, None] + np.arange(count)
-        weights = np.asarray(self.frozen.dist.pmf(values, *self._columns()), dtype=np.float64)
+        weights = self._pmf(values)
         return values, weights / weights.sum(axis=1, keepdims=True)
+
+    def _pmf(self, values: Array) -> Array:
+        """Return probabilities of whole numbers (n, L)."""
+        return np.asarray(self.frozen.dist.pmf(values, *self._columns()), dtype=np.float64)
 
     def _columns(self) -> list[Any]:
         """Return the parameters as columns (n, 1), in the order of the distribution."""

@@ -1,0 +1,73 @@
+"""Parsing of the command line, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from fastmcmd._version import __version__
+
+__all__ = ["COMMANDS", "UsageError", "main"]
+
+# Modules of this folder with `HELP`, `add_arguments(parser)` and `run(arguments) -> None`.
+COMMANDS = ("demo", "evaluate", "info")
+
+
+class UsageError(Exception):
+    """What a person gave cannot be used; the message says what to do."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fastmcmd",
+        description="Judge probabilistic predictions: conditional congruence error, certified.",
+    )
+    parser.add_argument("--version", action="version", version=f"fastmcmd {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        module = importlib.import_module(f"fastmcmd.cli.{name}")
+        sub = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"fastmcmd: warning: {message}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns 0, 1 (failure), 2 (usage or input) or 130 (Ctrl-C)."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            parsed.run(parsed)
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe has gone: as other tools, without a word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("fastmcmd: interrupted, nothing was written", file=sys.stderr)
+        return 130
+    except (UsageError, ValueError, TypeError, FileNotFoundError) as error:
+        print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except (OSError, MemoryError, ImportError) as error:
+        print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,52 @@
+"""Show versions, processor features, threads and backends."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "show versions, instruction set, threads, backends"
+
+_EXTRAS = {"matplotlib": "plot", "tqdm": "progress", "torch": "no extra", "sklearn": "test"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print what is installed and found."""
+    import importlib.metadata
+    import importlib.util
+    import json
+    import platform
+
+    import fastmcmd
+    from fastmcmd.backends import available_backends
+    from fastmcmd.memory import available_memory, format_bytes
+
+    told = {
+        "fastmcmd": fastmcmd.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: importlib.metadata.version(name) for name in ("numpy", "scipy", "numba")},
+    }
+    try:
+        from fastmcmd import _core
+    except ImportError as error:
+        told["instruction set"] = f"compiled extension missing: {error}"
+    else:
+        told["instruction set"] = f"{_core.isa()} (of {', '.join(_core.available_isas())})"
+    told["threads"] = str(fastmcmd.get_num_threads())
+    told["free memory"] = format_bytes(available_memory())
+    for name, status in available_backends().items():
+        told[f"backend {name}"] = status
+    for module, extra in _EXTRAS.items():
+        found = importlib.util.find_spec(module) is not None
+        told[f"optional {module}"] = "found" if found else f"not installed (extra: {extra})"
+    if arguments.json:
+        print(json.dumps(told, indent=2))
+        return
+    width = max(map(len, told))
+    for name, value in told.items():
+        print(f"{name.ljust(width)}  {value}")

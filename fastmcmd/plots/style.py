@@ -1,0 +1,35 @@
+"""Colours and axes that all pictures share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastmcmd.errors import MissingDependencyError
+
+__all__ = ["COLOURS", "axes", "matplotlib", "tidy"]
+
+# Okabe & Ito's palette: told apart with any colour vision, and in grey by lightness.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def matplotlib() -> Any:
+    """Return ``matplotlib.pyplot``, or say how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingDependencyError(
+            "pictures need matplotlib: pip install 'fastmcmd[plot]'"
+        ) from error
+    return plt
+
+
+def axes(ax: Any) -> Any:
+    """Return ``ax``, or new axes where None."""
+    plt = matplotlib()
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+
+
+def tidy(ax: Any) -> None:
+    """Remove what carries no information."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(length=3)
