@@ -7,23 +7,38 @@
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
 
-// Adds pieces of fixed length, halving it: short rows are all remainder to a vectorised loop.
 template <class T, int N>
-inline void add_row(index_t count, const T* u, double* out) {
-  index_t c = 0;
-  for (; c + N <= count; c += N) {
-    double sum[N];
+inline void add_piece(const T* u, double* out) {
+  double sum[N];
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) sum[i] = out[c + i] + static_cast<double>(u[c + i]);
+  for (int i = 0; i < N; ++i) sum[i] = out[i] + static_cast<double>(u[i]);
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) out[c + i] = sum[i];
+  for (int i = 0; i < N; ++i) out[i] = sum[i];
+}
+
+// The last columns in pieces of fixed length: short rows are all remainder to a vectorised loop.
+template <class T, int N>
+inline void add_remainder(index_t count, const T* u, double* out) {
+  if constexpr (N > 0) {
+    if (count & N) {
+      add_piece<T, N>(u, out);
+      u += N;
+      out += N;
+    }
+    add_remainder<T, N / 2>(count, u, out);
   }
-  if constexpr (N > 1) add_row<T, N / 2>(count - c, u + c, out + c);
 }
 
 template <class T>
 void add_to_double(index_t rows, index_t cols, const T* u, index_t ldu, double* out, index_t ldo) {
-  for (index_t r = 0; r < rows; ++r) add_row<T, 16>(cols, u + r * ldu, out + r * ldo);
+  constexpr index_t piece = 16;
+  for (index_t r = 0; r < rows; ++r) {
+    index_t c = 0;
+    for (; c + piece <= cols; c += piece) add_piece<T, piece>(u + c, out + c);
+    add_remainder<T, piece / 2>(cols, u + c, out + c);
+    u += ldu;
+    out += ldo;
+  }
 }
 
 template <class T>

@@ -116,7 +116,9 @@ def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
     if encoder is None:
         return x
     if not callable(encoder):
-        raise TypeError(f"encoder is {encoder!r}; a callable that maps inputs to an array is needed")
+        raise TypeError(
+            f"encoder is {encoder!r}; a callable that maps inputs to an array is needed"
+        )
     return encoder(x)
 
 

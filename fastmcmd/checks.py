@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["as_array", "as_rows", "as_weights", "check_choice", "check_positive", "check_same_length"]
+__all__ = [
+    "as_array",
+    "as_rows",
+    "as_weights",
+    "check_choice",
+    "check_positive",
+    "check_same_length",
+]
 
 _FINITE_BLOCK = 1 << 22  # elements looked at together, so that no mask as large as the data is made
 
@@ -29,7 +36,7 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
             raise ValueError(
-                f"{name} is a masked array with {int(np.ma.count_masked(value))} masked values; "
+                f"{name} is a masked array with {int(np.ma.getmaskarray(value).sum())} masked values; "
                 "remove or fill them first"
             )
         value = value.data
@@ -115,7 +122,9 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
         raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: a weight a row")
     _check_finite(weights, name)
     if (weights < 0).any():
-        raise ValueError(f"{name} has negative values (smallest {weights.min():g}); all must be >= 0")
+        raise ValueError(
+            f"{name} has negative values (smallest {weights.min():g}); all must be >= 0"
+        )
     if not (weights > 0).any():
         raise ValueError(f"{name} are all zero; at least one must be positive")
     return weights.astype(np.float64)
@@ -123,7 +132,9 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
 
 def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a positive finite float."""
-    is_scalar = isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    is_scalar = isinstance(value, numbers.Real) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    )
     if not is_scalar or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}; a positive number is needed")
     number = float(value)

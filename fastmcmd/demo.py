@@ -59,7 +59,19 @@ def run(data: dict[str, NDArray[Any]], progress: bool = False) -> list[Judged]:
 def table(judged: list[Judged]) -> list[list[str]]:
     """Return the table as rows of text, the head first."""
     rows = [
-        ["model", "n", "CCE mean", "5 %", "50 %", "95 %", "1 draw", "NLL", "ECE", "seconds", "error <="]
+        [
+            "model",
+            "n",
+            "CCE mean",
+            "5 %",
+            "50 %",
+            "95 %",
+            "1 draw",
+            "NLL",
+            "ECE",
+            "seconds",
+            "error <=",
+        ]
     ]
     for one in judged:
         low, middle, high = one.exact.quantile([0.05, 0.5, 0.95])
@@ -89,8 +101,8 @@ def draw(data: dict[str, NDArray[Any]], judged: list[Judged], target: Path) -> N
         xlabel="number of chronic diseases",
         title="CCE over the inputs: points, median, middle 80 %",
     )
-    left.set_ylim(0, 1.25 * max(float(one.exact.values.max()) for one in judged))
-    left.legend(frameon=False, loc="upper left", ncols=2)
+    left.set_ylim(0, 1.4 * max(float(one.exact.values.max()) for one in judged))
+    left.legend(frameon=False, loc="upper right")
 
     worst = np.argsort(judged[0].exact.values)
     person = int(worst[int(0.9 * len(worst))])

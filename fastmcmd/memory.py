@@ -10,7 +10,9 @@ __all__ = ["available_memory", "format_bytes", "parse_memory"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_PATTERN = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([kmgt]?)(i?)b?\s*$", re.IGNORECASE)
+_PATTERN = re.compile(
+    r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([kmgt]?)(i?)b?\s*$", re.IGNORECASE
+)
 
 
 def parse_memory(value: Any, name: str = "memory_limit") -> int:
@@ -28,7 +30,9 @@ def parse_memory(value: Any, name: str = "memory_limit") -> int:
         number, unit, binary = match.groups()
         scale = (_BINARY if binary and unit else _UNITS)[unit.lower()]
         size = int(float(number) * scale)
-    elif isinstance(value, bool) or not hasattr(value, "__index__") and not isinstance(value, float):
+    elif isinstance(value, bool) or (
+        not hasattr(value, "__index__") and not isinstance(value, float)
+    ):
         raise TypeError(needed)
     else:
         if value != value or value in (float("inf"), float("-inf")):

@@ -63,7 +63,11 @@ def save(estimator: ConditionalCongruence, path: Any) -> None:
     arrays["result_values"] = estimator.result_.values
     arrays["result_error_bounds"] = estimator.result_.error_bounds
     arrays["settings"] = np.frombuffer(json.dumps(settings).encode(), dtype=np.uint8)
-    write_atomically(path, lambda stream: np.savez(stream, **arrays))
+
+    def write(stream: BinaryIO) -> None:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+    write_atomically(path, write)
 
 
 def load(path: Any) -> ConditionalCongruence:

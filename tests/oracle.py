@@ -34,7 +34,9 @@ def mcmd_squared(
     """Return MCMD^2 (q,) by equation 2; kernels are resolved."""
     grid, x, y, x_prime, y_prime = map(_rows, (grid, x, y, x_prime, y_prime))
     a = coefficients(x_kernel, x, grid, lam, weights)
-    b = coefficients(x_kernel, x_prime, grid, lam if lam_prime is None else lam_prime, weights_prime)
+    b = coefficients(
+        x_kernel, x_prime, grid, lam if lam_prime is None else lam_prime, weights_prime
+    )
     first = np.einsum("iq,iq->q", a, gram(y_kernel, y, y) @ a)
     second = np.einsum("iq,iq->q", a, gram(y_kernel, y, y_prime) @ b)
     third = np.einsum("iq,iq->q", b, gram(y_kernel, y_prime, y_prime) @ b)

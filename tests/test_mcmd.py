@@ -37,7 +37,10 @@ def problem(rng, n=60, m=45, q=20, d=2, k=1, dtype=np.float64):
 def check(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weights):
     """The values agree with the oracle within the certificate (and the oracle's own rounding)."""
     grid, x, y, x_prime, _ = args
-    x_kernel, y_kernel = x_kernel.resolve(np.atleast_2d(x.T).T), y_kernel.resolve(np.atleast_2d(y.T).T)
+    x_kernel, y_kernel = (
+        x_kernel.resolve(np.atleast_2d(x.T).T),
+        y_kernel.resolve(np.atleast_2d(y.T).T),
+    )
     square = oracle.mcmd_squared(*args, x_kernel, y_kernel, lam, lam_prime, **weights)
     expected = np.sqrt(np.maximum(square, 0))
     slack = oracle.cancellation(grid, x, x_prime, x_kernel, y_kernel, y, lam, lam_prime)
@@ -176,9 +179,7 @@ def test_weights_are_repetitions(rng):
     counts = rng.integers(1, 5, 50)
     grid = rng.normal(size=(9, 2))
     kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "tol": 1e-9}
-    weighted = fm.mcmd(
-        grid, x, y, x, y_prime, weights=counts, weights_prime=counts, **kernels
-    )
+    weighted = fm.mcmd(grid, x, y, x, y_prime, weights=counts, weights_prime=counts, **kernels)
     rows = np.repeat(np.arange(50), counts)
     repeated = fm.mcmd(grid, x[rows], y[rows], x[rows], y_prime[rows], **kernels)
     np.testing.assert_allclose(weighted.values, repeated.values, atol=1e-9)

@@ -129,16 +129,16 @@ class Draws:
     """n = 2,000 with l draws each: one solve of size n whatever l."""
 
     params = [1, 100]
-    param_names = ("l",)
+    param_names = ("draws",)
 
-    def setup(self, l):
+    def setup(self, draws):
         self.x, self.y, p = smooth(2000, 8)
-        self.draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((2000, l))
+        self.draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((2000, draws))
 
-    def time_cce(self, l):
+    def time_cce(self, draws):
         fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), tol=1e-9)
 
-    def peakmem_cce(self, l):
+    def peakmem_cce(self, draws):
         fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), tol=1e-9)
 
 

@@ -34,7 +34,9 @@ def mcmd_numpy(x, y, y_prime, x_kernel, y_kernel, lam, dtype):
     w_prime = linalg.cho_solve(linalg.cho_factor(k_x_prime + shift, lower=True), identity)
     first = np.einsum("ij,ij->j", k_x, (w @ y_kernel(y, y) @ w.T) @ k_x)
     second = np.einsum("ij,ij->j", k_x, (w @ y_kernel(y, y_prime) @ w_prime.T) @ k_x_prime)
-    third = np.einsum("ij,ij->j", k_x_prime, (w_prime @ y_kernel(y_prime, y_prime) @ w_prime.T) @ k_x_prime)
+    third = np.einsum(
+        "ij,ij->j", k_x_prime, (w_prime @ y_kernel(y_prime, y_prime) @ w_prime.T) @ k_x_prime
+    )
     with np.errstate(invalid="ignore"):
         return np.sqrt(first - 2 * second + third)
 

@@ -50,7 +50,8 @@ def get_backend(name: str, kernel: Kernel) -> Backend:
         return CpuBackend() if _core_is_there() else NumbaBackend()
     if name == "cupy":
         raise ValueError(
-            "backend='cupy' is not part of this version; use 'auto', " + ", ".join(map(repr, _BACKENDS))
+            "backend='cupy' is not part of this version; use 'auto', "
+            + ", ".join(map(repr, _BACKENDS))
         )
     if name not in _BACKENDS:
         names = ", ".join(map(repr, ("auto", *_BACKENDS)))

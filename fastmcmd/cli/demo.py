@@ -11,7 +11,10 @@ HELP = "judge two models of real data and draw a picture"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument(
-        "--output", default="fastmcmd_demo.png", metavar="PNG", help="picture (default: %(default)s)"
+        "--output",
+        default="fastmcmd_demo.png",
+        metavar="PNG",
+        help="picture (default: %(default)s)",
     )
     parser.add_argument("--progress", action="store_true", help="show products and certificate")
 

@@ -2,7 +2,8 @@
 
 FILE.npz holds the arrays x (n, d), y (n,) and either samples (n, l) or mean and std (n,).
 
-examples:
+Examples
+--------
   fastmcmd evaluate predictions.npz
   fastmcmd evaluate predictions.npz --x-kernel rbf --x-gamma median --output cce.csv
   fastmcmd evaluate predictions.npz --lam 0.01 --tol 1e-8 --memory-limit 2GB --format json
@@ -64,11 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     if output is not None and output.suffix not in (".csv", ".npz"):
         raise UsageError(f"--output is {str(output)!r}; a name that ends in .csv or .npz is needed")
     arrays = _read(arguments.file)
-    prediction: Any
-    if "samples" in arrays:
-        prediction = arrays["samples"]
-    else:
-        prediction = fm.Gaussian(arrays["mean"], arrays["std"])
+    prediction = arrays["samples"] if "samples" in arrays else (arrays["mean"], arrays["std"])
     progress = sys.stderr.isatty() if arguments.progress is None else arguments.progress
     result = fm.cce(
         arrays["x"],
@@ -119,7 +116,9 @@ def _read(name: str) -> dict[str, Any]:
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise UsageError(f"{name} cannot be read as an .npz file: {error}") from None
     except AttributeError:
-        raise UsageError(f"{name} holds a single array; an .npz file with names is needed") from None
+        raise UsageError(
+            f"{name} holds a single array; an .npz file with names is needed"
+        ) from None
 
 
 def _kernel(arguments: argparse.Namespace, side: str) -> Any:

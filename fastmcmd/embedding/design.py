@@ -77,9 +77,7 @@ class Design:
         count = len(self.group)
         share = np.ones(count) if self.row_weight is None else self.row_weight
         share = share / self.weight[self.group]
-        mean = sparse.csr_array(
-            (share, (self.group, np.arange(count))), shape=(len(self.x), count)
-        )
+        mean = sparse.csr_array((share, (self.group, np.arange(count))), shape=(len(self.x), count))
         return np.asarray(mean @ values)
 
     def same_as(self, other: Design) -> bool:
@@ -99,7 +97,9 @@ def _bits(x: NDArray[Any]) -> NDArray[np.uint64]:
 
 def _row_hash(x: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row; equal rows have equal hashes (integer arithmetic)."""
-    factors = np.random.default_rng(20240512).integers(1, 2**63, x.shape[1], dtype=np.uint64) * 2 + 1
+    factors = (
+        np.random.default_rng(20240512).integers(1, 2**63, x.shape[1], dtype=np.uint64) * 2 + 1
+    )
     out = np.empty(len(x), dtype=np.uint64)
     step = max(1, _HASH_BLOCK // x.shape[1])
     for start in range(0, len(x), step):
@@ -123,9 +123,9 @@ def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp] |
     """
     n, d = x.shape
     few = min(d, 4)
-    if few < d:  # real data mostly differ within a few columns already
-        if len(np.unique(_row_hash(x[:, :few]))) == n:
-            return np.arange(n), None
+    # Real data mostly differ within a few columns already.
+    if few < d and len(np.unique(_row_hash(x[:, :few]))) == n:
+        return np.arange(n), None
     keys = _bits(x)[:, 0] if d == 1 else _row_hash(x)
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     if len(first) == n:

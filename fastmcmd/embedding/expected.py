@@ -22,7 +22,9 @@ _NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
 _GRID = 2500  # candidates over the range, and among the nodes
 _BLOCK = 1 << 21  # node values held together
 _PROBES = 64  # draws a row that stand for vector predictions without nodes
-_CLOSED_FORM_ERROR = 16  # units of rounding in a closed form: an exponential, a root, a few products
+_CLOSED_FORM_ERROR = (
+    16  # units of rounding in a closed form: an exponential, a root, a few products
+)
 _PMF_ERROR = 1e-12  # relative error of SciPy's probabilities: sums of log-gamma values
 
 
@@ -164,9 +166,7 @@ def _sum_over_nodes(features: OutputFeatures, values: Array, weights: Array) -> 
     return mean, np.einsum("nl,nl->n", weights, missed)
 
 
-def _missed_over_range(
-    features: OutputFeatures, prediction: Predictive
-) -> tuple[Array, bool]:
+def _missed_over_range(features: OutputFeatures, prediction: Predictive) -> tuple[Array, bool]:
     """Bound what the features miss anywhere in the range of the predictions."""
     n = len(prediction)
     if not _has_nodes(prediction):

@@ -38,9 +38,7 @@ class DrawnOutputs:
         """Return the outputs of some rows."""
         return DrawnOutputs(self.values[rows], None if self.weights is None else self.weights[rows])
 
-    def mean_features(
-        self, p: NDArray[np.float64], where: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
+    def mean_features(self, p: NDArray[np.float64], where: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the mean feature (N, r) of each row from features ``p`` of distinct outputs."""
         n, draws, _ = self.values.shape
         if draws == 1 and self.weights is None:
@@ -78,7 +76,9 @@ class Sample:
     lam: float
 
     @staticmethod
-    def of(x: NDArray[Any], outputs: Outputs, weights: NDArray[np.float64] | None, lam: float) -> Sample:
+    def of(
+        x: NDArray[Any], outputs: Outputs, weights: NDArray[np.float64] | None, lam: float
+    ) -> Sample:
         """Return the sample of the rows of positive weight, equal inputs collapsed."""
         design = Design.of(x, weights)
         if design.rows is not None:

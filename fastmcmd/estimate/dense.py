@@ -198,9 +198,7 @@ def spread_matrix(
     # Without collapsed rows each row is its input: the weights cancel.
     weight = design.weight[group] if design.group is None else _row_weight(design, rows)
     share = sign * np.repeat(weight / design.weight[group], draws) * drawn.share
-    return sparse.csr_array(
-        (share, (where, np.repeat(group, draws))), shape=(outputs, len(design))
-    )
+    return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
 
 
 def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:

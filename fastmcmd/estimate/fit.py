@@ -183,9 +183,7 @@ def fit(
         systems = [System(mean, side.shift) for mean, side in zip(means, sides, strict=True)]
         result = solved(nature, systems, 0.5)
         ours, theirs = result.solutions
-        parts = [
-            Part(nature.design, ours.value - theirs.value, ours.image - theirs.image, result)
-        ]
+        parts = [Part(nature.design, ours.value - theirs.value, ours.image - theirs.image, result)]
     else:
         parts = []
         for side, mean, sign in zip(sides, means, (1.0, -1.0), strict=True):
@@ -200,9 +198,7 @@ def fit(
 def _pool(
     sides: list[Sample],
 ) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
-    """Return the distinct outputs among which pivots are looked for, each side's place in them,
-    and their importance.
-    """
+    """Return the distinct outputs to choose pivots from, each side's place, their importance."""
     parts, weights = [], []
     for side in sides:
         if isinstance(side.outputs, DrawnOutputs):

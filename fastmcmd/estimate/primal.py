@@ -134,9 +134,7 @@ class PrimalFit:
             kinds.update(s.certificate.kind for s in part.solved.solutions)
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _cross(
-        self, part: Part, grid: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], float, str]:
+    def _cross(self, part: Part, grid: NDArray[Any]) -> tuple[NDArray[np.float64], float, str]:
         """Return ``K(grid, x) B`` and a bound on the error of its rows."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
@@ -159,9 +157,7 @@ class PrimalFit:
         off = float(np.linalg.norm(image[rows] - check, axis=1).max())
         return image, 2 * off + fine, "sampled"
 
-    def witness(
-        self, grid: NDArray[Any], y: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def witness(self, grid: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T
 

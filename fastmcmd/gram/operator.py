@@ -173,7 +173,9 @@ class GramOperator:
     def columns(self, grid: NDArray[Any]) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
         return np.ascontiguousarray(
-            self.backend.gram(self.kernel, self._prepare(self.x, EXACT), self._prepare(grid, EXACT)),
+            self.backend.gram(
+                self.kernel, self._prepare(self.x, EXACT), self._prepare(grid, EXACT)
+            ),
             dtype=np.float64,
         )
 

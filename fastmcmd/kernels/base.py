@@ -147,14 +147,20 @@ class Kernel(ABC):
 
         if isinstance(other, Kernel):
             return Sum(self, other)
-        return Sum(self, Constant(other)) if isinstance(other, numbers.Real) else NotImplemented
+        return (
+            Sum(self, Constant(float(other))) if isinstance(other, numbers.Real) else NotImplemented
+        )
 
     def __mul__(self, other: Any) -> Kernel:
         from fastmcmd.kernels.combined import Constant, Product
 
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Product(self, Constant(other)) if isinstance(other, numbers.Real) else NotImplemented
+        return (
+            Product(self, Constant(float(other)))
+            if isinstance(other, numbers.Real)
+            else NotImplemented
+        )
 
     __radd__ = __add__
     __rmul__ = __mul__

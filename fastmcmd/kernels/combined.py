@@ -110,7 +110,9 @@ class Sum(_Pair):
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Add the errors, and the rounding of the sum."""
-        parts = sum(part.entry_error(unit, dim, max_norm2, direct) for part in (self.left, self.right))
+        parts = sum(
+            part.entry_error(unit, dim, max_norm2, direct) for part in (self.left, self.right)
+        )
         return parts + unit * (self.max_value(max_norm2) + parts)
 
     def __repr__(self) -> str:
@@ -147,5 +149,8 @@ class Product(_Pair):
         return ea * b + eb * a + ea * eb + unit * (a + ea) * (b + eb)
 
     def __repr__(self) -> str:
-        parts = (f"({part!r})" if isinstance(part, Sum) else repr(part) for part in (self.left, self.right))
+        parts = (
+            f"({part!r})" if isinstance(part, Sum) else repr(part)
+            for part in (self.left, self.right)
+        )
         return " * ".join(parts)

@@ -22,7 +22,9 @@ def check_gamma(gamma: Any) -> Gamma:
     if gamma is None or (isinstance(gamma, str) and gamma in _RULES):
         return gamma
     if isinstance(gamma, str):
-        raise ValueError(f"gamma is {gamma!r}; a positive number, 'variance', 'median' or None is needed")
+        raise ValueError(
+            f"gamma is {gamma!r}; a positive number, 'variance', 'median' or None is needed"
+        )
     return check_number(gamma, "gamma")
 
 
@@ -43,7 +45,9 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
     if gamma == "variance":
         total = float(np.var(rows, axis=0, ddof=1, dtype=np.float64).sum())
         if not total > 0:
-            raise ValueError("gamma='variance' needs data that vary, all rows are equal; give a number")
+            raise ValueError(
+                "gamma='variance' needs data that vary, all rows are equal; give a number"
+            )
         return _finite(1.0 / (2.0 * total), gamma)
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MEDIAN_ROWS)).astype(int))]
     median = float(np.median(pdist(some.astype(np.float64), metric)))
@@ -56,5 +60,7 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
 
 def _finite(value: float, rule: Any) -> float:
     if not np.isfinite(value) or value <= 0:
-        raise ValueError(f"gamma={rule!r} gives {value:g} for these data; give a number or scale them")
+        raise ValueError(
+            f"gamma={rule!r} gives {value:g} for these data; give a number or scale them"
+        )
     return value

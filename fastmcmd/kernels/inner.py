@@ -80,7 +80,10 @@ class Polynomial(Kernel):
         del direct
         base = number(self.gamma) * max_norm2 + self.coef0
         off = (dim + 6) * unit * base
-        return float(self.degree * (base + off) ** (self.degree - 1) * off + (self.degree + 1) * unit * base**self.degree)
+        return float(
+            self.degree * (base + off) ** (self.degree - 1) * off
+            + (self.degree + 1) * unit * base**self.degree
+        )
 
 
 @dataclass(frozen=True)

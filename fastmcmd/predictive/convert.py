@@ -30,7 +30,9 @@ def as_predictive(value: Any, n: int, columns: int = 1, name: str = "prediction"
     if len(found) != n:
         raise ValueError(f"{name} has {len(found)} rows and y has {n}; they must agree")
     if found.columns != columns:
-        raise ValueError(f"{name} has {found.columns} components and y has {columns}; they must agree")
+        raise ValueError(
+            f"{name} has {found.columns} components and y has {columns}; they must agree"
+        )
     return found
 
 

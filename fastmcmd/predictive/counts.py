@@ -25,7 +25,7 @@ def _vector(value: Any, name: str, least: float, strict: bool) -> Array:
 def _table(function: Callable[[Array], Any], values: Array, offset: float) -> Array:
     """Return ``function(values + offset)`` for whole numbers, each computed once."""
     low, high = int(values.min()), int(values.max())
-    table = np.asarray(function(np.arange(low, high + 1) + offset))
+    table = np.asarray(function(np.arange(low, high + 1, dtype=np.float64) + offset))
     return table[(values - low).astype(np.intp)]
 
 

@@ -64,13 +64,17 @@ class Draws(Predictive):
     def log_prob(self, y: Any) -> Array:
         """Refuse: draws have no density."""
         del y
-        raise ValueError("draws have no density; fit a distribution to them, such as Gaussian(mean, std)")
+        raise ValueError(
+            "draws have no density; fit a distribution to them, such as Gaussian(mean, std)"
+        )
 
     def quantile(self, level: Any) -> Array:
         """Return empirical quantiles (n,) or (n, j)."""
-        return np.asarray(np.moveaxis(np.quantile(self.array, level, axis=1), 0, -1)) if np.ndim(
-            level
-        ) else np.asarray(np.quantile(self.array, level, axis=1))
+        return (
+            np.asarray(np.moveaxis(np.quantile(self.array, level, axis=1), 0, -1))
+            if np.ndim(level)
+            else np.asarray(np.quantile(self.array, level, axis=1))
+        )
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return ``size`` draws with replacement."""

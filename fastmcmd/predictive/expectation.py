@@ -21,8 +21,9 @@ def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array 
             one = closed_form(prediction, left, points)
             other = None if one is None else closed_form(prediction, right, points)
             return None if one is None or other is None else one + other
-        case Product(left=part, right=Constant(value=value)) | Product(
-            left=Constant(value=value), right=part
+        case (
+            Product(left=part, right=Constant(value=value))
+            | Product(left=Constant(value=value), right=part)
         ):
             one = closed_form(prediction, part, points)
             return None if one is None else one * value

@@ -116,7 +116,7 @@ class ScipyPredictive(Predictive):
         high = np.maximum(high, self._all(self.frozen.isf(_TAIL)))
         first = np.floor(np.minimum(low, high))
         count = int((high - first).max()) + 1
-        values = first[:, None] + np.arange(count)
+        values = first[:, None] + np.arange(count, dtype=np.float64)
         weights = self._pmf(values)
         return values, weights / weights.sum(axis=1, keepdims=True)
 

@@ -110,8 +110,12 @@ class Gaussian(Predictive):
                 f"expectations of this y_kernel under Gaussian predictions with {self.columns} "
                 "components have no closed form here; use an RBF y_kernel, or draws=..."
             )
-        grid = np.stack(np.meshgrid(*([z] * self.columns), indexing="ij"), -1).reshape(-1, self.columns)
-        weight = np.prod(np.stack(np.meshgrid(*([w] * self.columns), indexing="ij"), -1), -1).ravel()
+        grid = np.stack(np.meshgrid(*([z] * self.columns), indexing="ij"), -1).reshape(
+            -1, self.columns
+        )
+        weight = np.prod(
+            np.stack(np.meshgrid(*([w] * self.columns), indexing="ij"), -1), -1
+        ).ravel()
         grid, weight = grid[weight > 1e-18], weight[weight > 1e-18]
         values = self.mean[:, None] + self.std[:, None] * grid
         return values, np.broadcast_to(weight, values.shape[:2])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
@@ -105,5 +103,3 @@ def _teller(progress: Progress) -> Callable[[float], None]:
         progress.product(relative * progress.target)
 
     return tell
-
-
