@@ -22,7 +22,9 @@ class aligned_buffer {
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
   index_t size() const { return size_; }
-  void zero() { std::memset(static_cast<void*>(data()), 0, static_cast<size_t>(size_) * sizeof(T)); }
+  void zero() {
+    std::memset(static_cast<void*>(data()), 0, static_cast<size_t>(size_) * sizeof(T));
+  }
 
  private:
   struct release {

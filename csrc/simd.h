@@ -78,7 +78,8 @@ template <class T, class V = vec<T>>
 inline V absolute(V a) {
   using mask = typename vector_types<T>::mask;
   using bits = typename vector_types<T>::bits;
-  return reinterpret_cast<V>(reinterpret_cast<mask>(a) & (mask{} + static_cast<bits>(~bits{} >> 1)));
+  const mask magnitude = mask{} + static_cast<bits>(~bits{} >> 1);
+  return reinterpret_cast<V>(reinterpret_cast<mask>(a) & magnitude);
 }
 // The low bits of t, moved into the exponent field.
 template <class T, class V = vec<T>>

@@ -16,8 +16,8 @@ inline T sum_of_lanes(vec<T> a) {
 
 // Rows come in whole panels, so in groups of four.
 template <class T, int K, bool Both>
-inline void thin_strips(index_t rows, index_t cols, const T* a, index_t lda, const T* vt, const T* wt,
-                        index_t ld_in, T* ut, T* zt, index_t ld_out) {
+inline void thin_strips(index_t rows, index_t cols, const T* a, index_t lda, const T* vt,
+                        const T* wt, index_t ld_in, T* ut, T* zt, index_t ld_out) {
   constexpr int strip = 4;
   static_assert(panel_width<T> % strip == 0);
   for (index_t i = 0; i < rows; i += strip) {
@@ -55,8 +55,8 @@ inline void thin_strips(index_t rows, index_t cols, const T* a, index_t lda, con
 }
 
 template <class T, int K>
-inline void thin_product(index_t rows, index_t cols, const T* a, index_t lda, const T* vt, const T* wt,
-                         index_t ld_in, T* ut, T* zt, index_t ld_out) {
+inline void thin_product(index_t rows, index_t cols, const T* a, index_t lda, const T* vt,
+                         const T* wt, index_t ld_in, T* ut, T* zt, index_t ld_out) {
   if (!zt) return thin_strips<T, K, false>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
   for (int s = 0; s < K; ++s) {
     for (index_t j = 0; j < cols; ++j) zt[s * ld_out + j] = 0;

@@ -10,11 +10,12 @@ over more than a tile are summed in float64. No result depends on ``threads``. T
 Ctrl-C is honoured within about a tenth of a second.
 """
 
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+_T = TypeVar("_T", np.float32, np.float64)
 _Codes: TypeAlias = NDArray[np.int32]
 _Params: TypeAlias = NDArray[np.float64]
 _F32: TypeAlias = NDArray[np.float32]
@@ -238,12 +239,9 @@ def packed_solve(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int) -> No
 def packed_solve_lower(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int) -> None:
     """Overwrite b (n, k) of dtype T with L^-1 b; tiles hold the factor."""
 
-@overload
-def exp(x: _F32) -> _F32:
+def exp(x: NDArray[_T]) -> NDArray[_T]:
     """Return exp of a vector (n,), as used inside the kernels."""
 
-@overload
-def exp(x: _F64) -> _F64: ...
 def isa() -> str:
     """Name of the instruction set in use."""
 

@@ -14,7 +14,7 @@ from fastmcmd._version import __version__
 
 __all__ = ["COMMANDS", "UsageError", "main"]
 
-# Modules of this folder with `HELP`, `add_arguments(parser)` and `run(arguments) -> None`.
+# Modules of this folder with `HELP`, perhaps `EPILOG`, `add_arguments(parser)`, `run(arguments)`.
 COMMANDS = ("demo", "evaluate", "info")
 
 
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=module.HELP,
             description=module.__doc__,
+            epilog=getattr(module, "EPILOG", None),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(sub)

@@ -1,12 +1,6 @@
 """Compute the conditional congruence error of your own predictions.
 
 FILE.npz holds the arrays x (n, d), y (n,) and either samples (n, l) or mean and std (n,).
-
-Examples
---------
-  fastmcmd evaluate predictions.npz
-  fastmcmd evaluate predictions.npz --x-kernel rbf --x-gamma median --output cce.csv
-  fastmcmd evaluate predictions.npz --lam 0.01 --tol 1e-8 --memory-limit 2GB --format json
 """
 
 from __future__ import annotations
@@ -21,6 +15,11 @@ from typing import Any
 from fastmcmd.cli.app import UsageError
 
 HELP = "CCE of predictions in an .npz file"
+EPILOG = """examples:
+  fastmcmd evaluate predictions.npz
+  fastmcmd evaluate predictions.npz --x-kernel rbf --x-gamma median --output cce.csv
+  fastmcmd evaluate predictions.npz --lam 0.01 --tol 1e-8 --memory-limit 2GB --format json
+"""
 
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
 
@@ -100,25 +99,25 @@ def _read(name: str) -> dict[str, Any]:
     import numpy as np
 
     try:
-        with np.load(name, allow_pickle=False) as stored:
-            if not hasattr(stored, "files"):
-                raise UsageError(f"{name} holds a single array; an .npz file with names is needed")
-            known = set(stored.files)
-            wanted = ["x", "y", *(["samples"] if "samples" in known else ["mean", "std"])]
-            missing = [one for one in wanted if one not in known]
-            if missing:
-                has = ", ".join(sorted(known)) or "nothing"
-                raise UsageError(
-                    f"{name} lacks {', '.join(missing)}: it needs x, y and either samples or mean and "
-                    f"std, and holds {has}"
-                )
-            return {one: stored[one] for one in wanted}
+        stored = np.load(name, allow_pickle=False)
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise UsageError(f"{name} cannot be read as an .npz file: {error}") from None
-    except AttributeError:
-        raise UsageError(
-            f"{name} holds a single array; an .npz file with names is needed"
-        ) from None
+    if isinstance(stored, np.ndarray):
+        raise UsageError(f"{name} holds a single array; an .npz file with names is needed")
+    with stored:
+        known = set(stored.files)
+        wanted = ["x", "y", *(["samples"] if "samples" in known else ["mean", "std"])]
+        missing = [one for one in wanted if one not in known]
+        if missing:
+            has = ", ".join(sorted(known)) or "nothing"
+            raise UsageError(
+                f"{name} lacks {', '.join(missing)}: it needs x, y and either samples or mean and "
+                f"std, and holds {has}"
+            )
+        try:
+            return {one: stored[one] for one in wanted}
+        except (zipfile.BadZipFile, EOFError, ValueError) as error:
+            raise UsageError(f"{name} cannot be read as an .npz file: {error}") from None
 
 
 def _kernel(arguments: argparse.Namespace, side: str) -> Any:

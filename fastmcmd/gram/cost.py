@@ -6,7 +6,7 @@ operation per ordered pair. The figures are ratios of measured times, see docs/p
 
 from __future__ import annotations
 
-from fastmcmd.kernels import CustomKernel, Kernel, Product, Sum
+from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
 __all__ = ["cached_pays", "entry_cost"]
 
@@ -22,8 +22,10 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
             return entry_cost(left, dim, backend) + entry_cost(right, dim, backend)
         case CustomKernel():
             return _CUSTOM
-    # Three operations a coordinate instead of one fused multiply-add for L1 and equality.
-    per_coordinate = 3.0 if type(kernel).__name__ in ("Laplacian", "Delta") else 1.0
+        case Laplacian() | Delta():
+            per_coordinate = 3.0  # instead of one fused multiply-add
+        case _:
+            per_coordinate = 1.0
     slow = 10.0 if backend != "cpu" else 1.0
     return slow * (_EPILOGUE + per_coordinate * dim)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.kernels import CustomKernel, Kernel, Product, Sum
+from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, Solution, System
@@ -140,20 +140,13 @@ def _direct(
     return Solved(solutions, operator, "cholesky", 0, notes)
 
 
-def _has_custom(kernel: Kernel) -> bool:
-    match kernel:
-        case Sum(left=left, right=right) | Product(left=left, right=right):
-            return _has_custom(left) or _has_custom(right)
-    return isinstance(kernel, CustomKernel)
-
-
 def _float32_can_serve(problem: LinearProblem) -> bool:
     """Tell whether tiles in float32 can end in a certificate at the target.
 
     With R refined in float64 the float32 error contracts by about eps k / lam a round; the rounding
     left in the last round must be below the target. A user's function runs in float64 anyway.
     """
-    if _has_custom(problem.kernel):
+    if not problem.kernel.compiled:
         return False
     # Rounding of float32 entries in the answer, relative to the size of the answer: see 3.6.
     diagonal = float(problem.kernel.diagonal(problem.x[:1])[0])

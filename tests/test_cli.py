@@ -1,0 +1,169 @@
+"""The command line as a process: what it prints, writes and answers to bad files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+def fastmcmd(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "fastmcmd", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
+
+
+@pytest.fixture
+def predictions(tmp_path, rng):
+    x = rng.normal(size=(80, 2))
+    y = x[:, 0] + 0.3 * rng.normal(size=80)
+    arrays = {"x": x, "y": y, "mean": x[:, 0], "std": np.full(80, 0.5)}
+    np.savez(tmp_path / "p.npz", **arrays)
+    return tmp_path / "p.npz", arrays
+
+
+def test_evaluate_writes_what_cce_returns(predictions):
+    import fastmcmd as fm
+
+    path, arrays = predictions
+    output = path.with_name("out.csv")
+    done = fastmcmd("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    expected = fm.cce(arrays["x"], arrays["y"], (arrays["mean"], arrays["std"]), x_kernel=fm.RBF())
+    assert told["mean"] == pytest.approx(expected.mean, abs=1e-9)
+    with open(output, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [int(row["row"]) for row in rows] == list(range(80))
+    np.testing.assert_allclose([float(row["cce"]) for row in rows], expected.values, atol=1e-9)
+    assert all(float(row["error_bound"]) <= 1e-6 for row in rows)
+    assert sorted(p.name for p in path.parent.iterdir()) == ["out.csv", "p.npz"]
+
+
+def test_evaluate_samples_to_npz(predictions):
+    path, arrays = predictions
+    np.savez(path, x=arrays["x"], y=arrays["y"], samples=arrays["mean"][:, None] + np.zeros(3))
+    output = path.with_name("out.npz")
+    done = fastmcmd("evaluate", path, "--output", output, "--y-gamma", "0.5", "--progress")
+    assert done.returncode == 0, done.stderr
+    assert "CCE at 80 points" in done.stdout
+    with np.load(output, allow_pickle=False) as stored:
+        assert stored["cce"].shape == (80,)
+        assert json.loads(stored["summary"].tobytes())["n"] == 80
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p, a: p.write_bytes(b"not a zip"), "cannot be read as an .npz file"),
+        (lambda p, a: p.write_bytes(p.read_bytes()[:200]), "cannot be read as an .npz file"),
+        (lambda p, a: p.write_bytes(b""), "cannot be read as an .npz file"),
+        (lambda p, a: p.unlink(), "No such file"),
+        (lambda p, a: np.savez(p, x=a["x"]), "lacks y, mean, std: .* holds x"),
+        (lambda p, a: np.savez(p, **{**a, "y": a["y"][:-1]}), "rows must match"),
+        (lambda p, a: np.savez(p, **{**a, "x": a["x"] * np.nan}), "x holds NaN"),
+        (lambda p, a: np.savez(p, **{**a, "std": -a["std"]}), "std has values down to -0.5"),
+        (
+            lambda p, a: np.savez(p, **{**a, "x": np.array([{}] * 80, dtype=object)}),
+            "cannot be read as an .npz file",
+        ),
+    ],
+)
+def test_bad_files_are_one_line(predictions, make, message):
+    path, arrays = predictions
+    make(path, arrays)
+    done = fastmcmd("evaluate", path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    import re
+
+    assert re.search(message, done.stderr), done.stderr
+    assert done.stderr.startswith("fastmcmd: error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_plain_array_is_refused(predictions):
+    path, arrays = predictions
+    np.save(path.with_suffix(".npy"), arrays["x"])
+    done = fastmcmd("evaluate", path.with_suffix(".npy"))
+    assert done.returncode == 2
+    assert "single array" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--lam", "0"], 2, "lam is 0"),
+        (["--y-gamma", "wide"], 2, "--y-gamma is 'wide'"),
+        (["--output", "out.txt"], 2, "ends in .csv or .npz"),
+        (["--output", "/nonexistent-folder/out.csv"], 2, "nonexistent-folder"),
+        (["--memory-limit", "10kB"], 1, "at least"),
+        (["--solver", "magic"], 2, "invalid choice"),
+        (["--draws", "0"], 2, "draws is 0"),
+    ],
+)
+def test_bad_options(predictions, options, code, message):
+    done = fastmcmd("evaluate", predictions[0], *options)
+    assert done.returncode == code
+    assert message in done.stderr
+
+
+def test_info():
+    done = fastmcmd("info")
+    assert done.returncode == 0
+    for word in ("fastmcmd", "instruction set", "threads", "backend cpu", "free memory"):
+        assert word in done.stdout
+    assert json.loads(fastmcmd("info", "--json").stdout)["backend numpy"] == "available"
+
+
+def test_help_and_version():
+    import fastmcmd as fm
+
+    assert "evaluate" in fastmcmd("--help").stdout
+    assert "examples:" in fastmcmd("evaluate", "--help").stdout
+    assert fastmcmd("--version").stdout.strip() == f"fastmcmd {fm.__version__}"
+    assert fastmcmd().returncode == 2
+
+
+def test_demo_on_real_data(tmp_path):
+    """The main job: the negative binomial is far better than the Poisson model, as is well known."""
+    done = fastmcmd("demo", "--output", tmp_path / "demo.png")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    poisson = next(line for line in lines if line[:1] == ["Poisson"])
+    negbin = next(line for line in lines if line[:2] == ["negative", "binomial"])
+    assert poisson[1] == negbin[2] == "6,190"
+    assert 0.10 < float(poisson[2]) < 0.15
+    assert 0.01 < float(negbin[3]) < 0.025
+    picture = (tmp_path / "demo.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 20_000
+
+
+def test_demo_without_matplotlib(tmp_path):
+    """Without the extra the table still comes, and a line says how to install it."""
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('hidden by the test')\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = fastmcmd("demo", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    assert "negative binomial" in done.stdout
+    assert "pip install 'fastmcmd[plot]'" in done.stdout
+
+
+def test_import_is_quick_and_light():
+    """Nothing optional or heavy is loaded by ``import fastmcmd``."""
+    code = (
+        "import sys, fastmcmd; "
+        "print([m for m in ('matplotlib', 'numba', 'torch', 'pandas', 'tqdm') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,88 @@
+"""Scores and calibration against closed forms and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastmcmd as fm
+
+
+def test_nll_of_gaussians_and_counts(rng):
+    y, mean, std = rng.normal(size=50), rng.normal(size=50), rng.uniform(0.5, 2, 50)
+    expected = -stats.norm(mean, std).logpdf(y).mean()
+    assert fm.nll(y, (mean, std)) == pytest.approx(expected, rel=1e-12)
+    counts = rng.poisson(3, 50)
+    assert fm.nll(counts, fm.Poisson(np.full(50, 3.0))) == pytest.approx(
+        -stats.poisson(3).logpmf(counts).mean()
+    )
+    assert fm.nll([0.5], fm.Poisson([1.0])) == np.inf
+
+
+def test_nll_of_draws_is_refused(rng):
+    with pytest.raises(ValueError, match="draws have no density"):
+        fm.nll(rng.normal(size=5), rng.normal(size=(5, 3)))
+
+
+def test_pit_of_correct_models_is_uniform(rng):
+    mean = rng.uniform(0.2, 5, 20_000)
+    y = rng.poisson(mean)
+    uniform = stats.kstest(fm.pit_values(y, fm.Poisson(mean)), "uniform")
+    assert uniform.pvalue > 1e-3
+    plain = stats.kstest(fm.pit_values(y, fm.Poisson(mean), pit="plain"), "uniform")
+    assert plain.pvalue < 1e-10
+    low, high = stats.poisson(mean).cdf(y - 1), stats.poisson(mean).cdf(y)
+    np.testing.assert_allclose(fm.pit_values(y, fm.Poisson(mean), pit="mid"), (low + high) / 2)
+
+
+def test_ece_of_a_correct_count_model_needs_the_randomised_pit(rng):
+    mean = rng.uniform(0.2, 3, 40_000)
+    y = rng.negative_binomial(2, 2 / (2 + mean))
+    correct = fm.NegativeBinomial(mean, 0.5)
+    assert fm.regression_ece(y, correct) < 0.005
+    assert fm.regression_ece(y, correct, pit="plain") > 0.1
+
+
+def test_ece_closed_form():
+    """With all outcomes at the predicted medians each level is missed by its distance to the step."""
+    y = np.zeros(100)
+    levels = np.array([0.1, 0.4, 0.6, 0.8])
+    gaps = np.array([0.1, 0.4, 0.4, 0.2])
+    prediction = (np.zeros(100), 1.0)
+    assert fm.regression_ece(y, prediction, levels=levels) == pytest.approx(gaps.mean())
+    assert fm.regression_ece(y, prediction, levels=levels, alpha=2) == pytest.approx(
+        (gaps**2).mean()
+    )
+    weights = [1, 2, 3, 4]
+    assert fm.regression_ece(y, prediction, levels=levels, weights=weights) == pytest.approx(
+        np.average(gaps, weights=weights)
+    )
+    assert fm.regression_ece(y, prediction, levels=levels, weights="frequency") == pytest.approx(
+        0.3
+    )
+
+
+def test_ence(rng):
+    std = np.exp(rng.normal(size=100_000))
+    y = std * rng.normal(size=100_000)
+    assert fm.ence(y, (np.zeros(100_000), std)) < 0.02
+    assert fm.ence(y, (np.zeros(100_000), 2 * std)) == pytest.approx(0.5, abs=0.01)
+    with pytest.raises(ValueError, match="bins is 0"):
+        fm.ence(y, (np.zeros(100_000), std), bins=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"levels": [0.0, 0.5]}, "levels must be numbers between 0 and 1"),
+        ({"levels": []}, "levels must be"),
+        ({"weights": "equal"}, "weights is 'equal'"),
+        ({"weights": [1.0]}, "weights must be nonnegative with shape"),
+        ({"alpha": 0}, "alpha is 0"),
+        ({"pit": "jittered"}, "pit is 'jittered'"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        fm.regression_ece([0.0, 1.0], ([0.0, 0.0], 1.0), **options)
