@@ -7,6 +7,7 @@ n = 12,000; ``--quick`` leaves those cases out. Each peak of memory is measured 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import resource
@@ -77,10 +78,8 @@ def peak_beyond_inputs(n, d, limit):
 
 def resident():
     """Return resident bytes now, peak reset to it where the system allows."""
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -190,7 +189,10 @@ def small_user():
 
 def many_draws():
     """Measure n = 2,000 with 100 draws against 1, and the features of the draws alone."""
+    from fastmcmd.backends import get_backend
     from fastmcmd.embedding.features import output_features
+
+    backend = get_backend("cpu", fm.RBF(0.5))
 
     x, y, p = smooth(2000, 8)
     draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((2000, 100))
@@ -198,7 +200,7 @@ def many_draws():
     one = best_of(lambda: fm.cce(x, y, draws[:, :1], **options), 9)
     many = best_of(lambda: fm.cce(x, y, draws, **options), 9)
     pool = np.unique(np.concatenate([y, draws.ravel()]))[:, None]
-    features = best_of(lambda: output_features(fm.RBF(0.5), pool, 5e-15, 256), 5)
+    features = best_of(lambda: output_features(fm.RBF(0.5), backend, pool, 5e-15, 256), 5)
     return {
         "l=1": one,
         "l=100": many,

@@ -168,14 +168,14 @@ def test_exact_expectation_is_the_limit_of_many_draws(data):
 )
 @pytest.mark.parametrize("y_kernel", [None, fm.Matern(2.5, 1.0), fm.Laplacian(0.7)])
 def test_predictions_exact_against_draws(rng, make, y_kernel):
-    m = rng.normal(size=100) * 0.7
-    y = np.round(np.exp(m) + rng.exponential(size=100))
+    m = rng.normal(size=40) * 0.7
+    y = np.round(np.exp(m) + rng.exponential(size=40))
     prediction = make(m)
     exact = fm.cce(m, y, prediction, x_kernel=fm.RBF(1.0), y_kernel=y_kernel)
     drawn = fm.cce(
         m, y, prediction, x_kernel=fm.RBF(1.0), y_kernel=y_kernel, draws=600, random_state=0
     )
-    # Monte-Carlo error of 600 draws at 100 inputs.
+    # Monte-Carlo error of 600 draws at 40 inputs.
     assert np.abs(exact.values - drawn.values).max() < 0.03
     assert exact.error_bound <= 1e-6
 

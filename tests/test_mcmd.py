@@ -286,8 +286,8 @@ def test_sampled_certificate_holds(rng):
     options = {"y_kernel": fm.RBF(0.5), "solver": "cg", "tol": 1e-4}
     result = fm.cce(x, y, p, certificate="sampled", **options)
     assert result.info.certificate == "sampled"
-    exact = fm.cce(x, y, p, y_kernel=fm.RBF(0.5), solver="cholesky", tol=1e-8)
-    assert (np.abs(result.values - exact.values) <= result.error_bounds).all()
+    exact = fm.cce(x, y, p, y_kernel=fm.RBF(0.5), solver="cholesky", tol=1e-6)
+    assert (np.abs(result.values - exact.values) <= result.error_bounds + exact.error_bound).all()
 
 
 def test_custom_kernel(rng):

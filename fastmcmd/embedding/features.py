@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from fastmcmd.backends import Backend
 from fastmcmd.kernels import Kernel
 
 __all__ = ["OutputFeatures", "output_features"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
+_LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the fall of the residual is looked at
 _CANDIDATES = 2000  # outputs among which pivots are first looked for
 
 
@@ -38,11 +40,14 @@ class OutputFeatures:
         Outputs at which the map is exact.
     factor : ndarray (r, r)
         Lower Cholesky factor of the kernel matrix of the pivots.
+    backend : Backend
+        What computes kernel values against the pivots.
     """
 
     kernel: Kernel
     pivots: NDArray[np.float64]
     factor: NDArray[np.float64]
+    backend: Backend
 
     @property
     def rank(self) -> int:
@@ -53,9 +58,11 @@ class OutputFeatures:
         """Return p(y) (n, r) for outputs (n, k)."""
         out = np.empty((len(y), self.rank))
         step = max(1, _BLOCK // max(1, self.rank))
+        pivots = self.backend.points(self.pivots, np.float64)
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
-            out[rows] = self.solve(self.kernel(self.pivots, y[rows])).T
+            points = self.backend.points(y[rows], np.float64)
+            out[rows] = self.solve(self.backend.gram(self.kernel, pivots, points)).T
         return out
 
     def solve(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -76,7 +83,12 @@ class OutputFeatures:
         """
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
         gap = np.maximum(diagonal - np.einsum("ij,ij->i", p, p), 0.0)
-        return np.asarray(gap + (self.rank + 6) * _UNIT * diagonal)
+        return np.asarray(gap + self.noise * diagonal)
+
+    @property
+    def noise(self) -> float:
+        """Rounding of a product of features, relative to k(y, y)."""
+        return (self.rank + 6) * _UNIT
 
     @property
     def inverse_norm(self) -> float:
@@ -86,6 +98,7 @@ class OutputFeatures:
 
 def output_features(
     kernel: Kernel,
+    backend: Backend,
     y: NDArray[np.float64],
     eps: float,
     max_rank: int,
@@ -97,6 +110,8 @@ def output_features(
     ----------
     kernel : Kernel
         Resolved output kernel.
+    backend : Backend
+        What computes kernel values.
     y : ndarray (u, k)
         All distinct outputs.
     eps : float
@@ -116,7 +131,6 @@ def output_features(
     largest = float(diagonal.max())
     if largest <= 0:
         raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
-    # Half of the noise that `residuals` adds cannot be seen, let alone removed.
     limit = eps * largest
     worth = np.ones(len(y)) if importance is None else importance**2
     # Pivots are looked for among a sample in order of the first coordinate; outputs that it
@@ -131,11 +145,11 @@ def output_features(
         if found is None:
             return None
         pivots, factor = found
-        features = OutputFeatures(kernel, y[chosen][pivots], factor)
+        features = OutputFeatures(kernel, y[chosen][pivots], factor, backend)
         p = features.transform(y)
         residuals = worth * features.residuals(y, p)
-        worst = float(residuals.max())
-        if worst <= limit or len(chosen) == len(y):
+        # What `residuals` adds for rounding cannot be removed by more pivots.
+        if residuals.max() <= limit + features.noise * largest or len(chosen) == len(y):
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
         chosen = np.union1d(chosen, more[residuals[more] > limit / 2])
@@ -154,6 +168,7 @@ def _pivoted_cholesky(
     rest = diagonal.astype(np.float64).copy()
     columns = np.empty((min(max_rank, len(y)), len(y)))
     pivots: list[int] = []
+    looks: list[tuple[int, float]] = []
     while True:
         pivot = int((worth * rest).argmax())
         # Below a few units of rounding the residual is noise and its pivots would be, too.
@@ -162,6 +177,10 @@ def _pivoted_cholesky(
         rank = len(pivots)
         if rank == len(columns):
             return None if rank < len(y) else _finish(pivots, columns[:rank])
+        if rank in _LOOKS and len(columns) < len(y):
+            if _hopeless(looks, rank, worth[pivot] * rest[pivot], limit, len(columns)):
+                return None
+            looks.append((rank, worth[pivot] * rest[pivot]))
         column = kernel(y[pivot : pivot + 1], y)[0].astype(np.float64)
         column -= columns[:rank, pivot] @ columns[:rank]
         column /= np.sqrt(rest[pivot])
@@ -171,6 +190,21 @@ def _pivoted_cholesky(
         rest[pivot] = 0.0
         pivots.append(pivot)
     return _finish(pivots, columns[: len(pivots)])
+
+
+def _hopeless(
+    looks: list[tuple[int, float]], rank: int, rest: float, limit: float, most: int
+) -> bool:
+    """Tell whether the residual falls too slowly to reach the limit within the most pivots.
+
+    Extrapolates its logarithm in the rank; residuals of low-rank kernels fall at least so fast. The
+    verdict is left open until not even the square root of the limit is in sight.
+    """
+    if not looks:
+        return False
+    before, was = looks[-1]
+    slope = (np.log(rest) - np.log(was)) / (rank - before)
+    return bool(np.log(rest) + slope * (most - rank) > 0.5 * np.log(limit))
 
 
 def _finish(

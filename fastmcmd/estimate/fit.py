@@ -127,7 +127,9 @@ def fit(
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
     eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
     most = _affordable_rank(n, len(grid), len(values))
-    found = output_features(y_kernel, values, eps, most, importance)
+    found = output_features(
+        y_kernel, get_backend(options.backend, y_kernel), values, eps, most, importance
+    )
     if found is None:
         return _dense(nature, model, backend, x_kernel, y_kernel, options, scale, started)
     features, p = found

@@ -103,7 +103,9 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     backend = get_backend(options.backend, x_kernel)
     form: PrimalFit | DenseFit
     if settings["form"] == "feature":
-        features = OutputFeatures(y_kernel, arrays["pivots"], arrays["factor"])
+        features = OutputFeatures(
+            y_kernel, arrays["pivots"], arrays["factor"], get_backend(options.backend, y_kernel)
+        )
         parts = []
         for index, told in enumerate(settings["parts"]):
             design = _get_design(arrays, f"part{index}")
