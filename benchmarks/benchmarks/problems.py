@@ -8,21 +8,23 @@ import numpy as np
 def clip_like(n, d=512, seed=0):
     """Return inputs that resemble CLIP image embeddings, outputs and one draw of a model.
 
-    Measured on ViT-B-32 embeddings of 1,332 faces: norms 10 to 12, a large common mean, a spectrum
-    that falls like a power: the k-th covariance eigenvalue about k^-1.1. A mixture of 40 clusters on
-    top makes the density multimodal.
+    Measured on ViT-B-32 embeddings of 1,332 faces: norms 10.9 on average, at most 12.0; a common mean of
+    norm 8.5; total variance 48; covariance eigenvalues 5.2, 4.1, 3.2, ..., 0.8 (11th), 0.3 (31st), 0.06
+    (101st), 0.007 (301st). Here: a mixture of 40 clusters with such a spectrum, the mean in a direction
+    of small variance.
     """
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    scale = np.arange(1, d + 1) ** -0.55
-    scale *= np.sqrt(40.0 / (scale**2).sum())
-    mean = 9.0 * basis[:, 0] + rng.standard_normal(d) * 0.05
+    scale = 1 / np.sqrt(np.arange(1, d + 1) + 5.0) * np.exp(-np.arange(d) / 180)
+    scale *= np.sqrt(48.0 / (scale**2).sum())
     centres = rng.standard_normal((40, d)) * scale * 0.6
     which = rng.integers(0, 40, n)
     latent = centres[which] + rng.standard_normal((n, d)) * scale * 0.8
-    x = (latent @ basis.T + mean).astype(np.float32)
-    signal = latent[:, :8].sum(1) / np.sqrt(8)
-    signal = signal / signal.std()
+    signal = latent[:, :8].sum(1)
+    signal /= signal.std()
+    latent[:, d // 2] += 8.5
+    latent *= np.clip(11.0 / np.linalg.norm(latent, axis=1), 0.92, 1.08)[:, None]
+    x = (latent @ basis.T).astype(np.float32)
     y = signal + 0.3 * (1 + 0.5 * np.sin(2 * signal)) * rng.standard_normal(n)
     y_prime = 0.95 * signal + 0.35 * rng.standard_normal(n)
     return x, y, y_prime

@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.solvers.tall import inner
+
 __all__ = ["Certificate", "CertificateKind", "Goal", "Solution", "System", "scaled_norm"]
 
 CertificateKind = Literal["rigorous", "sampled"]
@@ -89,5 +91,5 @@ class Solution:
 
 def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
     """Return ``||D^(-1/2) R||_2``."""
-    gram = (residual / shift[:, None]).T @ residual
+    gram = inner(residual / shift[:, None], residual)
     return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
+from fastmcmd.solvers.tall import inner, times
 
 __all__ = ["CGResult", "block_cg"]
 
@@ -42,14 +43,14 @@ class CGResult:
 
 def _directions(block: Array, least: float) -> Array:
     """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
-    values, vectors = np.linalg.eigh(block.T @ block)
+    values, vectors = np.linalg.eigh(inner(block, block))
     # Below 1e-7 of the largest the squares are rounding noise.
     keep = values > max(least * least, 1e-14 * values[-1], 1e-300)
-    return np.asarray(block @ (vectors[:, keep] / np.sqrt(values[keep])))
+    return times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def _spectral(block: Array) -> float:
-    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(block.T @ block)[-1])))
+    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(inner(block, block))[-1])))
 
 
 def _block_cg(
@@ -72,15 +73,17 @@ def _block_cg(
             directions = _directions(residual, 0.0)
         image = scale * (yield scale * directions) + directions
         iterations += 1
-        inner = directions.T @ image
-        inner = (inner + inner.T) / 2
-        values, vectors = np.linalg.eigh(inner)
+        energy = inner(directions, image)
+        values, vectors = np.linalg.eigh((energy + energy.T) / 2)
         good = values > 1e-13 * values[-1]
         half = vectors[:, good] / np.sqrt(values[good])
-        directions, image = directions @ half, image @ half  # now directions' A directions = I
-        step = directions.T @ residual
-        solution += directions @ step
-        residual -= image @ step
+        directions, image = (
+            times(directions, half),
+            times(image, half),
+        )  # now directions' A directions = I
+        step = inner(directions, residual)
+        solution += times(directions, step)
+        residual -= times(image, step)
         norm = norms[index] = _spectral(residual)
         if norm < best / 2:
             best, since_best = norm, 0
@@ -88,11 +91,11 @@ def _block_cg(
             since_best += 1
         if since_best > _FLAT:
             break
-        conjugate = residual - directions @ (image.T @ residual)
+        conjugate = residual - times(directions, inner(image, residual))
         if first is None:
             first = directions, image
         else:
-            conjugate -= first[0] @ (first[1].T @ residual)
+            conjugate -= times(first[0], inner(first[1], residual))
         directions = _directions(conjugate, _DROP * target)
     return CGResult(
         value=scale * solution,
