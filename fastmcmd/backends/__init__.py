@@ -43,6 +43,13 @@ def get_backend(name: str, kernel: Kernel) -> Backend:
         A name, or "auto": "cpu" for kernels that the core knows, "numba" for a person's own.
     kernel : Kernel
         What it must evaluate.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, or a kernel that the backend does not know.
+    ImportError
+        For "cpu" without the compiled extension.
     """
     if name == "auto":
         if not kernel.compiled:
@@ -56,13 +63,20 @@ def get_backend(name: str, kernel: Kernel) -> Backend:
     if name not in _BACKENDS:
         names = ", ".join(map(repr, ("auto", *_BACKENDS)))
         raise ValueError(f"backend is {name!r}; one of {names} is needed")
+    backend = _BACKENDS[name]()
+    if not backend.supports(kernel):
+        raise ValueError(
+            f"backend={name!r} cannot evaluate {kernel!r}; use backend='numba' or 'auto'"
+        )
     if name == "cpu":
-        if not kernel.compiled:
-            raise ValueError(
-                f"backend='cpu' cannot evaluate {kernel!r}; use backend='numba' or 'auto'"
-            )
-        core()
-    return _BACKENDS[name]()
+        try:
+            core()
+        except ImportError as error:
+            raise ImportError(
+                f"backend='cpu' needs the compiled extension fastmcmd._core, which cannot be imported "
+                f"({error}); reinstall fastmcmd with a C++ compiler at hand, or use backend='numba'"
+            ) from error
+    return backend
 
 
 @lru_cache(maxsize=1)

@@ -50,6 +50,11 @@ class Points:
     d: int
     dtype: np.dtype[Any]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the prepared rows."""
+        return int(self.rows.nbytes)
+
 
 @dataclass(frozen=True, eq=False)
 class PackedGram:
@@ -85,10 +90,19 @@ class Backend(ABC):
 
     tile: int = TILE
 
+    def __post_init__(self) -> None:
+        if isinstance(self.tile, bool) or not isinstance(self.tile, int) or self.tile < 1:
+            raise ValueError(f"tile is {self.tile!r}; a positive whole number is needed")
+
     @property
     @abstractmethod
     def name(self) -> str:
         """Name in the registry."""
+
+    def supports(self, kernel: Kernel) -> bool:
+        """Tell whether the backend can evaluate the kernel."""
+        del kernel
+        return True
 
     @abstractmethod
     def direct_distances(self, dim: int) -> bool:

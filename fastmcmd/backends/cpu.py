@@ -43,12 +43,19 @@ def _like(v: Array, dtype: Any) -> Array:
 
 @dataclass(frozen=True)
 class CpuBackend(Backend):
-    """Tiles by the compiled core, in threads of its own."""
+    """Tiles by the compiled core, in threads of its own.
+
+    Products with no columns return at once: the core takes at least one.
+    """
 
     @property
     def name(self) -> str:
         """Name in the registry."""
         return "cpu"
+
+    def supports(self, kernel: Kernel) -> bool:
+        """Tell whether the kernel is a program of the core."""
+        return kernel.compiled
 
     def direct_distances(self, dim: int) -> bool:
         """Tell whether squared distances are formed from differences."""
@@ -59,6 +66,8 @@ class CpuBackend(Backend):
     ) -> Points:
         """Prepare rows: packed in panels."""
         kind = np.dtype(dtype)
+        if x.dtype not in (np.float32, np.float64):
+            x = x.astype(np.float64)
         make = core().PointsF32 if kind == np.float32 else core().PointsF64
         rows = make(np.ascontiguousarray(x), offset, threads=get_num_threads())
         return Points(rows, rows.n, rows.d, kind)
@@ -76,6 +85,8 @@ class CpuBackend(Backend):
     def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, z) v, streamed."""
         out = np.empty((x.n, v.shape[1]))
+        if not out.size:
+            return out
         core().matmul(
             *_program(kernel), x.rows, z.rows, _like(v, x.dtype), out,
             threads=get_num_threads(), tile=self.tile,
@@ -85,6 +96,8 @@ class CpuBackend(Backend):
     def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, x) v, streamed."""
         out = np.empty((x.n, v.shape[1]))
+        if not out.size:
+            return out
         core().symmetric_matmul(
             *_program(kernel), x.rows, _like(v, x.dtype), out,
             threads=get_num_threads(), tile=self.tile,
@@ -94,6 +107,8 @@ class CpuBackend(Backend):
     def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
         """Return the diagonal of c' K c, streamed."""
         out = np.empty(c.shape[1])
+        if not out.size:
+            return out
         core().quadratic_forms(
             *_program(kernel), x.rows, _like(c, x.dtype), out,
             threads=get_num_threads(), tile=self.tile,
@@ -113,6 +128,8 @@ class CpuBackend(Backend):
         self, kernel: Kernel, x: Points, v: Array
     ) -> tuple[PackedGram, NDArray[np.float64]]:
         """Return the packed tiles and their first product."""
+        if not v.shape[1]:
+            return self.pack(kernel, x), np.empty((x.n, 0))
         packed, out = self._empty(x), np.empty((x.n, v.shape[1]))
         core().pack_matmul(
             *_program(kernel), x.rows, packed.tiles, _like(v, x.dtype), out,
@@ -123,6 +140,8 @@ class CpuBackend(Backend):
     def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
         """Return the product of packed tiles with v."""
         out = np.empty((packed.n, v.shape[1]))
+        if not out.size:
+            return out
         v = _like(v, packed.tiles.dtype)
         core().packed_matmul(packed.tiles, packed.n, v, out, threads=get_num_threads())
         return out

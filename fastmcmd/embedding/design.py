@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 __all__ = ["Design", "distinct_rows", "match_rows"]
 
@@ -72,6 +71,8 @@ class Design:
 
     def average(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weighted mean (n, r) over equal inputs of row values (N, r)."""
+        from scipy import sparse  # loaded only when rows repeat
+
         if self.group is None:
             return values
         count = len(self.group)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import Design
@@ -191,6 +190,8 @@ def spread_matrix(
     sample: Sample, drawn: DrawnOutputs, where: NDArray[np.intp], outputs: int, sign: float
 ) -> Any:
     """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
+    from scipy import sparse
+
     design = sample.design
     draws = drawn.values.shape[1]
     rows = len(drawn.values)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastmcmd.backends import get_backend
 from fastmcmd.embedding.design import Design
@@ -120,6 +119,8 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
         truncation = Truncation(*settings["truncation"])
         form = PrimalFit(features, parts, truncation, options.certificate)
     else:
+        from scipy import sparse
+
         samples, spreads = [], []
         for index, lam in enumerate(settings["lams"]):
             design = _get_design(arrays, f"part{index}")

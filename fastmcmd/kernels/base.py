@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -11,7 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Instruction", "Kernel", "as_rows", "check_number"]
+__all__ = [
+    "Array",
+    "Instruction",
+    "Kernel",
+    "as_rows",
+    "check_number",
+    "in_range",
+    "relative_error",
+]
 
 Array = NDArray[Any]
 Instruction = tuple[str, tuple[float, float, float, float]]
@@ -19,10 +28,32 @@ Instruction = tuple[str, tuple[float, float, float, float]]
 _BLOCK = 1 << 20  # elements of a temporary array
 
 
-def as_rows(x: Array) -> Array:
-    """Return (n,) as (n, 1), and (n, d) as it is."""
+def as_rows(x: Any) -> Array:
+    """Return (n,) as (n, 1), and (n, d) as it is; whole numbers and half precision as float64."""
     x = np.asarray(x)
+    if x.dtype.kind != "f" or x.dtype.itemsize < 4:
+        x = x.astype(np.float64)  # small integers would wrap around
     return x[:, None] if x.ndim == 1 else x
+
+
+def relative_error(operations: float, unit: float) -> float:
+    """Return the relative error ``n u / (1 - n u)`` of n roundings, and infinity from n u = 1/2.
+
+    Higham, *Accuracy and Stability of Numerical Algorithms*, lemma 3.1.
+    """
+    size = operations * unit
+    return size / (1 - size) if size < 0.5 else math.inf
+
+
+def in_range(unit: float, *values: float) -> bool:
+    """Tell whether all values are zero or keep their digits in the precision of roundoff ``unit``.
+
+    Below its smallest normal number a format loses digits, above its largest it is infinite, and no
+    bound in terms of ``unit`` holds.
+    """
+    limits = np.finfo(np.float32 if unit > 1e-12 else np.float64)
+    least, most = float(limits.tiny), float(limits.max)
+    return all(v == 0 or least <= v <= most for v in values)
 
 
 def check_number(value: Any, name: str, *, least: float = 0.0, strict: bool = True) -> float:
@@ -45,18 +76,19 @@ class Kernel(ABC):
     """
 
     translation_invariant: ClassVar[bool] = False
+    __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
     def __call__(self, x: Any, z: Any = None) -> Array:
         """Return the kernel matrix (n, m) of rows x (n, d) and z (m, d) by its plain definition.
 
-        In the precision of the inputs; (n,) is taken as (n, 1); ``z=None`` takes ``x``.
+        In the precision of the inputs (float64 unless both are float32); (n,) is taken as (n, 1);
+        ``z=None`` takes ``x``.
         """
         x = as_rows(x)
         z = x if z is None else as_rows(z)
         if x.shape[1] != z.shape[1]:
             raise ValueError(f"x has {x.shape[1]} columns and z has {z.shape[1]}; they must agree")
-        kind = np.result_type(x, z, np.float32)
-        out = np.empty((len(x), len(z)), dtype=kind)
+        out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
         step = max(1, _BLOCK // max(1, len(z)))
         for start in range(0, len(x), step):
             out[start : start + step] = self.evaluate(x[start : start + step], z)
@@ -91,14 +123,16 @@ class Kernel(ABC):
         max_norm2 : float
             Largest squared norm of a row, as the tile sees it.
         direct : bool
-            Whether squared distances are sums of squared differences (relative error ``(dim + 3)
-            unit``) or ``|x|^2 + |z|^2 - 2 x.z`` (absolute error ``(4 dim + 12) unit max_norm2``).
+            Whether squared distances are sums of squared differences, or ``|x|^2 + |z|^2 - 2 x.z``.
 
         Notes
         -----
-        A sum of d products has relative error ``d unit`` of the sum of their sizes (Higham, Accuracy
-        and Stability of Numerical Algorithms, 3.1); three units more cover rounding the rows themselves
-        to the tile's precision, four a compiled exponential or power.
+        *Exact* is the kernel of the rows as given; *computed* rounds rows, parameters and every
+        operation to the tile's precision. A sum of d products has relative error `relative_error`
+        ``(d, unit)`` of the sum of their sizes, in any order of summation (Higham, *Accuracy and
+        Stability of Numerical Algorithms*, section 3.1). An exponential or power is taken to be right
+        to five units relative (NumPy's in float32: 2.5 units in the last place). The bound is infinite
+        where parameters, norms or values leave the range of the tile's format (`in_range`).
         """
 
     def rounding(
@@ -147,8 +181,10 @@ class Kernel(ABC):
 
         if isinstance(other, Kernel):
             return Sum(self, other)
-        return (
-            Sum(self, Constant(float(other))) if isinstance(other, numbers.Real) else NotImplemented
+        if not isinstance(other, numbers.Real):
+            return NotImplemented
+        return Sum(
+            self, Constant(check_number(other, "the number added to a kernel", strict=False))
         )
 
     def __mul__(self, other: Any) -> Kernel:
@@ -156,11 +192,9 @@ class Kernel(ABC):
 
         if isinstance(other, Kernel):
             return Product(self, other)
-        return (
-            Product(self, Constant(float(other)))
-            if isinstance(other, numbers.Real)
-            else NotImplemented
-        )
+        if not isinstance(other, numbers.Real):
+            return NotImplemented
+        return Product(self, Constant(check_number(other, "the factor of a kernel")))
 
     __radd__ = __add__
     __rmul__ = __mul__

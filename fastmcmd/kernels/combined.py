@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number
+from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number, in_range
 
 __all__ = ["Constant", "Product", "Sum"]
 
@@ -35,7 +36,7 @@ class Constant(Kernel):
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
-        return np.full((len(x), len(z)), self.value, dtype=np.result_type(x, z, np.float32))
+        return np.full((len(x), len(z)), self.value, dtype=np.result_type(x, z))
 
     def diagonal(self, x: Any) -> Array:
         """Return the constant (n,)."""
@@ -53,7 +54,7 @@ class Constant(Kernel):
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Return the rounding of the constant itself."""
         del dim, max_norm2, direct
-        return unit * self.value
+        return unit * self.value if in_range(unit, self.value) else math.inf
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,8 @@ class Product(_Pair):
         a, b = self.left.max_value(max_norm2), self.right.max_value(max_norm2)
         ea = self.left.entry_error(unit, dim, max_norm2, direct)
         eb = self.right.entry_error(unit, dim, max_norm2, direct)
+        if math.inf in (ea, eb) or not in_range(unit, a * b):
+            return math.inf
         return ea * b + eb * a + ea * eb + unit * (a + ea) * (b + eb)
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ class CustomKernel(Kernel):
     function : callable
         ``f(x_row, z_row) -> float`` of two one-dimensional arrays; symmetric and positive
         semi-definite, which is not checked.
+    name : str, optional
+        Shown in place of the function's own name.
 
     Examples
     --------
@@ -34,10 +36,22 @@ class CustomKernel(Kernel):
     """
 
     function: Callable[[Any, Any], float]
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"function is {self.function!r}; a function of two rows is needed")
+        if not isinstance(self.function, Hashable):
+            raise TypeError(
+                f"function is {self.function!r}, which is not hashable; a plain function is needed"
+            )
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"name is {self.name!r}; a string or None is needed")
+
+    @property
+    def label(self) -> str:
+        """What messages call the function."""
+        return self.name or str(getattr(self.function, "__name__", self.function))
 
     @property
     def compiled(self) -> bool:
@@ -46,7 +60,7 @@ class CustomKernel(Kernel):
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix, pair by pair in Python."""
-        out = np.empty((len(x), len(z)), dtype=np.result_type(x, z, np.float32))
+        out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
         for i, row in enumerate(x):
             for j, other in enumerate(z):
                 out[i, j] = self.function(row, other)
@@ -77,4 +91,4 @@ class CustomKernel(Kernel):
         )
 
     def __repr__(self) -> str:
-        return f"CustomKernel({getattr(self.function, '__name__', self.function)})"
+        return f"CustomKernel({self.label})"

@@ -3,46 +3,80 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number
+from fastmcmd.kernels.base import (
+    Array,
+    Instruction,
+    Kernel,
+    as_rows,
+    check_number,
+    in_range,
+    relative_error,
+)
 from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
-__all__ = ["RBF", "Delta", "Laplacian", "Matern"]
+__all__ = ["RBF", "STATISTICS", "Delta", "Laplacian", "Matern", "Stationary"]
+
+_UNDERFLOW = 1e-6  # room above the smallest number: squares that underflow then do not matter
 
 
 def squared_distances(x: Array, z: Array) -> Array:
     """Return ``|x_i - z_j|_2^2`` from differences, a column at a time."""
-    out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z, np.float32))
+    out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
-        difference = np.subtract.outer(x[:, column], z[:, column]).astype(out.dtype, copy=False)
+        difference = np.subtract.outer(x[:, column], z[:, column])
         out += difference * difference
     return out
 
 
 def l1_distances(x: Array, z: Array) -> Array:
     """Return ``|x_i - z_j|_1``, a column at a time."""
-    out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z, np.float32))
+    out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
         out += np.abs(np.subtract.outer(x[:, column], z[:, column]))
+    return out
+
+
+def unequal_columns(x: Array, z: Array) -> Array:
+    """Return in how many columns x_i and z_j differ."""
+    out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
+    for column in range(x.shape[1]):
+        out += np.not_equal.outer(x[:, column], z[:, column])
     return out
 
 
 def _square_error(unit: float, dim: int, max_norm2: float) -> float:
     """Bound the absolute error of ``|x|^2 + |z|^2 - 2 x.z``.
 
-    Rows of squared norm M: each of the three sums is at most M (2 M for the product) with error
-    ``(dim + 3) unit`` relative, and two additions of at most 4 M round once each.
+    Rows of squared norm M. Rounding the rows moves a distance of at most ``2 sqrt(M)`` by
+    ``2 u sqrt(M)``: 8 u M in the square. The norms are off by d u M each, twice the product by
+    2 d u M, and the two additions, of sizes 2 M and 4 M, round once each: 6 u M.
     """
-    return (4 * dim + 20) * unit * max_norm2
+    return relative_error(4 * dim + 16, unit) * max_norm2
 
 
-class _Stationary(Kernel):
+class Stationary(Kernel):
+    """A kernel of one distance between rows: ``value(statistic(x, z))``, 1 at distance 0.
+
+    Backends may compute the statistic in their own way.
+    """
+
     translation_invariant: ClassVar[bool] = True
+    statistic: ClassVar[str]
+
+    @abstractmethod
+    def value(self, s: Array) -> Array:
+        """Return the kernel of an array of statistics, in its precision."""
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return self.value(STATISTICS[self.statistic](x, z))
 
     def diagonal(self, x: Any) -> Array:
         """Return ones (n,)."""
@@ -54,17 +88,26 @@ class _Stationary(Kernel):
         return 1.0
 
 
+STATISTICS: dict[str, Callable[[Array, Array], Array]] = {
+    "squared": squared_distances,
+    "l1": l1_distances,
+    "unequal": unequal_columns,
+}
+
+
 @dataclass(frozen=True)
-class RBF(_Stationary):
+class RBF(Stationary):
     """Gaussian kernel ``exp(-gamma |x - z|_2^2)``, as in scikit-learn.
 
     Parameters
     ----------
     gamma : float, "variance", "median" or None
-        Positive number; ``1 / (2 var)`` or ``1 / (2 median distance^2)`` of the data; None: 1/d.
+        Positive number; ``1 / (2 var)`` (var summed over columns, ddof=1) or
+        ``1 / (2 median distance^2)`` of the data; None: 1/d.
     """
 
     gamma: Gamma = None
+    statistic: ClassVar[str] = "squared"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -78,35 +121,42 @@ class RBF(_Stationary):
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
 
-    def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix."""
-        return np.exp(-number(self.gamma, x) * squared_distances(x, z))
+    def value(self, s: Array) -> Array:
+        """Return ``exp(-gamma s)``."""
+        return np.asarray(np.exp(-number(self.gamma, s) * s))
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
         yield "rbf", (number(self.gamma), 0.0, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error: ``max_s s exp(-s) = 1/e``, and the slope of exp is at most 1."""
+        """Bound the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
+
+        Direct sums have d + 2 roundings, gamma and its product two more; rounding the rows moves a
+        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``.
+        """
+        gamma = number(self.gamma)
+        if not in_range(unit, gamma, _UNDERFLOW / gamma, 4 * max_norm2):
+            return math.inf
         if direct:
-            # Differences of rounded rows are off by 2 unit |row| each: a slope of at most
-            # sqrt(2 gamma / e) per unit of distance.
-            moved = math.sqrt(2 * number(self.gamma) / math.e) * 2 * unit * math.sqrt(max_norm2)
-            return (dim + 5) * unit / math.e + 4 * unit + moved
-        return number(self.gamma) * _square_error(unit, dim, max_norm2) + 5 * unit
+            moved = math.sqrt(2 * gamma / math.e) * 2 * unit * math.sqrt(max_norm2)
+            return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
+        return gamma * _square_error(unit, dim, max_norm2) + 5 * unit
 
 
 @dataclass(frozen=True)
-class Laplacian(_Stationary):
+class Laplacian(Stationary):
     """Laplacian kernel ``exp(-gamma |x - z|_1)``, as in scikit-learn.
 
     Parameters
     ----------
     gamma : float, "variance", "median" or None
-        Positive number; ``1 / (2 var)`` or ``1 / median L1 distance`` of the data; None: 1/d.
+        Positive number; ``1 / (2 var)`` (var summed over columns, ddof=1) or
+        ``1 / median L1 distance`` of the data; None: 1/d.
     """
 
     gamma: Gamma = None
+    statistic: ClassVar[str] = "l1"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -120,23 +170,29 @@ class Laplacian(_Stationary):
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
 
-    def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix."""
-        return np.exp(-number(self.gamma, x) * l1_distances(x, z))
+    def value(self, s: Array) -> Array:
+        """Return ``exp(-gamma s)``."""
+        return np.asarray(np.exp(-number(self.gamma, s) * s))
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
         yield "laplacian", (number(self.gamma), 0.0, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error as for the RBF kernel, with a slope of gamma per unit of distance."""
+        """Bound the error as for `RBF`, with a slope of gamma per unit of distance.
+
+        Rounding moves an L1 distance by at most ``2 u |x|_1 <= 2 u sqrt(d M)``.
+        """
         del direct
-        moved = number(self.gamma) * 2 * unit * math.sqrt(dim * max_norm2)
-        return (dim + 5) * unit / math.e + 4 * unit + moved
+        gamma = number(self.gamma)
+        if not in_range(unit, gamma, _UNDERFLOW / gamma, 4 * dim * max_norm2):
+            return math.inf
+        moved = gamma * 2 * unit * math.sqrt(dim * max_norm2)
+        return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
 
 
 @dataclass(frozen=True)
-class Matern(_Stationary):
+class Matern(Stationary):
     """Matern kernel of half-integer smoothness, as in scikit-learn.
 
     With ``r = |x - z|_2 / length_scale``: ``exp(-r)`` for nu = 1/2, ``(1 + sqrt(3) r) exp(-sqrt(3) r)``
@@ -153,16 +209,18 @@ class Matern(_Stationary):
 
     nu: float = 1.5
     length_scale: float = 1.0
+    statistic: ClassVar[str] = "squared"
 
     def __post_init__(self) -> None:
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"nu is {self.nu!r}; 0.5, 1.5 or 2.5 is needed")
-        object.__setattr__(self, "nu", float(self.nu))
+        nu = check_number(self.nu, "nu")
+        if nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"nu is {nu:g}; 0.5, 1.5 or 2.5 is needed")
+        object.__setattr__(self, "nu", nu)
         object.__setattr__(self, "length_scale", check_number(self.length_scale, "length_scale"))
 
-    def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix."""
-        r = np.sqrt(2 * self.nu * squared_distances(x, z)) / self.length_scale
+    def value(self, s: Array) -> Array:
+        """Return the closed form of squared distances."""
+        r = np.sqrt(s) * s.dtype.type(math.sqrt(2 * self.nu) / self.length_scale)
         factor = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
         return np.asarray(factor * np.exp(-r), dtype=r.dtype)
 
@@ -171,42 +229,51 @@ class Matern(_Stationary):
         yield "matern", (self.length_scale, self.nu, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error: |r dk/dr| <= 0.55 and |dk/dr| <= 1 in r = sqrt(2 nu) distance / length."""
+        """Bound the error, with r = sqrt(2 nu) distance / length_scale.
+
+        ``|dk/dr| <= 1`` and ``|r dk/dr| <= 0.604`` (nu = 5/2, at r = 1 + sqrt(3); 0.541 for 3/2, 1/e
+        for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two. The
+        polynomial, the exponential and their product have 12. From expanded squares s the kernel has
+        a slope in s of at most ``1 / (2 L^2)``, L = length_scale / sqrt(2 nu), for nu > 1/2; for
+        nu = 1/2 the root magnifies the error e of s near zero distance: at most ``sqrt(e)``.
+        """
         length = self.length_scale / math.sqrt(2 * self.nu)
+        if not in_range(unit, length, _UNDERFLOW * length, 1 / length, 4 * max_norm2):
+            return math.inf
         if direct:
             moved = 2 * unit * math.sqrt(max_norm2) / length
-            return 0.55 * (dim / 2 + 4) * unit + 8 * unit + moved
+            return 0.61 * relative_error(dim / 2 + 4, unit) + 12 * unit + moved
         square = _square_error(unit, dim, max_norm2)
-        # Near zero distance the root magnifies: |sqrt(s + e) - sqrt(s)| <= sqrt(e); for nu > 1/2
-        # the kernel is a function of s with slope at most 1 / (2 length^2).
         if self.nu == 0.5:
-            return math.sqrt(square) / length + 8 * unit
-        return square / (2 * length**2) + 8 * unit
+            return math.sqrt(square) / length + 14 * unit
+        return square / (2 * length**2) + 14 * unit
 
 
 @dataclass(frozen=True)
-class Delta(_Stationary):
-    """Equality kernel: 1 where all columns are equal, else 0; for labels and counts."""
+class Delta(Stationary):
+    """Equality kernel: 1 where all columns are equal, else 0; for labels and counts.
 
-    def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix."""
-        out = np.ones((len(x), len(z)), dtype=np.result_type(x, z, np.float32))
-        for column in range(x.shape[1]):
-            out *= np.equal.outer(x[:, column], z[:, column])
-        return out
+    Rows are compared in the precision of the tiles: labels should be whole numbers.
+    """
+
+    statistic: ClassVar[str] = "unequal"
+
+    def value(self, s: Array) -> Array:
+        """Return 1 where no column differs."""
+        return (s == 0).astype(s.dtype)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
         yield "delta", (0.0, 0.0, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return 0: comparison is exact (for values that the tile's precision tells apart)."""
-        del unit, dim, max_norm2, direct
-        return 0.0
+        """Return 0 for whole numbers up to 1 / unit, which keep apart, and 1 above."""
+        del dim, direct
+        return 0.0 if math.sqrt(max_norm2) * unit <= 1 else 1.0
 
 
 def number(value: Gamma, like: Array | None = None) -> Any:
     """Return a resolved parameter as a number, in the precision of ``like`` where given."""
     if not isinstance(value, float):
         raise ValueError(f"gamma={value!r} depends on the data: call kernel.resolve(data) first")
-    return value if like is None else np.result_type(like, np.float32).type(value)
+    return value if like is None else like.dtype.type(value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from fastmcmd.kernels.base import as_rows, check_number
+from fastmcmd.kernels.base import Array, as_rows, check_number
 
 __all__ = ["Gamma", "check_gamma", "resolve_gamma"]
 
@@ -15,6 +15,7 @@ Gamma = float | str | None
 
 _RULES = ("variance", "median")
 _MEDIAN_ROWS = 1000  # rows whose distances give the median
+_BLOCK = 1 << 20  # elements of a temporary array
 
 
 def check_gamma(gamma: Any) -> Gamma:
@@ -43,7 +44,7 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
     if len(rows) < 2:
         raise ValueError(f"gamma={gamma!r} needs at least two rows, got {len(rows)}; give a number")
     if gamma == "variance":
-        total = float(np.var(rows, axis=0, ddof=1, dtype=np.float64).sum())
+        total = _total_variance(rows)
         if not total > 0:
             raise ValueError(
                 "gamma='variance' needs data that vary, all rows are equal; give a number"
@@ -56,6 +57,20 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
             "gamma='median' needs data that vary, more than half of the distances are 0; give a number"
         )
     return _finite(1.0 / (2.0 * median**2) if metric == "euclidean" else 1.0 / median, gamma)
+
+
+def _total_variance(rows: Array) -> float:
+    """Return the sum over columns of the variances (ddof=1).
+
+    In blocks of rows, where NumPy would copy all of them; from the first row, so that equal rows give
+    exactly 0, where their mean may round.
+    """
+    step = max(1, _BLOCK // rows.shape[1])
+    first = rows[0].astype(np.float64)
+    blocks = [slice(start, start + step) for start in range(0, len(rows), step)]
+    mean = sum((rows[block] - first).sum(axis=0) for block in blocks) / len(rows)
+    total = sum(float(np.square(rows[block] - first - mean).sum()) for block in blocks)
+    return total / (len(rows) - 1)
 
 
 def _finite(value: float, rule: Any) -> float:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number
+from fastmcmd.kernels.base import (
+    Array,
+    Instruction,
+    Kernel,
+    as_rows,
+    check_number,
+    in_range,
+    relative_error,
+)
 from fastmcmd.kernels.distance import number
 from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
@@ -16,9 +25,9 @@ __all__ = ["Cosine", "Linear", "Polynomial"]
 
 
 def squared_norms(x: Any) -> Array:
-    """Return ``|x_i|_2^2`` (n,)."""
+    """Return ``|x_i|_2^2`` (n,), summed in float64 at least."""
     rows = as_rows(x)
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float64)))
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Polynomial(Kernel):
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
-        kind = np.result_type(x, z, np.float32).type
+        kind = np.result_type(x, z).type
         return np.asarray((kind(number(self.gamma)) * (x @ z.T) + kind(self.coef0)) ** self.degree)
 
     def diagonal(self, x: Any) -> Array:
@@ -73,17 +82,20 @@ class Polynomial(Kernel):
 
     def max_value(self, max_norm2: float) -> float:
         """Return ``(gamma max_norm2 + coef0)^degree``."""
-        return float((number(self.gamma) * max_norm2 + self.coef0) ** self.degree)
+        return _power(number(self.gamma) * max_norm2 + self.coef0, self.degree)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error by the slope of the power times the error of the base."""
+        """Bound the error by the slope of the power times the error of the base.
+
+        The product has d roundings and two more of its rows, gamma two, coef0 and the sum one each.
+        """
         del direct
         base = number(self.gamma) * max_norm2 + self.coef0
-        off = (dim + 6) * unit * base
-        return float(
-            self.degree * (base + off) ** (self.degree - 1) * off
-            + (self.degree + 1) * unit * base**self.degree
-        )
+        off = relative_error(dim + 6, unit) * base
+        if not in_range(unit, number(self.gamma), self.coef0, max_norm2, _power(base, self.degree)):
+            return math.inf
+        slope = self.degree * _power(base + off, self.degree - 1)
+        return slope * off + (self.degree + 4) * unit * _power(base + off, self.degree)
 
 
 @dataclass(frozen=True)
@@ -107,9 +119,11 @@ class Linear(Kernel):
         return max_norm2
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error of a sum of products."""
+        """Bound the error of a sum of products of rounded rows: d + 2 roundings."""
         del direct
-        return (dim + 4) * unit * max_norm2
+        if not in_range(unit, max_norm2):
+            return math.inf
+        return relative_error(dim + 3, unit) * max_norm2
 
 
 @dataclass(frozen=True)
@@ -134,11 +148,24 @@ class Cosine(Kernel):
         return 1.0
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error of a normalised sum of products."""
-        del direct, max_norm2
-        return (2 * dim + 12) * unit
+        """Bound the error of a normalised sum of products.
+
+        d roundings of the sum, d of both norms together, two of the rows, two each of roots, quotients
+        and products. Rows are taken to be zero or to have squares in the range of the format.
+        """
+        del direct
+        if not in_range(unit, max_norm2):
+            return math.inf
+        return relative_error(2 * dim + 12, unit)
 
 
 def _unit_rows(x: Array) -> Array:
     norms = np.sqrt(squared_norms(x))[:, None]
-    return np.asarray(x / np.where(norms > 0, norms, 1))
+    return np.asarray((x / np.where(norms > 0, norms, 1)).astype(x.dtype, copy=False))
+
+
+def _power(base: float, degree: int) -> float:
+    try:
+        return float(base**degree)
+    except OverflowError:
+        return math.inf

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from fastmcmd.predictive.base import Array, parameter
 from fastmcmd.predictive.frozen import ScipyPredictive
@@ -39,6 +39,8 @@ class Poisson(ScipyPredictive):
     """
 
     def __init__(self, mean: Any) -> None:
+        from scipy import stats  # slow to load: only when used
+
         mean = _vector(mean, "mean", 0.0, False)
         super().__init__(stats.poisson(mean), len(mean))
 
@@ -67,6 +69,8 @@ class NegativeBinomial(ScipyPredictive):
     """
 
     def __init__(self, mean: Any, dispersion: Any) -> None:
+        from scipy import stats
+
         mean = _vector(mean, "mean", 0.0, True)
         alpha = parameter(dispersion, "dispersion", least=0.0, strict=True)
         try:

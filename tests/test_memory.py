@@ -1,0 +1,114 @@
+"""``memory_limit`` is kept: peak resident memory of a process, beyond inputs and libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.memory import available_memory, format_bytes, parse_memory
+
+# What a call may take besides its plan: heap fragmentation, BLAS buffers, code paged in.
+ALLOWANCE = 25_000_000
+
+CODE = """
+import sys, warnings
+import numpy as np
+import fastmcmd as fm
+
+n, d, limit, options = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), eval(sys.argv[4])
+rng = np.random.default_rng(0)
+x = rng.normal(size=(n, d)).astype(np.float32)
+y, p = rng.normal(size=n), rng.normal(size=n)
+warm = {k: v for k, v in options.items()}
+fm.cce(x[:600], y[:600], p[:600], x_kernel=fm.RBF(1 / d), **warm)  # libraries, BLAS buffers
+def field(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+open("/proc/self/clear_refs", "w").write("5")
+before = field("VmRSS:")
+result = fm.cce(x, y, p, x_kernel=fm.RBF(1 / d), memory_limit=limit, **options)
+print(field("VmHWM:") - before, result.info.cache, result.info.solver)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("limit", "options", "cache"),
+    [
+        ("90MB", {}, "streamed"),
+        ("300MB", {}, "packed"),
+        ("400MB", {"dtype": "float64"}, "packed"),
+        ("400MB", {"solver": "cholesky"}, "packed"),
+        ("120MB", {"dtype": "float64", "solver": "cg"}, "streamed"),
+    ],
+)
+def test_limit_is_kept(limit, options, cache):
+    size = parse_memory(limit)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "6000", "128", str(size), repr(options)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    peak, mode, _ = done.stdout.split()
+    assert mode == cache
+    assert int(peak) <= 1.1 * size + ALLOWANCE, (format_bytes(int(peak)), limit)
+
+
+def test_small_and_large_limits_agree(rng):
+    x = rng.normal(size=(2500, 80)).astype("float32")
+    y, p = rng.normal(size=2500), rng.normal(size=2500)
+    options = {"x_kernel": fm.RBF(1 / 80), "y_kernel": fm.RBF(0.5), "solver": "cg"}
+    small = fm.cce(x, y, p, memory_limit="28MB", **options)
+    large = fm.cce(x, y, p, memory_limit="2GB", **options)
+    assert (small.info.cache, large.info.cache) == ("streamed", "packed")
+    assert abs(small.values - large.values).max() <= small.error_bound + large.error_bound
+
+
+def test_cholesky_that_does_not_fit_says_so(rng):
+    x, y, p = rng.normal(size=(3000, 2)), rng.normal(size=3000), rng.normal(size=3000)
+    with pytest.raises(fm.MemoryLimitError, match="solver='cholesky' needs .* raise"):
+        fm.cce(x, y, p, solver="cholesky", memory_limit="50MB")
+
+
+def test_tiny_limit_says_what_is_needed(rng):
+    x, y, p = rng.normal(size=(3000, 2)), rng.normal(size=3000), rng.normal(size=3000)
+    with pytest.raises(fm.MemoryLimitError, match="memory_limit is 1 MB; at least"):
+        fm.cce(x, y, p, memory_limit="1MB")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("2GB", 2 * 10**9),
+        ("2 GiB", 2 * 2**30),
+        ("1.5e3", 1500),
+        ("512mb", 512 * 10**6),
+        ("10k", 10_000),
+        (4096, 4096),
+        (2.5e9, 2_500_000_000),
+    ],
+)
+def test_parse_memory(text, size):
+    assert parse_memory(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "2 apples", "-1GB", 0, -3, float("nan"), "0"])
+def test_parse_memory_refuses(text):
+    with pytest.raises(ValueError, match="memory_limit is"):
+        parse_memory(text)
+
+
+@pytest.mark.parametrize("value", [True, [1], {}])
+def test_parse_memory_refuses_types(value):
+    with pytest.raises(TypeError, match="memory_limit is"):
+        parse_memory(value)
+
+
+def test_available_memory_is_plausible():
+    assert 10**7 < available_memory() < 10**14
