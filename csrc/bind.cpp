@@ -303,6 +303,7 @@ PYBIND11_MODULE(_core, m) {
       "Names of the instruction sets this machine can run, slowest first.");
   m.attr("OPS") = op_numbers();
   m.attr("TILE_UNIT") = tile_unit;
+  m.attr("DIRECT_DISTANCE_LIMIT") = direct_distance_limit;
 #ifdef FASTMCMD_DEBUG
   m.attr("NDEBUG") = false;
 #else

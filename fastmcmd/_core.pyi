@@ -29,6 +29,8 @@ OPS: dict[str, int]
 
 TILE_UNIT: int
 """The tile size of a packed matrix is a multiple of this."""
+DIRECT_DISTANCE_LIMIT: int
+"""Columns up to which squared distances are sums of squared differences."""
 
 class PointsF32:
     """Points packed once for the micro-kernels, in float32.

@@ -59,7 +59,7 @@ class CpuBackend(Backend):
 
     def direct_distances(self, dim: int) -> bool:
         """Tell whether squared distances are formed from differences."""
-        return bool(dim <= getattr(core(), "DIRECT_DISTANCE_LIMIT", 32))
+        return bool(dim <= core().DIRECT_DISTANCE_LIMIT)
 
     def points(
         self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None

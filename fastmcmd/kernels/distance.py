@@ -231,7 +231,7 @@ class Matern(Stationary):
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Bound the error, with r = sqrt(2 nu) distance / length_scale.
 
-        ``|dk/dr| <= 1`` and ``|r dk/dr| <= 0.604`` (nu = 5/2, at r = 1 + sqrt(3); 0.541 for 3/2, 1/e
+        ``|dk/dr| <= 1`` and ``|r dk/dr| <= 0.605`` (nu = 5/2, at r = 1 + sqrt(3); 0.541 for 3/2, 1/e
         for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two. The
         polynomial, the exponential and their product have 12. From expanded squares s the kernel has
         a slope in s of at most ``1 / (2 L^2)``, L = length_scale / sqrt(2 nu), for nu > 1/2; for
