@@ -7,10 +7,8 @@ n = 12,000; ``--quick`` leaves those cases out. Each peak of memory is measured 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -58,14 +56,14 @@ def problem(n, d):
 def peak_beyond_inputs(n, d, limit):
     """Return peak bytes of a call beyond inputs and libraries, measured in its own process."""
     code = (
-        "import sys, resource; sys.path.insert(0, sys.argv[1]); import report\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import report\n"
         f"data, kernels, _ = report.problem({n}, {d})\n"
         "import fastmcmd as fm\n"
         "small = [a[:400] for a in data]\n"
         "fm.cce(*small, x_kernel=kernels[0], y_kernel=kernels[1])\n"
-        "before = report.resident()\n"
+        "before = report.memory('VmRSS:', reset=True)\n"
         f"fm.cce(*data, x_kernel=kernels[0], y_kernel=kernels[1], memory_limit={limit!r})\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)"
+        "print(report.memory('VmHWM:') - before)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent)],
@@ -76,14 +74,14 @@ def peak_beyond_inputs(n, d, limit):
     return int(done.stdout)
 
 
-def resident():
-    """Return resident bytes now, peak reset to it where the system allows."""
-    with contextlib.suppress(OSError):
+def memory(field, reset=False):
+    """Return resident bytes (VmRSS) or their peak (VmHWM), the peak reset where asked for."""
+    if reset:
         Path("/proc/self/clear_refs").write_text("5")
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(field):
             return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    raise RuntimeError(f"no {field} in /proc/self/status")
 
 
 def estimates(quick):

@@ -72,7 +72,7 @@ def mcmd(
         Show products done, the certificate and the time left.
     certificate : {"auto", "rigorous", "sampled"}
         How float32 results are certified: by a float64 pass over all rows, or over rows drawn at
-        random. "auto" samples where the full pass would cost more than half of the work before it.
+        random. "auto" samples where the full pass would cost more than 0.6 of the work before it.
 
     Returns
     -------

@@ -36,7 +36,7 @@ class Options:
         Whether to show the products done, the certificate and the time left.
     certificate : str
         "rigorous", "sampled", or "auto": rigorous unless the float64 pass that proves it would
-        cost more than half of the work done so far.
+        cost more than 0.6 of the work done so far.
     """
 
     tol: float

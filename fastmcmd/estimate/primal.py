@@ -139,8 +139,8 @@ class PrimalFit:
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
         columns = part.value.shape[1]
-        cost = operator.pass_cost(columns, exact=True) * 2 * len(grid) / len(operator)
-        spent = operator.pass_cost(columns) * max(1, operator.passes)
+        cost = operator.streamed_cost(columns, exact=True) * 2 * len(grid) / len(operator)
+        spent = operator.product_cost(columns) * max(1, operator.passes)
         sampled = any(s.certificate.kind == "sampled" for s in part.solved.solutions)
         exactly = (
             operator.dtype == EXACT

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
-__all__ = ["cached_pays", "entry_cost"]
+__all__ = ["READ_COST", "cached_pays", "entry_cost"]
 
 _EPILOGUE = 15.0  # exponential or power of an entry
-_READ = 45.0  # reading a float32 entry of a stored lower triangle from memory
+READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
 _CUSTOM = 1000.0  # a user's function, pair by pair
 
 
@@ -32,4 +32,4 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
 
 def cached_pays(kernel: Kernel, dim: int, backend: str) -> bool:
     """Tell whether stored tiles are read faster than they are computed again."""
-    return entry_cost(kernel, dim, backend) > _EPILOGUE + _READ
+    return entry_cost(kernel, dim, backend) > _EPILOGUE + READ_COST

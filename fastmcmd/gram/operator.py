@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, PackedGram, Points
-from fastmcmd.gram.cost import cached_pays, entry_cost
+from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
 from fastmcmd.kernels import Kernel
 
 __all__ = ["EXACT", "GramOperator"]
@@ -200,12 +200,16 @@ class GramOperator:
             return own
         return float(np.sqrt(own * float(np.asarray(self.kernel.diagonal(grid)).max())))
 
-    def pass_cost(self, columns: int, *, exact: bool = False) -> float:
-        """Return the cost of a product, in float32 operations."""
-        n = float(len(self))
-        if exact:
-            return n * n * 2 * (entry_cost(self.kernel, self.dim, self.backend.name) + 2 * columns)
-        scale = self.dtype.itemsize / 4
-        if self._packed is not None:
-            return n * n * scale * (30 + 2 * columns)
-        return n * n * scale * (entry_cost(self.kernel, self.dim, self.backend.name) + 2 * columns)
+    def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
+        """Return the cost of a streamed product, in float32 operations; ``exact`` in float64."""
+        scale = 2.0 if exact else self.dtype.itemsize / 4
+        entry = entry_cost(self.kernel, self.dim, self.backend.name)
+        return float(len(self)) ** 2 * scale * (entry + 2 * columns)
+
+    def cached_cost(self, columns: int) -> float:
+        """Return the cost of a product from stored tiles, in float32 operations."""
+        return float(len(self)) ** 2 * self.dtype.itemsize / 4 * (READ_COST + 2 * columns)
+
+    def product_cost(self, columns: int) -> float:
+        """Return the cost of each product after the first."""
+        return self.cached_cost(columns) if self.caches else self.streamed_cost(columns)

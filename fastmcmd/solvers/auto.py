@@ -24,6 +24,7 @@ __all__ = ["LinearProblem", "Solved", "solve"]
 _FLOAT32 = np.dtype(np.float32)
 _CHOLESKY_RATE = 2.0  # float64 operations cost twice float32 ones
 _MOST_PRODUCTS = 2000
+_OVERHEAD = 1e8  # operations that the steps of an iteration cost in Python
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,17 +168,14 @@ def _direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
     n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
     if cholesky_bytes(operator) > operator.room:
         return False
-    gram = 2 * operator.pass_cost(0, exact=True)  # factored copy, and the residual
+    gram = 2 * operator.streamed_cost(0, exact=True)  # factored copy, and the residual
     direct = gram + _factor_cost(problem, n, columns)
-    cached = n * n * (30.0 + 2 * columns) if operator.caches else operator.pass_cost(columns)
-    products = _expected_products(problem, operator)
-    return direct <= operator.pass_cost(columns) + products * cached + 1e8
+    products = _expected_products(problem, operator) * operator.product_cost(columns)
+    return direct <= operator.streamed_cost(columns) + products + _OVERHEAD
 
 
 def _affordable_products(problem: LinearProblem, operator: GramOperator) -> int:
     """Return how many products cost as much as a factorisation."""
     n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
-    price = operator.pass_cost(columns)
-    if operator.caches:
-        price = n * n * (operator.dtype.itemsize / 4) * (30.0 + 2 * columns)
+    price = operator.product_cost(columns)
     return max(20, int(_factor_cost(problem, n, columns) / price))

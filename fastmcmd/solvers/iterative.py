@@ -14,7 +14,7 @@ from fastmcmd.solvers.block_cg import block_cg
 __all__ = ["Iterated", "solve_cg"]
 
 _REFINEMENTS = 4
-_AFFORDABLE = 0.5  # of the work so far: an exact pass that costs no more is always made
+_AFFORDABLE = 0.6  # of the work so far: an exact pass that costs no more is always made
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,9 @@ def solve_cg(
     iterations = max(result.iterations for result in results)
     values = [result.value for result in results]
     columns = sum(system.rhs.shape[1] for system in systems)
-    spent = operator.pass_cost(columns) * max(1, iterations)
+    # As if tiles were cached: the kind of the certificate must not depend on the memory limit.
+    later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
+    spent = operator.streamed_cost(columns) + max(0, iterations - 1) * later
     if not _exactly(operator, columns, certificate, spent):
         found = audit.sampled(operator, systems, values, [r.residual for r in results])
         if _worst(found, goal) <= 1.0:
@@ -90,7 +92,7 @@ def _exactly(operator: GramOperator, columns: int, certificate: str, spent: floa
     """Tell whether the first certificate comes from a float64 pass over all rows."""
     if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * audit.SAMPLE:
         return True
-    cheap = operator.pass_cost(columns, exact=True) <= _AFFORDABLE * spent
+    cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * spent
     return certificate == "auto" and cheap
 
 
