@@ -72,7 +72,7 @@ def test_small_and_large_limits_agree(rng):
 
 def test_cholesky_that_does_not_fit_says_so(rng):
     x, y, p = rng.normal(size=(3000, 2)), rng.normal(size=3000), rng.normal(size=3000)
-    with pytest.raises(fm.MemoryLimitError, match="solver='cholesky' needs .* raise"):
+    with pytest.raises(fm.MemoryLimitError, match=r"solver='cholesky' needs .* raise"):
         fm.cce(x, y, p, solver="cholesky", memory_limit="50MB")
 
 

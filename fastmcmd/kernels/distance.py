@@ -96,25 +96,19 @@ STATISTICS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @dataclass(frozen=True)
-class RBF(Stationary):
-    """Gaussian kernel ``exp(-gamma |x - z|_2^2)``, as in scikit-learn.
-
-    Parameters
-    ----------
-    gamma : float, "variance", "median" or None
-        Positive number; ``1 / (2 var)`` (var summed over columns, ddof=1) or
-        ``1 / (2 median distance^2)`` of the data; None: 1/d.
-    """
+class Exponential(Stationary):
+    """``exp(-gamma s)`` of a statistic s of two rows; gamma a number or a rule."""
 
     gamma: Gamma = None
-    statistic: ClassVar[str] = "squared"
+    metric: ClassVar[str]
+    leaf: ClassVar[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
 
-    def resolve(self, data: Any) -> RBF:
+    def resolve(self, data: Any) -> Exponential:
         """Return the kernel with a numeric gamma."""
-        return replace(self, gamma=resolve_gamma(self.gamma, data, "euclidean"))
+        return replace(self, gamma=resolve_gamma(self.gamma, data, self.metric))
 
     @property
     def is_resolved(self) -> bool:
@@ -127,7 +121,23 @@ class RBF(Stationary):
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
-        yield "rbf", (number(self.gamma), 0.0, 0.0, 0.0)
+        yield self.leaf, (number(self.gamma), 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class RBF(Exponential):
+    """Gaussian kernel ``exp(-gamma |x - z|_2^2)``, as in scikit-learn.
+
+    Parameters
+    ----------
+    gamma : float, "variance", "median" or None
+        Positive number; ``1 / (2 var)`` (var summed over columns, ddof=1) or
+        ``1 / (2 median distance^2)`` of the data; None: 1/d.
+    """
+
+    statistic: ClassVar[str] = "squared"
+    metric: ClassVar[str] = "euclidean"
+    leaf: ClassVar[str] = "rbf"
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Bound the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
@@ -145,7 +155,7 @@ class RBF(Stationary):
 
 
 @dataclass(frozen=True)
-class Laplacian(Stationary):
+class Laplacian(Exponential):
     """Laplacian kernel ``exp(-gamma |x - z|_1)``, as in scikit-learn.
 
     Parameters
@@ -155,28 +165,9 @@ class Laplacian(Stationary):
         ``1 / median L1 distance`` of the data; None: 1/d.
     """
 
-    gamma: Gamma = None
     statistic: ClassVar[str] = "l1"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", check_gamma(self.gamma))
-
-    def resolve(self, data: Any) -> Laplacian:
-        """Return the kernel with a numeric gamma."""
-        return replace(self, gamma=resolve_gamma(self.gamma, data, "cityblock"))
-
-    @property
-    def is_resolved(self) -> bool:
-        """Whether gamma is a number."""
-        return isinstance(self.gamma, float)
-
-    def value(self, s: Array) -> Array:
-        """Return ``exp(-gamma s)``."""
-        return np.asarray(np.exp(-number(self.gamma, s) * s))
-
-    def instructions(self) -> Iterator[Instruction]:
-        """Yield the leaf."""
-        yield "laplacian", (number(self.gamma), 0.0, 0.0, 0.0)
+    metric: ClassVar[str] = "cityblock"
+    leaf: ClassVar[str] = "laplacian"
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Bound the error as for `RBF`, with a slope of gamma per unit of distance.
