@@ -24,7 +24,7 @@ __all__ = ["LinearProblem", "Solved", "solve"]
 _FLOAT32 = np.dtype(np.float32)
 _CHOLESKY_RATE = 2.0  # float64 operations cost twice float32 ones
 _MOST_PRODUCTS = 2000
-_OVERHEAD = 1e8  # operations that the steps of an iteration cost in Python
+_OVERHEAD = 2e7  # operations in whose time Python gets through the steps of an iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +170,10 @@ def _direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
         return False
     gram = 2 * operator.streamed_cost(0, exact=True)  # factored copy, and the residual
     direct = gram + _factor_cost(problem, n, columns)
-    products = _expected_products(problem, operator) * operator.product_cost(columns)
-    return direct <= operator.streamed_cost(columns) + products + _OVERHEAD
+    # The steps between products work in float64 on n x r blocks, and on r x r eigenvalue problems.
+    step = 2 * (16.0 * n * columns**2 + 30.0 * columns**3) + _OVERHEAD
+    products = _expected_products(problem, operator) * (operator.product_cost(columns) + step)
+    return direct <= operator.streamed_cost(columns) + products
 
 
 def _affordable_products(problem: LinearProblem, operator: GramOperator) -> int:

@@ -1,0 +1,59 @@
+"""What the documents show runs, and what they name exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import fastmcmd as fm
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_readme_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    assert "CCE at 2,000 points" in capsys.readouterr().out
+    assert (tmp_path / "congruence.npz").exists()
+
+
+def test_quickstart_runs():
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "quickstart.py"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_of_the_documents_lead_somewhere():
+    for name in ("README.md", "docs/design.md", "docs/performance.md", "CHANGELOG.md"):
+        page = ROOT / name
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{name}: {target}"
+
+
+def test_design_names_existing_places():
+    text = (ROOT / "docs" / "design.md").read_text()
+    for place in re.findall(r"`((?:fastmcmd|csrc|solvers|gram|kernels)/[\w/.]*)`", text):
+        assert (ROOT / place).exists() or (ROOT / "fastmcmd" / place).exists(), place
+
+
+def test_all_public_names_exist_and_have_docstrings():
+    for name in fm.__all__:
+        assert getattr(fm, name) is not None
+        if name != "__version__":
+            assert getattr(fm, name).__doc__, name
+
+
+def test_the_stub_names_what_the_extension_has():
+    from fastmcmd import _core
+
+    stub = (ROOT / "fastmcmd" / "_core.pyi").read_text()
+    named = set(re.findall(r"^(?:def|class) (\w+)", stub, re.MULTILINE))
+    named |= set(re.findall(r"^([A-Z]\w+): ", stub, re.MULTILINE))
+    assert named == {name for name in dir(_core) if not name.startswith("__")}
