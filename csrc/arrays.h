@@ -51,6 +51,13 @@ inline index_t length(const py::array& a, const char* name, index_t axis) {
   return a.shape(axis);
 }
 
+// The number of right-hand sides, at least one: the products are not made for none.
+inline index_t columns(const py::array& a, const char* name) {
+  const index_t count = length(a, name, 1);
+  FASTMCMD_CHECK(count >= 1, std::string(name) + " must have at least one column");
+  return count;
+}
+
 // The tile size of a packed cache for n points.
 inline index_t packed_tile(const py::array& tiles, index_t n) {
   const index_t tile = length(tiles, "tiles", 1);

@@ -100,7 +100,7 @@ template <class T>
 void py_matmul(const py::array& codes, const py::array& params, const points<T>& x,
                const points<T>& z, const py::array& v, py::array out, int threads, index_t tile) {
   const gram_source<T> source = make_source(codes, params, x, z, false);
-  const index_t k = length(v, "v", 1);
+  const index_t k = columns(v, "v");
   const T* from = read<T>(v, "v", {z.n(), k});
   double* to = write<double>(out, "out", {x.n(), k});
   checked_tile(tile);
@@ -111,7 +111,7 @@ template <class T>
 void py_symmetric_matmul(const py::array& codes, const py::array& params, const points<T>& x,
                          const py::array& v, py::array out, int threads, index_t tile) {
   const gram_source<T> source = make_source(codes, params, x, x, true);
-  const index_t k = length(v, "v", 1);
+  const index_t k = columns(v, "v");
   const T* from = read<T>(v, "v", {x.n(), k});
   double* to = write<double>(out, "out", {x.n(), k});
   checked_tile(tile);
@@ -122,7 +122,7 @@ template <class T>
 void py_quadratic_forms(const py::array& codes, const py::array& params, const points<T>& x,
                         const py::array& c, py::array out, int threads, index_t tile) {
   const gram_source<T> source = make_source(codes, params, x, x, true);
-  const index_t k = length(c, "c", 1);
+  const index_t k = columns(c, "c");
   const T* from = read<T>(c, "c", {x.n(), k});
   double* to = write<double>(out, "out", {k});
   checked_tile(tile);
@@ -142,7 +142,7 @@ template <class T>
 void py_pack_matmul(const py::array& codes, const py::array& params, const points<T>& x,
                     py::array tiles, const py::array& v, py::array out, int threads) {
   const gram_source<T> source = make_source(codes, params, x, x, true);
-  const index_t tile = packed_tile(tiles, x.n()), k = length(v, "v", 1);
+  const index_t tile = packed_tile(tiles, x.n()), k = columns(v, "v");
   T* cache = write<T>(tiles, "tiles", {any_size, any_size, any_size});
   const T* from = read<T>(v, "v", {x.n(), k});
   double* to = write<double>(out, "out", {x.n(), k});
@@ -162,7 +162,7 @@ void py_packed_matmul(const py::array& tiles, index_t n, const py::array& v, py:
                       int threads) {
   with_dtype(tiles, "tiles", [&](auto zero) {
     using T = decltype(zero);
-    const index_t tile = packed_tile(tiles, n), k = length(v, "v", 1);
+    const index_t tile = packed_tile(tiles, n), k = columns(v, "v");
     const T* cache = read<T>(tiles, "tiles", {any_size, any_size, any_size});
     const T* from = read<T>(v, "v", {n, k});
     double* to = write<double>(out, "out", {n, k});
@@ -175,7 +175,7 @@ void py_dense_matmul(const py::array& a, const py::array& v, py::array out, int 
                      index_t tile) {
   with_dtype(a, "a", [&](auto zero) {
     using T = decltype(zero);
-    const index_t n = length(a, "a", 0), m = length(a, "a", 1), k = length(v, "v", 1);
+    const index_t n = length(a, "a", 0), m = length(a, "a", 1), k = columns(v, "v");
     const T* matrix = read<T>(a, "a", {n, m});
     const T* from = read<T>(v, "v", {m, k});
     double* to = write<double>(out, "out", {n, k});
@@ -209,7 +209,7 @@ index_t py_packed_cholesky(py::array tiles, index_t n, int threads) {
 void solve(const py::array& tiles, index_t n, py::array& b, int threads, bool lower_only) {
   with_dtype(tiles, "tiles", [&](auto zero) {
     using T = decltype(zero);
-    const index_t tile = packed_tile(tiles, n), k = length(b, "b", 1);
+    const index_t tile = packed_tile(tiles, n), k = columns(b, "b");
     const T* factor = read<T>(tiles, "tiles", {any_size, any_size, any_size});
     T* x = write<T>(b, "b", {n, k});
     without_gil([&] {

@@ -574,3 +574,21 @@ def test_the_environment_chooses_the_instruction_set():
     for isa in _core.available_isas():
         assert run_with_isa(isa, show).stdout.strip() == isa
     assert "must be one of 'baseline'" in run_with_isa("mmx", show).stderr
+
+
+def test_no_columns_are_refused():
+    """Products with no right-hand side once wrote beyond their buffers."""
+    points = _core.PointsF32(np.ones((5, 2), dtype=np.float32), None)
+    program = np.array([_core.OPS["rbf"]], dtype=np.int32), np.array([[1.0, 0, 0, 0]])
+    tiles = np.zeros((1, 32, 32), dtype=np.float32)
+    none, out = np.ones((5, 0), dtype=np.float32), np.ones((5, 0))
+    for call in (
+        lambda: _core.matmul(*program, points, points, none, out, threads=1),
+        lambda: _core.symmetric_matmul(*program, points, none, out, threads=1),
+        lambda: _core.quadratic_forms(*program, points, none, np.ones(0), threads=1),
+        lambda: _core.pack_matmul(*program, points, tiles, none, out, threads=1),
+        lambda: _core.packed_matmul(tiles, 5, none, out, threads=1),
+        lambda: _core.packed_solve(tiles, 5, none, threads=1),
+    ):
+        with pytest.raises(ValueError, match="at least one column"):
+            call()

@@ -163,8 +163,8 @@ def ence(y: Any, prediction: Any, bins: int = 10) -> float:
     y, predictive = _numbers(y, prediction)
     if isinstance(bins, bool) or not hasattr(bins, "__index__") or not 1 <= bins <= len(y):
         raise ValueError(f"bins is {bins!r}; an integer from 1 to the {len(y)} rows of y is needed")
-    variance = np.asarray(predictive.variance)
-    squares = (y - np.asarray(predictive.mean)) ** 2  # type: ignore[attr-defined]
+    variance = predictive.variance
+    squares = (y - predictive.mean) ** 2
     if not np.isfinite(variance).all() or not (variance > 0).all():
         raise ValueError("prediction has variances that are not positive and finite")
     order = np.argsort(variance, kind="stable")

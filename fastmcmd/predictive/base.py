@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.kernels import Kernel
 
-__all__ = ["Array", "Nodes", "Predictive", "parameter"]
+__all__ = ["Array", "Nodes", "Predictive", "check_levels", "check_size", "parameter"]
 
 Array = NDArray[np.float64]
 Nodes = tuple[Array, Array]
@@ -19,11 +20,26 @@ Nodes = tuple[Array, Array]
 class Predictive(ABC):
     """Predicted distributions for n inputs, over numbers or vectors of k components.
 
-    A new one gives the abstract members; expectations of kernels follow from `nodes`, or from a
-    closed form in ``closed_form``.
+    A new one gives ``mean``, ``std`` (as properties or fields) and the abstract members. Expectations of
+    kernels follow from `nodes`; a class that knows better overrides `closed_form`.
+
+    Attributes
+    ----------
+    mean, variance, std : ndarray, of the shape of the distribution
+        Moments; infinite or NaN where the distribution has none.
+    discrete : bool
+        Whether single outputs have positive probability.
     """
 
     discrete: bool = False
+
+    if TYPE_CHECKING:  # an abstract property here would stand in the way of dataclass fields
+
+        @property
+        def mean(self) -> Array: ...  # noqa: D102
+
+        @property
+        def std(self) -> Array: ...  # noqa: D102
 
     @property
     @abstractmethod
@@ -45,19 +61,19 @@ class Predictive(ABC):
 
     @abstractmethod
     def cdf(self, y: Any) -> Array:
-        """Return P(Y_i <= y_i) (n,)."""
+        """Return P(Y_i <= y_i) (n,), or (n, k) per component of vector outputs."""
 
     def cdf_below(self, y: Any) -> Array:
-        """Return P(Y_i < y_i) (n,): the cdf for continuous distributions."""
+        """Return P(Y_i < y_i): the cdf for continuous distributions."""
         return self.cdf(y)
 
     @abstractmethod
     def log_prob(self, y: Any) -> Array:
-        """Return the log density or log probability of y_i (n,)."""
+        """Return the log density or log probability of y_i (n,), -inf where it has none."""
 
     @abstractmethod
     def quantile(self, level: Any) -> Array:
-        """Return quantiles: (n,) for a scalar level, (n, j) for levels (j,)."""
+        """Return quantiles of the shape of the distribution; levels (j,) add a last axis."""
 
     @abstractmethod
     def sample(self, size: int, random_state: Any = None) -> Array:
@@ -68,10 +84,12 @@ class Predictive(ABC):
         """Return the distributions of some rows."""
 
     @abstractmethod
-    def nodes(self) -> Nodes:
-        """Return quadrature nodes (n, L) or (n, L, k) and their weights (n, L).
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return nodes (n, L) or (n, L, k) and their weights (n, L), which sum to 1.
 
-        Weighted sums over them are expectations under the distributions.
+        Weighted sums over them are expectations under the distributions: exact for draws and counts,
+        by quadrature else. Quadrature cuts its panels in ``splits`` parts where a kernel is narrow
+        against the distributions.
         """
 
     def coarse_nodes(self) -> Nodes:
@@ -81,25 +99,58 @@ class Predictive(ABC):
         """
         return self.nodes()
 
+    @property
+    def node_count(self) -> int:
+        """Nodes L of a row (the largest L), without computing them."""
+        return int(self.take(np.zeros(1, dtype=np.intp)).nodes()[1].shape[1])
+
+    def support(self) -> Nodes | None:
+        """Return outputs (L,) that all rows share and their probabilities (n, L), where they do.
+
+        None where rows have nodes of their own.
+        """
+        return None
+
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k) where a closed form is known."""
         del kernel, points
         return None
 
     def expected_kernel(self, kernel: Kernel, points: Any) -> Array:
-        """Return ``E k(Y_i, z_j)`` (n, r) for points z (r,) or (r, k).
+        """Return ``E k(Y_i, z_j)`` (n, r).
+
+        In closed form where one is known, by sums over draws or counts, else by quadrature.
 
         Parameters
         ----------
         kernel : Kernel
-            Resolved kernel on outputs.
-        points : array_like
+            Kernel on outputs, its parameters numbers (see `Kernel.resolve`).
+        points : array_like (r,) or (r, k)
             Points z.
+
+        Raises
+        ------
+        ValueError
+            Points of other components than the outputs, or an expectation that does not exist.
         """
         from fastmcmd.predictive.expectation import expected_kernel
 
         points = np.asarray(points, dtype=np.float64)
-        return expected_kernel(self, kernel, points[:, None] if points.ndim == 1 else points)
+        points = points[:, None] if points.ndim == 1 else points
+        if points.ndim != 2 or points.shape[1] != self.columns:
+            raise ValueError(
+                f"points have shape {points.shape}; (r, {self.columns}) is needed: a row a point"
+            )
+        return expected_kernel(self, kernel, points)
+
+    def outcomes(self, y: Any) -> Array:
+        """Return observed outputs as float64 of the shape of the distribution, or a scalar."""
+        y = np.asarray(y, dtype=np.float64)
+        if y.ndim == 2 and y.shape[1] == 1 and len(self.shape) == 1:
+            y = y[:, 0]
+        if y.ndim and y.shape != self.shape:
+            raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: an output an input")
+        return y
 
 
 def parameter(value: Any, name: str, *, least: float | None = None, strict: bool = False) -> Array:
@@ -118,3 +169,22 @@ def parameter(value: Any, name: str, *, least: float | None = None, strict: bool
                 f"{name} has values down to {array.min():g}; all must be {sign} {least:g}"
             )
     return array
+
+
+def check_levels(level: Any) -> Array:
+    """Return levels of quantiles as float64, a scalar or (j,), in [0, 1]."""
+    levels = np.asarray(level, dtype=np.float64)
+    if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError(f"level is {level!r}; a number or numbers (j,) in [0, 1] are needed")
+    return levels
+
+
+def check_size(size: Any) -> int:
+    """Return the number of draws as a positive integer."""
+    try:
+        count = operator.index(size)
+    except TypeError:
+        raise TypeError(f"size is {size!r}; a positive integer is needed") from None
+    if count < 1:
+        raise ValueError(f"size is {count}; a positive integer is needed")
+    return count

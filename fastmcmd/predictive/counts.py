@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,25 @@ from fastmcmd.predictive.frozen import ScipyPredictive
 __all__ = ["NegativeBinomial", "Poisson"]
 
 
-def _vector(value: Any, name: str, least: float, strict: bool) -> Array:
-    array = parameter(value, name, least=least, strict=strict)
+def _vector(value: Any, name: str) -> Array:
+    array = parameter(value, name, least=0.0)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: a value an input")
     return array
 
 
-def _table(function: Callable[[Array], Any], values: Array, offset: float) -> Array:
-    """Return ``function(values + offset)`` for whole numbers, each computed once."""
-    low, high = int(values.min()), int(values.max())
-    table = np.asarray(function(np.arange(low, high + 1, dtype=np.float64) + offset))
-    return table[(values - low).astype(np.intp)]
+def _from_ratios(ratios: Array) -> Array:
+    """Return probabilities (n, L) from those of each value to the one before it (n, L - 1).
+
+    Supports start where 1e-16 of the mass lies below, so products stay in range; far above the mass
+    they end in zero. Rounding grows with the square root of the distance, to 1e-14 at 1,000 values.
+    """
+    masses = np.ones((ratios.shape[0], ratios.shape[1] + 1))
+    np.cumprod(ratios, axis=1, out=masses[:, 1:])
+    masses /= masses.sum(axis=1, keepdims=True)
+    return masses
 
 
 class Poisson(ScipyPredictive):
@@ -36,25 +42,45 @@ class Poisson(ScipyPredictive):
     ----------
     mean : array_like (n,)
         Means, nonnegative.
+
+    Raises
+    ------
+    ValueError
+        Negative or not finite means, or another shape.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.Poisson([1.0, 4.0]).variance.tolist()
+    [1.0, 4.0]
     """
 
     def __init__(self, mean: Any) -> None:
         from scipy import stats  # slow to load: only when used
 
-        mean = _vector(mean, "mean", 0.0, False)
-        super().__init__(stats.poisson(mean), len(mean))
+        self._mean = _vector(mean, "mean")
+        super().__init__(stats.poisson(self._mean), len(self._mean))
 
-    def _pmf(self, values: Array) -> Array:
-        mean = self.mean[:, None]
-        logs = special.xlogy(values, mean) - mean - _table(special.gammaln, values, 1.0)
-        return np.asarray(np.exp(logs))
+    @property
+    def mean(self) -> Array:
+        """Means (n,)."""
+        return self._mean
 
-    def __repr__(self) -> str:
-        return f"Poisson(n={len(self)})"
+    @property
+    def variance(self) -> Array:
+        """Variances (n,)."""
+        return self._mean
 
     def take(self, rows: NDArray[np.intp]) -> Poisson:
         """Return the distributions of some rows."""
-        return Poisson(self.mean[rows])
+        return Poisson(self._mean[rows])
+
+    def _masses(self, values: Array) -> Array:
+        """Return probabilities, from ``p(k) / p(k - 1) = mean / k``."""
+        return _from_ratios(self._mean[:, None] / values[:, 1:])
+
+    def __repr__(self) -> str:
+        return f"Poisson(n={len(self)})"
 
 
 class NegativeBinomial(ScipyPredictive):
@@ -63,39 +89,89 @@ class NegativeBinomial(ScipyPredictive):
     Parameters
     ----------
     mean : array_like (n,)
-        Means, positive.
+        Means, nonnegative.
     dispersion : array_like, scalar or (n,)
-        Dispersion alpha as in statsmodels, positive.
+        Dispersion alpha as in statsmodels, positive; towards 0 the Poisson distribution.
+
+    Raises
+    ------
+    ValueError
+        Parameters out of range, not finite or of another shape.
+
+    Notes
+    -----
+    ``p(k) = Gamma(k + 1/alpha) / (Gamma(1/alpha) k!) (1 + alpha mu)^(-1/alpha) (alpha mu / (1 + alpha
+    mu))^k`` (Cameron & Trivedi, *Regression Analysis of Count Data*, section 3.3.1).
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.NegativeBinomial([1.0, 4.0], 0.5).variance.tolist()
+    [1.5, 12.0]
     """
 
     def __init__(self, mean: Any, dispersion: Any) -> None:
         from scipy import stats
 
-        mean = _vector(mean, "mean", 0.0, True)
+        self._mean = _vector(mean, "mean")
         alpha = parameter(dispersion, "dispersion", least=0.0, strict=True)
         try:
-            alpha = np.broadcast_to(alpha, mean.shape)
+            alpha = np.broadcast_to(alpha, self._mean.shape)
         except ValueError:
             raise ValueError(
-                f"dispersion has shape {alpha.shape}; a scalar or {mean.shape} is needed"
+                f"dispersion has shape {alpha.shape}; a scalar or {self._mean.shape} is needed"
             ) from None
-        super().__init__(stats.nbinom(1 / alpha, 1 / (1 + alpha * mean)), len(mean))
         self.dispersion = np.array(alpha)
+        success = 1 / (1 + alpha * self._mean)
+        super().__init__(stats.nbinom(1 / alpha, success), len(self._mean))
 
-    def _pmf(self, values: Array) -> Array:
-        size = 1 / self.dispersion[:, None]
-        success = np.log1p(self.mean[:, None] / size)  # -log(p) of SciPy's parameters
-        failure = -np.log1p(size / self.mean[:, None])
-        if np.ptp(self.dispersion) == 0:  # one table serves all inputs
-            rising = _table(special.gammaln, values, float(size[0, 0]))
-        else:
-            rising = special.gammaln(values + size)
-        logs = rising - special.gammaln(size) - _table(special.gammaln, values, 1.0)
-        return np.asarray(np.exp(logs - size * success + values * failure))
+    @property
+    def mean(self) -> Array:
+        """Means (n,)."""
+        return self._mean
 
-    def __repr__(self) -> str:
-        return f"NegativeBinomial(n={len(self)})"
+    @property
+    def variance(self) -> Array:
+        """Variances (n,)."""
+        return np.asarray(self._mean * (1 + self.dispersion * self._mean))
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self._cdf(np.floor(self.outcomes(y)))
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return P(Y < y) (n,)."""
+        return self._cdf(np.ceil(self.outcomes(y)) - 1)
+
+    def _cdf(self, k: Array) -> Array:
+        """Return ``1 - I_q(k + 1, 1/alpha)``, with q the one of p and q that keeps its digits."""
+        odds = self.dispersion * self._mean
+        above = special.betainc(np.maximum(k, 0) + 1, 1 / self.dispersion, odds / (1 + odds))
+        return np.asarray(np.where(k < 0, 0.0, 1 - above))
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log probability (n,)."""
+        y = np.asarray(np.broadcast_to(self.outcomes(y), self.shape))
+        valid = (y >= 0) & (y == np.floor(y)) & np.isfinite(y)
+        k = np.where(valid, y, 0.0)
+        size, odds = 1 / self.dispersion, self.dispersion * self._mean
+        # k log(q) - log(k + size) - log B(size, k + 1) + size log(p): stable to large sizes.
+        ways = -np.log(k + size) - special.betaln(size, k + 1)
+        logs = ways + special.xlogy(k, odds / (1 + odds)) - size * np.log1p(odds)
+        return np.asarray(np.where(valid, logs, np.where(np.isnan(y), np.nan, -np.inf)))
 
     def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
         """Return the distributions of some rows."""
-        return NegativeBinomial(self.mean[rows], self.dispersion[rows])
+        return NegativeBinomial(self._mean[rows], self.dispersion[rows])
+
+    def _masses(self, values: Array) -> Array:
+        """Return probabilities, from ``p(k) / p(k - 1) = (1 + alpha (k - 1)) mu / ((1 + alpha mu) k)``."""
+        mean, alpha = self._mean[:, None], self.dispersion[:, None]
+        odd = mean / (1 + alpha * mean)
+        if values.strides[0] == 0 and np.ptp(self.dispersion) == 0:  # one support, one dispersion
+            k = values[:1, 1:]
+            return _from_ratios(odd * ((1 + alpha[:1] * (k - 1)) / k))
+        return _from_ratios(odd * (1 + alpha * (values[:, 1:] - 1)) / values[:, 1:])
+
+    def __repr__(self) -> str:
+        return f"NegativeBinomial(n={len(self)})"

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Nodes, Predictive, parameter
+from fastmcmd.predictive.base import (
+    Array,
+    Nodes,
+    Predictive,
+    check_levels,
+    check_size,
+    parameter,
+)
 
 __all__ = ["Draws"]
 
@@ -20,7 +27,18 @@ class Draws(Predictive):
     Parameters
     ----------
     array : array_like (n,), (n, l) or (n, l, k)
-        One or l draws an input; vectors of k components.
+        One or l draws an input; vectors of k components. (n, l, 1) is taken as (n, l).
+
+    Raises
+    ------
+    ValueError
+        Draws that are not finite, or of another shape.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.Draws([[0.0, 1.0], [2.0, 4.0]]).cdf([0.5, 5.0]).tolist()
+    [0.5, 1.0]
     """
 
     array: Array
@@ -31,7 +49,11 @@ class Draws(Predictive):
             raise ValueError(
                 f"draws have shape {array.shape}; (n,), (n, l) or (n, l, k) is needed, none of them 0"
             )
-        object.__setattr__(self, "array", array[:, None] if array.ndim == 1 else array)
+        if array.ndim == 1:
+            array = array[:, None]
+        elif array.ndim == 3 and array.shape[2] == 1:
+            array = array[:, :, 0]
+        object.__setattr__(self, "array", array)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,12 +76,16 @@ class Draws(Predictive):
         return np.asarray(self.array.std(axis=1))
 
     def cdf(self, y: Any) -> Array:
-        """Return the share of draws <= y."""
-        return np.asarray((self.array <= np.asarray(y)[:, None]).mean(axis=1))
+        """Return the share of draws <= y: (n,), or (n, k) per component."""
+        return np.asarray((self.array <= self._beside(y)).mean(axis=1))
 
     def cdf_below(self, y: Any) -> Array:
         """Return the share of draws < y."""
-        return np.asarray((self.array < np.asarray(y)[:, None]).mean(axis=1))
+        return np.asarray((self.array < self._beside(y)).mean(axis=1))
+
+    def _beside(self, y: Any) -> Array:
+        y = self.outcomes(y)
+        return y[:, None] if y.ndim else y
 
     def log_prob(self, y: Any) -> Array:
         """Refuse: draws have no density."""
@@ -69,24 +95,28 @@ class Draws(Predictive):
         )
 
     def quantile(self, level: Any) -> Array:
-        """Return empirical quantiles (n,) or (n, j)."""
-        return (
-            np.asarray(np.moveaxis(np.quantile(self.array, level, axis=1), 0, -1))
-            if np.ndim(level)
-            else np.asarray(np.quantile(self.array, level, axis=1))
-        )
+        """Return empirical quantiles, interpolated between draws; levels (j,) add a last axis."""
+        levels = check_levels(level)
+        found = np.quantile(self.array, levels, axis=1)
+        return np.asarray(np.moveaxis(found, 0, -1) if levels.ndim else found)
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return ``size`` draws with replacement."""
         rng = np.random.default_rng(random_state)
-        which = rng.integers(0, self.array.shape[1], (self.array.shape[0], size))
+        which = rng.integers(0, self.array.shape[1], (self.array.shape[0], check_size(size)))
         return np.asarray(self.array[np.arange(len(which))[:, None], which])
 
     def take(self, rows: NDArray[np.intp]) -> Draws:
         """Return the draws of some rows."""
         return Draws(self.array[rows])
 
-    def nodes(self) -> Nodes:
+    def nodes(self, splits: int = 1) -> Nodes:
         """Return the draws, with equal weights."""
+        del splits
         n, count = self.array.shape[:2]
         return self.array, np.full((n, count), 1.0 / count)
+
+    @property
+    def node_count(self) -> int:
+        """Draws of a row."""
+        return int(self.array.shape[1])

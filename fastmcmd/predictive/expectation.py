@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from fastmcmd.kernels import Constant, Kernel, Product, Sum
+from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
 
 __all__ = ["closed_form", "expected_kernel"]
 
 _BLOCK = 1 << 20  # kernel values held together
+_ENOUGH = 1e-12  # change on finer panels, relative to the largest value
+_MOST_SPLITS = 32
 
 
 def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
-    """Return ``E k(Y_i, z_j)`` (n, r) without quadrature, or None where none is known."""
+    """Return ``E k(Y_i, z_j)`` (n, r) without quadrature, or None where none is known.
+
+    Sums go part by part, constants come out, products of exponentials are merged.
+    """
     match kernel:
         case Constant(value=value):
             return np.full((len(prediction), len(points)), value)
@@ -27,21 +34,64 @@ def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array 
         ):
             one = closed_form(prediction, part, points)
             return None if one is None else one * value
+        case (
+            Product(left=Sum(left=one_part, right=other_part), right=part)
+            | Product(left=part, right=Sum(left=one_part, right=other_part))
+        ):
+            return closed_form(prediction, Sum(one_part * part, other_part * part), points)
+        case Product(left=RBF(gamma=float() as a), right=RBF(gamma=float() as b)):
+            return closed_form(prediction, RBF(a + b), points)
+        case Product(left=Laplacian(gamma=float() as a), right=Laplacian(gamma=float() as b)):
+            return closed_form(prediction, Laplacian(a + b), points)
     return prediction.closed_form(kernel, points)
 
 
 def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
-    """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k)."""
+    """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k).
+
+    Quadrature goes on with finer panels until it no longer changes.
+    """
     known = closed_form(prediction, kernel, points)
     if known is not None:
         return known
-    values, weights = prediction.nodes()
-    n, count = weights.shape
-    values = values.reshape(n, count, -1)
-    out = np.empty((n, len(points)))
-    step = max(1, _BLOCK // (count * len(points)))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        block = kernel(values[rows].reshape(-1, values.shape[2]), points)
-        out[rows] = np.einsum("nl,nlr->nr", weights[rows], block.reshape(-1, count, len(points)))
+    out = _over_nodes(prediction, kernel, points, 1)
+    scale = np.sqrt(max(float(np.max(kernel.diagonal(points), initial=0.0)), 1e-300))
+    splits = 2
+    while splits <= _MOST_SPLITS and not _exact_nodes(prediction):
+        finer = _over_nodes(prediction, kernel, points, splits)
+        change = float(np.max(np.abs(finer - out), initial=0.0))
+        out = finer
+        if change <= _ENOUGH * max(scale, float(np.max(np.abs(out), initial=0.0))):
+            break
+        splits *= 2
     return out
+
+
+def _exact_nodes(prediction: Predictive) -> bool:
+    from fastmcmd.predictive.draws import Draws
+
+    return prediction.discrete or prediction.columns > 1 or isinstance(prediction, Draws)
+
+
+def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array, splits: int) -> Array:
+    """Return the sums over nodes, in blocks of rows."""
+    out = np.empty((len(prediction), len(points)))
+    for rows, part in _blocks(prediction, splits * prediction.node_count * max(1, len(points))):
+        shared = part.support()
+        if shared is not None:
+            values, weights = shared
+            out[rows] = weights @ kernel(values, points)
+            continue
+        values, weights = part.nodes(splits)
+        n, count = weights.shape
+        block = kernel(values.reshape(n * count, -1), points).reshape(n, count, -1)
+        out[rows] = np.einsum("nl,nlr->nr", weights, block)
+    return out
+
+
+def _blocks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:
+    n = len(prediction)
+    step = max(1, _BLOCK // per_row)
+    for start in range(0, n, step):
+        rows = slice(start, min(n, start + step))
+        yield rows, prediction if step >= n else prediction.take(np.arange(rows.start, rows.stop))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Nodes, Predictive
+from fastmcmd.kernels import Kernel, Polynomial
+from fastmcmd.predictive.atomless import no_moment, without_atoms
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.predictive.quadrature import COARSE, FINE, composite, node_count
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 
 _TAIL = 1e-16  # mass left out at either end
-_ORDER = 12  # Gauss-Legendre nodes a panel
-# Panels end at these quantiles: closer together in the tails, where densities turn fastest in
-# probability; between the outermost of them lies all but the tail mass.
-_HALF = [_TAIL, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4]
+_MOST_VALUES = 1 << 22  # of one discrete distribution
+_NEAR = 1 << 10  # values above the median that hold the mass of most distributions
+_LOST_MASS = 1e-9  # of a discrete distribution, before it is an error
+_ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
+_SHARED = 4  # support of all rows, in supports of one, up to which rows share it
 
 
 def is_frozen(value: Any) -> bool:
@@ -29,16 +34,36 @@ class ScipyPredictive(Predictive):
     Parameters
     ----------
     frozen : scipy.stats frozen distribution
-        Continuous or discrete.
+        Continuous, or discrete over ``loc`` + whole numbers.
     n : int
-        Number of inputs; parameters are broadcast to it.
+        Number of inputs; parameters are scalars or (n,).
+
+    Raises
+    ------
+    ValueError
+        Parameters that do not have one value an input, or that SciPy does not allow.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from fastmcmd.predictive import ScipyPredictive
+    >>> ScipyPredictive(stats.t(3.0, loc=[0.0, 1.0]), 2).quantile(0.5).tolist()
+    [0.0, 1.0]
     """
 
     def __init__(self, frozen: Any, n: int) -> None:
+        for value in (*frozen.args, *frozen.kwds.values()):
+            if np.ndim(value) > 1 or np.size(value) not in (1, n):
+                raise ValueError(
+                    f"prediction has a parameter of shape {np.shape(value)}; a number or ({n},) is "
+                    "needed: a value an input"
+                )
         self.frozen = frozen
         self._n = n
         # A frozen distribution has both methods; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
+        if np.isnan(self._all(frozen.cdf(0.0))).any():  # what SciPy returns for such parameters
+            raise ValueError("prediction has parameters that scipy.stats does not allow")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,29 +90,33 @@ class ScipyPredictive(Predictive):
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
-        return self._all(self.frozen.cdf(y))
+        return self._all(self.frozen.cdf(self.outcomes(y)))
 
     def cdf_below(self, y: Any) -> Array:
         """Return P(Y < y) (n,)."""
         if not self.discrete:
             return self.cdf(y)
-        return self._all(self.frozen.cdf(np.ceil(np.asarray(y, dtype=np.float64)) - 1))
+        # From the middle between two values, whatever rounding does to y - loc.
+        start = self._all(np.asarray(self.frozen.ppf(0.5)) % 1.0)
+        below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
+        return self._all(self.frozen.cdf(below + start))
 
     def log_prob(self, y: Any) -> Array:
         """Return the log density or log probability (n,)."""
+        y = self.outcomes(y)
         return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j)."""
-        level = np.asarray(level, dtype=np.float64)
-        if level.ndim == 0:
-            return self._all(self.frozen.ppf(level))
-        return np.stack([self._all(self.frozen.ppf(one)) for one in level], axis=1)
+        levels = check_levels(level)
+        if levels.ndim == 0:
+            return self._all(self.frozen.ppf(levels))
+        return self._rows(self.frozen.ppf, levels[None, :])
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
         rng = np.random.default_rng(random_state)
-        draws = self.frozen.rvs(size=(size, self._n), random_state=rng)
+        draws = self.frozen.rvs(size=(check_size(size), self._n), random_state=rng)
         return np.asarray(draws, dtype=np.float64).T.copy()
 
     def take(self, rows: NDArray[np.intp]) -> ScipyPredictive:
@@ -96,52 +125,132 @@ class ScipyPredictive(Predictive):
 
         def one(value: Any) -> Any:
             value = np.asarray(value)
-            return value if value.ndim == 0 else np.broadcast_to(value, (self._n,))[rows]
+            return value if value.size == 1 else value[rows]
 
         args = [one(value) for value in frozen.args]
         options = {name: one(value) for name, value in frozen.kwds.items()}
         return ScipyPredictive(frozen.dist(*args, **options), len(rows))
 
-    def nodes(self) -> Nodes:
+    def nodes(self, splits: int = 1) -> Nodes:
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
-        return self._support() if self.discrete else self._quadrature(_ORDER)
+        return self._own_support() if self.discrete else self._quadrature(FINE, splits)
 
     def coarse_nodes(self) -> Nodes:
         """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
-        return self._support() if self.discrete else self._quadrature(_ORDER - 4)
+        return self._own_support() if self.discrete else self._quadrature(COARSE)
 
-    def _support(self) -> Nodes:
-        low, high = (self._all(self.frozen.ppf(level)) for level in (_TAIL, 1 - _TAIL))
-        # ppf(1 - tail) is limited by rounding of 1 - tail: go on by the spread of the tail itself.
-        high = np.maximum(high, self._all(self.frozen.isf(_TAIL)))
-        first = np.floor(np.minimum(low, high))
-        count = int((high - first).max()) + 1
-        values = first[:, None] + np.arange(count, dtype=np.float64)
-        weights = self._pmf(values)
-        return values, weights / weights.sum(axis=1, keepdims=True)
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row."""
+        return self._range()[1] if self.discrete else node_count()
 
-    def _pmf(self, values: Array) -> Array:
-        """Return probabilities of whole numbers (n, L)."""
-        return np.asarray(self.frozen.dist.pmf(values, *self._columns()), dtype=np.float64)
-
-    def _columns(self) -> list[Any]:
-        """Return the parameters as columns (n, 1), in the order of the distribution."""
-        shapes = self.frozen.dist._parse_args(*self.frozen.args, **self.frozen.kwds)
-        parts = [*shapes[0], shapes[1]]
+    def support(self) -> Nodes | None:
+        """Return the values (L,) that all rows share and their probabilities (n, L)."""
         if not self.discrete:
-            parts.append(shapes[2])
-        return [self._all(part)[:, None] for part in parts]
+            return None
+        first, count = self._range()
+        start = first.min()
+        offset = first - start
+        total = float(offset.max()) + count
+        if total > _SHARED * count or np.any(offset % 1):
+            return None
+        values = start + np.arange(int(total), dtype=np.float64)
+        if not offset.any():
+            return values, self._masses(np.broadcast_to(values, (self._n, count)))
+        masses = self._masses(first[:, None] + np.arange(count, dtype=np.float64))
+        shared = np.zeros((self._n, len(values)))
+        where = offset.astype(np.intp)[:, None] + np.arange(count)
+        np.put_along_axis(shared, where, masses, axis=1)
+        return values, shared
 
-    def _quadrature(self, order: int) -> Nodes:
-        half = np.array(_HALF)
-        low = [self._all(self.frozen.ppf(level)) for level in half]
+    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
+        """Return E k(Y, z) under continuous distributions: polynomials to degree 4, and trivial ones."""
+        match kernel:
+            case Polynomial(degree=degree, gamma=float() as gamma, coef0=coef0) if (
+                degree <= 4 and not self.discrete
+            ):
+                return self._polynomial(degree, gamma, coef0, points[:, 0])
+        return None if self.discrete else without_atoms(self, kernel, points)
+
+    def _polynomial(self, degree: int, gamma: float, coef0: float, z: Array) -> Array | None:
+        """Return ``E (gamma Y z + coef0)^degree`` from central moments."""
+        mean, variance, skewness, excess = (
+            self._all(v)[:, None] for v in self.frozen.stats("mvsk")
+        )
+        central: list[Any] = [
+            1.0,
+            0.0,
+            variance,
+            skewness * variance**1.5,
+            (excess + 3) * variance**2,
+        ]
+        centre = gamma * mean * z + coef0
+        out = np.zeros((self._n, len(z)))
+        for power in range(degree + 1):
+            if power != 1:
+                out += (
+                    math.comb(degree, power)
+                    * centre ** (degree - power)
+                    * (central[power] * (gamma * z) ** power)
+                )
+        if not np.isfinite(out).all():
+            raise no_moment(degree)
+        return out
+
+    def _rows(self, function: Any, values: Array) -> Array:
+        """Return ``function`` of values (n, L) or (1, L), by rows."""
+        found = np.asarray(function(values.T), dtype=np.float64).T
+        return np.broadcast_to(found, (self._n, values.shape[1]))
+
+    def _quadrature(self, order: int, splits: int = 1) -> Nodes:
+        frozen = self.frozen
+        return composite(
+            lambda level: self._rows(frozen.ppf, level),
+            lambda level: self._rows(frozen.isf, level),
+            lambda value: self._rows(frozen.pdf, value),
+            order,
+            splits,
+        )
+
+    def _range(self) -> tuple[Array, int]:
+        """Return the first values (n,) and the number of values that hold almost all mass."""
         middle = self._all(self.frozen.ppf(0.5))
-        high = [self._all(self.frozen.isf(level)) for level in half[::-1]]
-        ends = np.maximum.accumulate(np.stack([*low, middle, *high], axis=1), axis=1)
-        z, w = np.polynomial.legendre.leggauss(order)
-        left, width = ends[:, :-1, None], np.diff(ends, axis=1)[:, :, None]
-        values = (left + width * (z + 1) / 2).reshape(self._n, -1)
-        weights = (np.broadcast_to(width * w / 2, (*width.shape[:2], order))).reshape(self._n, -1)
-        density = np.asarray(self.frozen.dist.pdf(values, *self._columns()), dtype=np.float64)
-        weights = weights * np.where(np.isfinite(density), density, 0.0)
-        return values, weights / weights.sum(axis=1, keepdims=True)
+        self._check_tail(middle)
+        first, last = self._all(self.frozen.ppf(_TAIL)), self._all(self.frozen.isf(_TAIL))
+        # Near 1 quantiles are lost in rounding; and a degenerate count may have none at the tail.
+        first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
+        count = float(np.max(np.maximum(last, middle) - first)) + 1
+        if not count <= _MOST_VALUES:
+            raise _too_many()
+        return first, int(count)
+
+    def _check_tail(self, middle: Array) -> None:
+        """Refuse tails too long to sum over, before quantiles far out are searched for."""
+        above = 1 - self._all(self.frozen.cdf(middle + _NEAR))
+        if above.max() > _LOST_MASS:
+            row = self.take(np.array([int(above.argmax())]))
+            if 1 - row.cdf(middle[above.argmax()] + _MOST_VALUES)[0] > _LOST_MASS:
+                raise _too_many()
+
+    def _own_support(self) -> Nodes:
+        first, count = self._range()
+        values = first[:, None] + np.arange(count, dtype=np.float64)
+        return values, self._masses(values)
+
+    def _masses(self, values: Array) -> Array:
+        """Return probabilities (n, L) of consecutive values (n, L), which sum to 1."""
+        masses = self._rows(self.frozen.pmf, values)
+        total = masses.sum(axis=1, keepdims=True)
+        if not (np.abs(total - 1) <= _LOST_MASS).all():
+            raise ValueError(
+                "prediction is a discrete distribution over other values than loc + whole numbers; "
+                "give draws of it"
+            )
+        return np.asarray(masses / total)
+
+
+def _too_many() -> ValueError:
+    return ValueError(
+        f"prediction gives mass to more than {_MOST_VALUES:,} values of one input, too many to sum "
+        "over; give draws=l, or draws of it"
+    )

@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fastmcmd.kernels import RBF, Kernel, Laplacian, Linear
-from fastmcmd.predictive.base import Array, Nodes, Predictive, parameter
+from fastmcmd.kernels import RBF, Kernel, Laplacian, Matern, Polynomial
+from fastmcmd.predictive import half_lines
+from fastmcmd.predictive.atomless import without_atoms
+from fastmcmd.predictive.base import (
+    Array,
+    Nodes,
+    Predictive,
+    check_levels,
+    check_size,
+    parameter,
+)
+from fastmcmd.predictive.quadrature import composite
 
 __all__ = ["Gaussian"]
 
@@ -24,9 +34,14 @@ class Gaussian(Predictive):
     Parameters
     ----------
     mean : array_like (n,) or (n, k)
-        Means.
+        Means; (n, 1) is taken as (n,).
     std : array_like, broadcast to the shape of ``mean``
         Standard deviations, positive.
+
+    Raises
+    ------
+    ValueError
+        Parameters that are not finite or not positive, or whose shapes do not fit.
 
     Examples
     --------
@@ -50,6 +65,8 @@ class Gaussian(Predictive):
             raise ValueError(
                 f"std has shape {std.shape}, which does not broadcast to that of mean, {mean.shape}"
             ) from None
+        if mean.ndim == 2 and mean.shape[1] == 1:
+            mean, std = mean[:, 0], std[:, 0]
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
 
@@ -64,18 +81,18 @@ class Gaussian(Predictive):
         return np.asarray(self.std**2)
 
     def cdf(self, y: Any) -> Array:
-        """Return P(Y <= y), per component."""
-        return np.asarray(special.ndtr((np.asarray(y) - self.mean) / self.std))
+        """Return P(Y <= y) (n,), or (n, k) per component."""
+        return np.asarray(special.ndtr((self.outcomes(y) - self.mean) / self.std))
 
     def log_prob(self, y: Any) -> Array:
         """Return the log density (n,), summed over components."""
-        z = (np.asarray(y, dtype=np.float64) - self.mean) / self.std
+        z = (self.outcomes(y) - self.mean) / self.std
         density = -z * z / 2 - np.log(self.std) - np.log(2 * np.pi) / 2
         return density if density.ndim == 1 else density.sum(axis=1)
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles, per component; levels (j,) add a last axis."""
-        z = special.ndtri(np.asarray(level, dtype=np.float64))
+        z = special.ndtri(check_levels(level))
         if z.ndim == 0:
             return np.asarray(self.mean + self.std * z)
         return np.asarray(self.mean[..., None] + self.std[..., None] * z)
@@ -83,16 +100,25 @@ class Gaussian(Predictive):
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
         rng = np.random.default_rng(random_state)
-        noise = rng.standard_normal((self.shape[0], size, *self.shape[1:]))
+        noise = rng.standard_normal((self.shape[0], check_size(size), *self.shape[1:]))
         return np.asarray(self.mean[:, None] + self.std[:, None] * noise)
 
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
         """Return the distributions of some rows."""
         return Gaussian(self.mean[rows], self.std[rows])
 
-    def nodes(self) -> Nodes:
-        """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid)."""
-        return self._hermite(_ORDER)
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid).
+
+        With more ``splits``, for numbers, panels between quantiles.
+        """
+        if splits == 1 or self.columns > 1:
+            return self._hermite(_ORDER)
+        z, w = composite(
+            special.ndtri, lambda level: -special.ndtri(level), _density, splits=splits
+        )
+        values = self.mean[:, None] + self.std[:, None] * z
+        return values, np.broadcast_to(w, values.shape)
 
     def coarse_nodes(self) -> Nodes:
         """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
@@ -122,7 +148,7 @@ class Gaussian(Predictive):
         return values, np.broadcast_to(weight, values.shape[:2])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z): RBF in any dimension, Laplacian for numbers, Linear."""
+        """Return E k(Y, z): RBF, Laplacian, Polynomial and Linear; for numbers Matern too."""
         mean = self.mean.reshape(len(self), -1)
         std = self.std.reshape(len(self), -1)
         match kernel:
@@ -134,25 +160,25 @@ class Gaussian(Predictive):
                     gap = mean[:, k, None] - points[None, :, k]
                     exponent -= gamma * gap**2 / spread[:, k, None]
                 return np.asarray(np.exp(exponent) / np.sqrt(spread.prod(axis=1))[:, None])
-            case Laplacian(gamma=float() as gamma) if mean.shape[1] == 1:
-                return _laplacian(gamma, mean, std, points[:, 0])
-            case Linear():
-                return np.asarray(mean @ points.T)
-        return None
+            case Laplacian(gamma=float() as gamma):
+                out = np.ones((len(self), len(points)))
+                for k in range(mean.shape[1]):
+                    m, s = mean[:, k, None], std[:, k, None]
+                    out *= half_lines.laplacian(gamma, m, s, points[None, :, k])
+                return out
+            case Matern(nu=nu, length_scale=length_scale) if mean.shape[1] == 1:
+                return half_lines.matern(nu, length_scale, mean, std, points.T)
+            case Polynomial(degree=degree, gamma=float() as gamma, coef0=coef0):
+                # gamma Y.z + coef0 is normal: moments by parts, E S^p = m E S^(p-1) + (p-1) v E S^(p-2).
+                centre = gamma * (mean @ points.T) + coef0
+                variance = gamma**2 * (std**2 @ (points**2).T)
+                before, moment = np.ones_like(centre), centre
+                for power in range(2, degree + 1):
+                    before, moment = moment, centre * moment + (power - 1) * variance * before
+                return moment
+        return without_atoms(self, kernel, points)
 
 
-def _laplacian(gamma: float, mean: Array, std: Array, z: Array) -> Array:
-    """Return ``E exp(-gamma |Y - z|)``, in the scaled form that neither overflows nor cancels.
-
-    Each half-line gives ``exp(gamma^2 s^2 / 2 -+ gamma d) Phi(+-d/s - gamma s)``; with
-    ``Phi(-u) = exp(-u^2/2) erfcx(u / sqrt 2) / 2`` the product is ``exp(-d^2 / 2 s^2) erfcx(.) / 2``.
-    """
-    t = (mean - z) / std
-    out = np.zeros_like(t)
-    for sign in (1.0, -1.0):
-        u = gamma * std + sign * t
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = np.exp(-t * t / 2) * special.erfcx(u / np.sqrt(2)) / 2
-            plain = np.exp(gamma * std * (gamma * std / 2 + sign * t)) * special.ndtr(-u)
-        out += np.where(u > 0, scaled, plain)
-    return out
+def _density(z: Array) -> Array:
+    """Return the standard normal density."""
+    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
