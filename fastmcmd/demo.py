@@ -18,6 +18,7 @@ import fastmcmd as fm
 __all__ = ["Judged", "draw", "load", "run", "table"]
 
 _SEED = 0
+_MOST_VISITS = 18  # the last bar holds all above
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Judged:
     """A model, its result with exact expectations and with one draw, and its scores."""
 
     name: str
+    prediction: fm.Predictive
     exact: fm.Result
     drawn: fm.Result
     nll: float
@@ -52,27 +54,14 @@ def run(data: dict[str, NDArray[Any]], progress: bool = False) -> list[Judged]:
         fitted.fit(x, y, prediction)
         drawn = fm.cce(x, y, prediction, x_kernel=x_kernel, draws=1, random_state=_SEED)
         nll, ece = fm.nll(y, prediction), fm.regression_ece(y, prediction, random_state=_SEED)
-        judged.append(Judged(name, fitted.result_, drawn, nll, ece, fitted))
+        judged.append(Judged(name, prediction, fitted.result_, drawn, nll, ece, fitted))
     return judged
 
 
 def table(judged: list[Judged]) -> list[list[str]]:
     """Return the table as rows of text, the head first."""
-    rows = [
-        [
-            "model",
-            "n",
-            "CCE mean",
-            "5 %",
-            "50 %",
-            "95 %",
-            "1 draw",
-            "NLL",
-            "ECE",
-            "seconds",
-            "error <=",
-        ]
-    ]
+    head = "model,n,CCE mean,5 %,50 %,95 %,1 draw,NLL,ECE,seconds,error <="
+    rows = [head.split(",")]
     for one in judged:
         low, middle, high = one.exact.quantile([0.05, 0.5, 0.95])
         rows.append(
@@ -84,39 +73,82 @@ def table(judged: list[Judged]) -> list[list[str]]:
 
 
 def draw(data: dict[str, NDArray[Any]], judged: list[Judged], target: Path) -> None:
-    """Draw CCE over an input and the witness of a typical person where Poisson fails most."""
-    from fastmcmd import plots
-    from fastmcmd.plots.style import COLOURS, matplotlib
+    """Draw where the models are wrong, what people did there, and the witness for one of them."""
+    from fastmcmd.plots.style import matplotlib
     from fastmcmd.storage import write_atomically
 
     plt = matplotlib()
-    names = [str(name) for name in data["names"]]
-    column = names.index("disea")
-    chronic = data["x"][:, column] * data["scale"][column] + data["centre"][column]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-    for one, colour in zip(judged, (COLOURS[1], COLOURS[0]), strict=True):
-        label = f"{one.name} (mean {one.exact.mean:.3f})"
-        plots.cce_over_inputs(chronic, one.exact, ax=left, label=label, colour=colour)
-    left.set(
-        xlabel="number of chronic diseases",
-        title="CCE over the inputs: points, median, middle 80 %",
-    )
-    left.set_ylim(0, 1.4 * max(float(one.exact.values.max()) for one in judged))
-    left.legend(frameon=False, loc="upper right")
-
-    worst = np.argsort(judged[0].exact.values)
-    person = int(worst[int(0.9 * len(worst))])
-    visits = np.arange(0, 26)
-    for one, colour in zip(judged, (COLOURS[1], COLOURS[0]), strict=True):
-        h = one.fitted.witness(data["x"][person : person + 1], visits)[0]
-        plots.witness(visits, h, ax=right, label=one.name, colour=colour)
-    mean = float(data["poisson_mean"][person])
-    right.set(
-        xlabel="doctor visits y",
-        title=f"Why: witness at one person (expected visits {mean:.1f})",
-    )
-    right.legend(frameon=False)
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    _draw_over_inputs(left, data, judged)
+    # The quarter of people where the Poisson model is worst, and the median one of them.
+    worst = np.argsort(judged[0].exact.values)[-len(data["y"]) // 4 :]
+    _draw_visits(middle, data["y"][worst], [_probabilities(one, worst) for one in judged], judged)
+    _draw_witness(right, data, judged, int(worst[len(worst) // 2]))
     try:
         write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=130))
     finally:
         plt.close(figure)
+
+
+def _draw_over_inputs(ax: Any, data: dict[str, NDArray[Any]], judged: list[Judged]) -> None:
+    from fastmcmd import plots
+
+    column = [str(name) for name in data["names"]].index("disea")
+    disease = data["x"][:, column] * data["scale"][column] + data["centre"][column]
+    for one, colour in zip(judged, _colours(), strict=True):
+        label = f"{one.name} (mean {one.exact.mean:.3f})"
+        plots.cce_over_inputs(disease, one.exact, ax=ax, label=label, colour=colour)
+    ax.set(
+        xlabel="index of chronic diseases",
+        title="Where: CCE at each person\n(dots; median and middle 80 %)",
+        ylim=(0, 1.35 * max(float(one.exact.values.max()) for one in judged)),
+    )
+
+
+def _draw_visits(ax: Any, y: NDArray[Any], shares: list[Any], judged: list[Judged]) -> None:
+    from fastmcmd.plots.style import tidy
+
+    visits = np.arange(_MOST_VISITS + 1)
+    observed = np.bincount(np.minimum(y, _MOST_VISITS), minlength=len(visits)) / len(y)
+    ax.bar(visits, observed, color="0.8", label="observed")
+    for one, share, marker, colour in zip(judged, shares, "os", _colours(), strict=True):
+        ax.plot(visits, share, marker, color=colour, markersize=5, linestyle="-", label=one.name)
+    ticks = list(range(0, _MOST_VISITS, 3))
+    ax.set_xticks([*ticks, _MOST_VISITS], [*map(str, ticks), f"{_MOST_VISITS}+"])
+    ax.set(
+        xlabel="doctor visits",
+        ylabel="share of people",
+        title="What: the quarter of people\nwhere Poisson is worst",
+    )
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], frameon=False)
+    tidy(ax)
+
+
+def _draw_witness(
+    ax: Any, data: dict[str, NDArray[Any]], judged: list[Judged], person: int
+) -> None:
+    from fastmcmd import plots
+
+    visits = np.arange(0, 31)
+    for one, colour in zip(judged, _colours(), strict=True):
+        h = one.fitted.witness(data["x"][person : person + 1], visits)[0]
+        plots.witness(visits, h, ax=ax, label=one.name, colour=colour)
+    mean = float(data["poisson_mean"][person])
+    ax.set(
+        xlabel="doctor visits",
+        title=f"Why: witness for one of them\n(expected visits {mean:.1f})",
+    )
+
+
+def _probabilities(one: Judged, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the mean probability of each number of visits, the last one with all above."""
+    some = one.prediction.take(rows)
+    below = [some.cdf_below(np.full(len(rows), float(k))).mean() for k in range(_MOST_VISITS + 1)]
+    return np.diff([*below, 1.0])
+
+
+def _colours() -> tuple[str, str]:
+    from fastmcmd.plots.style import COLOURS
+
+    return COLOURS[1], COLOURS[0]

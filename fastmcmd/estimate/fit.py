@@ -29,6 +29,8 @@ __all__ = ["Fit", "fit"]
 _SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
 _LEAST_RANK, _MOST_RANK = 256, 2000
+_NODES = 400  # quadrature nodes of a prediction, about
+_MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +128,13 @@ def fit(
     n = max(len(side.design) for side in sides)
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
     eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
-    most = _affordable_rank(n, len(grid), len(values))
+    drawn = all(isinstance(side.outputs, DrawnOutputs) for side in sides)
+    most = _affordable_rank(n, len(grid), len(values), drawn)
     found = output_features(
         y_kernel, get_backend(options.backend, y_kernel), values, eps, most, importance
     )
     if found is None:
-        return _dense(nature, model, backend, x_kernel, y_kernel, options, scale, started)
+        return _dense(nature, model, backend, x_kernel, y_kernel, options, len(grid), started)
     features, p = found
     means, missed, expectation, noise, rigorous = [], [], 0.0, 0.0, True
     residuals = np.sqrt(features.residuals(values, p))
@@ -216,8 +219,13 @@ def _pool(
     return distinct, where, importance
 
 
-def _affordable_rank(n: int, points: int, outputs: int) -> int:
-    """Return the rank beyond which the dense form is the cheaper one."""
+def _affordable_rank(n: int, points: int, outputs: int, drawn: bool) -> int:
+    """Return the rank beyond which the dense form is the cheaper one.
+
+    Of predicted distributions the dense form sums over pairs of their nodes: cheaper for few only.
+    """
+    if not drawn and float(_NODES * n) ** 2 * points > _MOST_PAIRS / 10:
+        return min(outputs, _MOST_RANK)
     return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * points, _MOST_RANK)))
 
 
@@ -228,7 +236,7 @@ def _dense(
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
-    scale: float,
+    points: int,
     started: float,
 ) -> Fit:
     drawn = [
@@ -238,6 +246,13 @@ def _dense(
         for side in (nature, model)
     ]
     values, where = pooled(drawn[0].flat, drawn[1].flat)
+    predicted = any(isinstance(side.outputs, PredictedOutputs) for side in (nature, model))
+    if predicted and float(len(values)) ** 2 * points > _MOST_PAIRS:
+        raise ValueError(
+            f"draws=None: {y_kernel!r} has no low rank over the predicted distributions (more than "
+            f"{_MOST_RANK} features), and sums over all pairs of their {len(values):,} quadrature nodes "
+            "would take too long; use draws=100, say, or a smoother y_kernel"
+        )
     n = max(len(nature.design), len(model.design))
     budget = Budget.of(
         options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,

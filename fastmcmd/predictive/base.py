@@ -116,6 +116,11 @@ class Predictive(ABC):
         del kernel, points
         return None
 
+    def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return ``E k(Y_i, Y'_j)`` (n, m) of independent Y and Y' where a closed form is known."""
+        del kernel, other
+        return None
+
     def expected_kernel(self, kernel: Kernel, points: Any) -> Array:
         """Return ``E k(Y_i, z_j)`` (n, r).
 

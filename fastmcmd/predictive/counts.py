@@ -35,6 +35,18 @@ def _from_ratios(ratios: Array) -> Array:
     return masses
 
 
+def _log_rising(k: Array, size: Array) -> Array:
+    """Return ``log(Gamma(k + size) / Gamma(size) / size^k)``, with no digits lost at large sizes.
+
+    Above 100 by Stirling's series, whose next term is below ``1 / (1260 size^5)``, 1e-13.
+    """
+    total = k + size
+    plain = special.gammaln(total) - special.gammaln(size) - k * np.log(size)
+    tail = (1 / total - 1 / size) / 12 - (1 / total**3 - 1 / size**3) / 360
+    series = (total - 0.5) * np.log1p(k / size) - k + tail
+    return np.asarray(np.where(size > 100, series, plain))
+
+
 class Poisson(ScipyPredictive):
     """Poisson distributions.
 
@@ -80,7 +92,7 @@ class Poisson(ScipyPredictive):
         return _from_ratios(self._mean[:, None] / values[:, 1:])
 
     def __repr__(self) -> str:
-        return f"Poisson(n={len(self)})"
+        return f"Poisson{self.shape}"
 
 
 class NegativeBinomial(ScipyPredictive):
@@ -155,9 +167,8 @@ class NegativeBinomial(ScipyPredictive):
         valid = (y >= 0) & (y == np.floor(y)) & np.isfinite(y)
         k = np.where(valid, y, 0.0)
         size, odds = 1 / self.dispersion, self.dispersion * self._mean
-        # k log(q) - log(k + size) - log B(size, k + 1) + size log(p): stable to large sizes.
-        ways = -np.log(k + size) - special.betaln(size, k + 1)
-        logs = ways + special.xlogy(k, odds / (1 + odds)) - size * np.log1p(odds)
+        ways = _log_rising(k, size) - special.gammaln(k + 1)
+        logs = ways + special.xlogy(k, self._mean / (1 + odds)) - size * np.log1p(odds)
         return np.asarray(np.where(valid, logs, np.where(np.isnan(y), np.nan, -np.inf)))
 
     def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
@@ -174,4 +185,4 @@ class NegativeBinomial(ScipyPredictive):
         return _from_ratios(odd * (1 + alpha * (values[:, 1:] - 1)) / values[:, 1:])
 
     def __repr__(self) -> str:
-        return f"NegativeBinomial(n={len(self)})"
+        return f"NegativeBinomial{self.shape}"

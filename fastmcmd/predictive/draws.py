@@ -20,7 +20,7 @@ from fastmcmd.predictive.base import (
 __all__ = ["Draws"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draws(Predictive):
     """Empirical distributions of draws, each with the same weight.
 
@@ -54,6 +54,9 @@ class Draws(Predictive):
         elif array.ndim == 3 and array.shape[2] == 1:
             array = array[:, :, 0]
         object.__setattr__(self, "array", array)
+
+    def __repr__(self) -> str:
+        return f"Draws{self.array.shape}"
 
     @property
     def shape(self) -> tuple[int, ...]:

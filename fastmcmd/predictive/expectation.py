@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
 
-__all__ = ["closed_form", "expected_kernel"]
+__all__ = ["closed_form", "closed_form_pairs", "expected_kernel"]
 
 _BLOCK = 1 << 20  # kernel values held together
 _ENOUGH = 1e-12  # change on finer panels, relative to the largest value
@@ -17,33 +17,47 @@ _MOST_SPLITS = 32
 
 
 def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
-    """Return ``E k(Y_i, z_j)`` (n, r) without quadrature, or None where none is known.
+    """Return ``E k(Y_i, z_j)`` (n, r) without quadrature, or None where none is known."""
+    shape = len(prediction), len(points)
+    return _by_parts(kernel, shape, lambda leaf: prediction.closed_form(leaf, points))
+
+
+def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Array | None:
+    """Return ``E k(Y_i, Y'_j)`` (n, m) of independent predictions, or None where none is known."""
+    shape = len(one), len(other)
+    return _by_parts(kernel, shape, lambda leaf: one.closed_form_pairs(leaf, other))
+
+
+def _by_parts(
+    kernel: Kernel, shape: tuple[int, int], known: Callable[[Kernel], Array | None]
+) -> Array | None:
+    """Return an expectation from those that are ``known``, or None.
 
     Sums go part by part, constants come out, products of exponentials are merged.
     """
     match kernel:
         case Constant(value=value):
-            return np.full((len(prediction), len(points)), value)
+            return np.full(shape, value)
         case Sum(left=left, right=right):
-            one = closed_form(prediction, left, points)
-            other = None if one is None else closed_form(prediction, right, points)
+            one = _by_parts(left, shape, known)
+            other = None if one is None else _by_parts(right, shape, known)
             return None if one is None or other is None else one + other
         case (
             Product(left=part, right=Constant(value=value))
             | Product(left=Constant(value=value), right=part)
         ):
-            one = closed_form(prediction, part, points)
+            one = _by_parts(part, shape, known)
             return None if one is None else one * value
         case (
-            Product(left=Sum(left=one_part, right=other_part), right=part)
-            | Product(left=part, right=Sum(left=one_part, right=other_part))
+            Product(left=Sum(left=first, right=second), right=part)
+            | Product(left=part, right=Sum(left=first, right=second))
         ):
-            return closed_form(prediction, Sum(one_part * part, other_part * part), points)
+            return _by_parts(Sum(first * part, second * part), shape, known)
         case Product(left=RBF(gamma=float() as a), right=RBF(gamma=float() as b)):
-            return closed_form(prediction, RBF(a + b), points)
+            return known(RBF(a + b))
         case Product(left=Laplacian(gamma=float() as a), right=Laplacian(gamma=float() as b)):
-            return closed_form(prediction, Laplacian(a + b), points)
-    return prediction.closed_form(kernel, points)
+            return known(Laplacian(a + b))
+    return known(kernel)
 
 
 def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Array:

@@ -16,7 +16,7 @@ from fastmcmd.predictive.quadrature import COARSE, FINE, composite, node_count
 __all__ = ["ScipyPredictive", "is_frozen"]
 
 _TAIL = 1e-16  # mass left out at either end
-_MOST_VALUES = 1 << 22  # of one discrete distribution
+_MOST_VALUES = 1 << 20  # of one discrete distribution
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _LOST_MASS = 1e-9  # of a discrete distribution, before it is an error
 _ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
@@ -64,6 +64,9 @@ class ScipyPredictive(Predictive):
         self.discrete = hasattr(frozen.dist, "pmf")
         if np.isnan(self._all(frozen.cdf(0.0))).any():  # what SciPy returns for such parameters
             raise ValueError("prediction has parameters that scipy.stats does not allow")
+
+    def __repr__(self) -> str:
+        return f"ScipyPredictive({self.frozen.dist.name}, {self.shape})"
 
     @property
     def shape(self) -> tuple[int, ...]:

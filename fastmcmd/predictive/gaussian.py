@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fastmcmd.kernels import RBF, Kernel, Laplacian, Matern, Polynomial
+from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
+from fastmcmd.kernels.distance import number
 from fastmcmd.predictive import half_lines
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import (
@@ -27,7 +28,7 @@ __all__ = ["Gaussian"]
 _ORDER = 64  # Gauss-Hermite nodes: exact for smooth kernels wider than about a third of std
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(Predictive):
     """Normal distributions, with independent components for vector outputs.
 
@@ -69,6 +70,9 @@ class Gaussian(Predictive):
             mean, std = mean[:, 0], std[:, 0]
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "std", std)
+
+    def __repr__(self) -> str:
+        return f"Gaussian{self.shape}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,34 +153,64 @@ class Gaussian(Predictive):
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z): RBF, Laplacian, Polynomial and Linear; for numbers Matern too."""
-        mean = self.mean.reshape(len(self), -1)
-        std = self.std.reshape(len(self), -1)
+        mean, variance = self._moments()
+        if isinstance(kernel, Polynomial):
+            # gamma Y.z + coef0 is normal: moments by parts, E S^p = m E S^(p-1) + (p-1) v E S^(p-2).
+            gamma = number(kernel.gamma)
+            centre = gamma * (mean @ points.T) + kernel.coef0
+            spread = gamma**2 * (variance @ (points**2).T)
+            before, moment = np.ones_like(centre), centre
+            for power in range(2, kernel.degree + 1):
+                before, moment = moment, centre * moment + (power - 1) * spread * before
+            return moment
+        known = _of_differences(kernel, mean, variance, points, np.zeros((1, points.shape[1])))
+        return without_atoms(self, kernel, points) if known is None else known
+
+    def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return E k(Y, Y') of independent Gaussians: kernels of their difference, which is normal."""
+        if not isinstance(other, Gaussian):
+            return None
         match kernel:
-            case RBF(gamma=float() as gamma):
-                # A Gaussian of precision 2 gamma, convolved with one of variance std^2.
-                spread = 1 + 2 * gamma * std**2
-                exponent = np.zeros((len(self), len(points)))
-                for k in range(mean.shape[1]):
-                    gap = mean[:, k, None] - points[None, :, k]
-                    exponent -= gamma * gap**2 / spread[:, k, None]
-                return np.asarray(np.exp(exponent) / np.sqrt(spread.prod(axis=1))[:, None])
-            case Laplacian(gamma=float() as gamma):
-                out = np.ones((len(self), len(points)))
-                for k in range(mean.shape[1]):
-                    m, s = mean[:, k, None], std[:, k, None]
-                    out *= half_lines.laplacian(gamma, m, s, points[None, :, k])
-                return out
-            case Matern(nu=nu, length_scale=length_scale) if mean.shape[1] == 1:
-                return half_lines.matern(nu, length_scale, mean, std, points.T)
-            case Polynomial(degree=degree, gamma=float() as gamma, coef0=coef0):
-                # gamma Y.z + coef0 is normal: moments by parts, E S^p = m E S^(p-1) + (p-1) v E S^(p-2).
-                centre = gamma * (mean @ points.T) + coef0
-                variance = gamma**2 * (std**2 @ (points**2).T)
-                before, moment = np.ones_like(centre), centre
-                for power in range(2, degree + 1):
-                    before, moment = moment, centre * moment + (power - 1) * variance * before
-                return moment
-        return without_atoms(self, kernel, points)
+            case Linear():
+                return np.asarray(self._moments()[0] @ other._moments()[0].T)
+            case Delta():
+                return np.zeros((len(self), len(other)))
+        return _of_differences(kernel, *self._moments(), *other._moments())
+
+    def _moments(self) -> tuple[Array, Array]:
+        """Return means and variances (n, k)."""
+        return self.mean.reshape(len(self), -1), (self.std**2).reshape(len(self), -1)
+
+
+def _of_differences(
+    kernel: Kernel, mean: Array, variance: Array, other_mean: Array, other_variance: Array
+) -> Array | None:
+    """Return ``E k(D_ij)`` (n, r), D_ij normal with the difference of means and sum of variances."""
+    columns = range(mean.shape[1])
+
+    def moments(k: int) -> tuple[Array, Array]:
+        spread = variance[:, k, None] + other_variance[None, :, k]
+        return mean[:, k, None] - other_mean[None, :, k], spread
+
+    match kernel:
+        case RBF(gamma=float() as gamma):
+            # A normal density of precision 2 gamma, convolved with that of the difference.
+            exponent: Array | float = 0.0
+            product: Array | float = 1.0
+            for gap, spread in map(moments, columns):
+                wider = 1 + 2 * gamma * spread
+                exponent = exponent - gamma * gap**2 / wider
+                product = product * wider
+            return np.asarray(np.exp(exponent) / np.sqrt(product))
+        case Laplacian(gamma=float() as gamma):
+            out: Array | float = 1.0
+            for gap, spread in map(moments, columns):
+                out = out * half_lines.laplacian(gamma, gap, np.sqrt(spread))
+            return np.asarray(out)
+        case Matern(nu=nu, length_scale=length_scale) if len(columns) == 1:
+            gap, spread = moments(0)
+            return half_lines.matern(nu, length_scale, gap, np.sqrt(spread))
+    return None
 
 
 def _density(z: Array) -> Array:

@@ -13,24 +13,24 @@ _DIRECT = 2.0  # below, the recurrence upwards loses less than a digit
 _TERMS = 60  # of the continued fraction: exact to rounding from _DIRECT on
 
 
-def laplacian(gamma: float, mean: Array, std: Array, z: Array) -> Array:
-    """Return ``E exp(-gamma |Y - z|)`` for normal Y; arguments broadcast."""
-    return matern(0.5, 1 / gamma, mean, std, z)
+def laplacian(gamma: float, mean: Array, std: Array) -> Array:
+    """Return ``E exp(-gamma |D|)`` for normal D; arguments broadcast."""
+    return matern(0.5, 1 / gamma, mean, std)
 
 
-def matern(nu: float, length_scale: float, mean: Array, std: Array, z: Array) -> Array:
-    """Return ``E k(Y, z)`` for normal Y and a Matern kernel of nu 1/2, 3/2 or 5/2.
+def matern(nu: float, length_scale: float, mean: Array, std: Array) -> Array:
+    """Return ``E k(D)`` for normal D and a Matern kernel of nu 1/2, 3/2 or 5/2.
 
     Parameters
     ----------
     nu, length_scale : float
         As in `fastmcmd.Matern`.
-    mean, std, z : ndarray
-        Parameters of Y and points, which broadcast to the shape of the result.
+    mean, std : ndarray
+        Parameters of D, which broadcast to the shape of the result.
 
     Notes
     -----
-    With ``c = sqrt(2 nu) std / length_scale``, ``t = (mean - z) / std`` and ``u = c -+ t``, each half of
+    With ``c = sqrt(2 nu) std / length_scale``, ``t = mean / std`` and ``u = c -+ t``, each half of
     the line gives ``phi(t) (J_0 + c J_1 + c^2 J_2 / 3)`` (as many terms as nu has), where ``J_k(u)`` is
     the integral of ``v^k exp(-v^2 / 2 - u v)`` over v > 0: ``J_0(u) = sqrt(pi / 2) erfcx(u / sqrt 2)``,
     ``J_1 = 1 - u J_0`` and ``J_(k+1) = k J_(k-1) - u J_k``. For large u that recurrence cancels, and
@@ -38,7 +38,7 @@ def matern(nu: float, length_scale: float, mean: Array, std: Array, z: Array) ->
     where J_0 may overflow, ``phi(t) J_0 = exp(c (c / 2 -+ t)) Phi(-u)``.
     """
     scale = np.sqrt(2 * nu) / length_scale * std
-    t = (mean - z) / std
+    t = mean / std
     density = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
     factors = {0.5: (1.0,), 1.5: (1.0, scale), 2.5: (1.0, scale, scale * scale / 3)}[nu]
     out = np.zeros(np.broadcast_shapes(t.shape, np.shape(scale)))
