@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import fastmcmd as fm
 
-__all__ = ["Judged", "draw", "load", "run", "table"]
+__all__ = ["Judged", "draw", "load", "probabilities", "run", "table"]
 
 _SEED = 0
 _MOST_VISITS = 18  # the last bar holds all above
@@ -82,7 +82,7 @@ def draw(data: dict[str, NDArray[Any]], judged: list[Judged], target: Path) -> N
     _draw_over_inputs(left, data, judged)
     # The quarter of people where the Poisson model is worst, and the median one of them.
     worst = np.argsort(judged[0].exact.values)[-len(data["y"]) // 4 :]
-    _draw_visits(middle, data["y"][worst], [_probabilities(one, worst) for one in judged], judged)
+    _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in judged], judged)
     _draw_witness(right, data, judged, int(worst[len(worst) // 2]))
     try:
         write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=130))
@@ -141,7 +141,7 @@ def _draw_witness(
     )
 
 
-def _probabilities(one: Judged, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+def probabilities(one: Judged, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the mean probability of each number of visits, the last one with all above."""
     some = one.prediction.take(rows)
     below = [some.cdf_below(np.full(len(rows), float(k))).mean() for k in range(_MOST_VISITS + 1)]

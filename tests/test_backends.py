@@ -186,6 +186,17 @@ def test_operations_of_any_shape(name, n, m, d, k, tile, which, double, seed):
     check_operations(BACKENDS[name](tile=tile), which, n, m, d, k, dtype, seed)
 
 
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
+def test_sizes_around_a_tile(name, dtype, n):
+    check_operations(BACKENDS[name](), KERNELS[-1], n, 600 // n, 4, 3, dtype)
+
+
+def test_tiles_of_the_core():
+    backend = CpuBackend(tile=33)
+    with pytest.raises(ValueError, match="tile size must be a multiple of 32"):
+        backend.pack(fm.RBF(1.0), backend.points(np.ones((3, 2)), np.float64))
+
+
 @pytest.mark.parametrize("tile", [1, 7, 50])
 @pytest.mark.parametrize("name", ["numba", "numpy"])
 def test_odd_tiles(name, tile):
@@ -247,6 +258,12 @@ def test_cholesky_and_solve(name, dtype, n, rng):
     assert solution.dtype == np.float64
     close(matrix @ solution, b, dtype, 1.5 * np.abs(solution).sum(axis=0).max() + 4, n)
     np.testing.assert_array_equal(b, kept)
+
+
+def test_solve_for_no_columns(name, dtype):
+    backend = BACKENDS[name](tile=32)
+    factor = packed_of(np.eye(40), 32, dtype)
+    assert backend.packed_solve(factor, np.ones((40, 0))).shape == (40, 0)
 
 
 @pytest.mark.parametrize("bad", [0, 5, 31, 32, 70])
@@ -324,8 +341,11 @@ def test_number_of_threads(monkeypatch, threads):
     threads(5)
     assert fm.get_num_threads() == 5
     threads(None)
-    monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert fm.get_num_threads() >= 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert fm.get_num_threads() == 4
+    for wrong in ("many", "0", "-1", "\u00b2", ""):
+        monkeypatch.setenv("OMP_NUM_THREADS", wrong)
+        assert fm.get_num_threads() >= 1
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert fm.get_num_threads() >= 1
     for wrong, error in ((0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)):

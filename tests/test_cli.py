@@ -5,14 +5,27 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fastmcmd as fm
 
-def fastmcmd(*arguments, **options):
+# Processes run the package that the tests run, wherever they start and whether it is installed.
+ROOT = str(Path(fm.__file__).parents[1])
+
+
+def environment(*folders):
+    path = [*map(str, folders), ROOT, os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run_cli(*arguments, **options):
+    options.setdefault("env", environment())
     return subprocess.run(
         [sys.executable, "-m", "fastmcmd", *map(str, arguments)],
         capture_output=True,
@@ -32,11 +45,9 @@ def predictions(tmp_path, rng):
 
 
 def test_evaluate_writes_what_cce_returns(predictions):
-    import fastmcmd as fm
-
     path, arrays = predictions
     output = path.with_name("out.csv")
-    done = fastmcmd("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
+    done = run_cli("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     expected = fm.cce(arrays["x"], arrays["y"], (arrays["mean"], arrays["std"]), x_kernel=fm.RBF())
@@ -53,12 +64,20 @@ def test_evaluate_samples_to_npz(predictions):
     path, arrays = predictions
     np.savez(path, x=arrays["x"], y=arrays["y"], samples=arrays["mean"][:, None] + np.zeros(3))
     output = path.with_name("out.npz")
-    done = fastmcmd("evaluate", path, "--output", output, "--y-gamma", "0.5", "--progress")
+    done = run_cli("evaluate", path, "--output", output, "--y-gamma", "0.5", "--progress")
     assert done.returncode == 0, done.stderr
     assert "CCE at 80 points" in done.stdout
     with np.load(output, allow_pickle=False) as stored:
         assert stored["cce"].shape == (80,)
         assert json.loads(stored["summary"].tobytes())["n"] == 80
+
+
+def spoil(path, arrays):
+    """Write a compressed file and change a byte of its first array."""
+    np.savez_compressed(path, **arrays)
+    data = bytearray(path.read_bytes())
+    data[200:210] = bytes(10)
+    path.write_bytes(bytes(data))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +86,13 @@ def test_evaluate_samples_to_npz(predictions):
         (lambda p, a: p.write_bytes(b"not a zip"), "cannot be read as an .npz file"),
         (lambda p, a: p.write_bytes(p.read_bytes()[:200]), "cannot be read as an .npz file"),
         (lambda p, a: p.write_bytes(b""), "cannot be read as an .npz file"),
-        (lambda p, a: p.unlink(), "No such file"),
+        (lambda p, a: spoil(p, a), "cannot be read as an .npz file"),
+        (lambda p, a: p.unlink(), "cannot be read: No such file"),
+        (lambda p, a: (p.unlink(), p.mkdir()), "cannot be read: "),
+        (lambda p, a: np.savez(p), "lacks x, y, mean, std: .* holds nothing"),
+        (lambda p, a: np.savez(p, x=a["x"], y=a["y"], mean=a["mean"]), "lacks std:"),
+        (lambda p, a: np.savez(p, x=a["x"], y=a["y"], samples=a["y"][:9]), "9 rows and y has 80"),
+        (lambda p, a: np.savez(p, **{**a, "y": a["y"].astype(str)}), "y has dtype"),
         (lambda p, a: np.savez(p, x=a["x"]), "lacks y, mean, std: .* holds x"),
         (lambda p, a: np.savez(p, **{**a, "y": a["y"][:-1]}), "rows must match"),
         (lambda p, a: np.savez(p, **{**a, "x": a["x"] * np.nan}), "x holds NaN"),
@@ -81,11 +106,9 @@ def test_evaluate_samples_to_npz(predictions):
 def test_bad_files_are_one_line(predictions, make, message):
     path, arrays = predictions
     make(path, arrays)
-    done = fastmcmd("evaluate", path)
+    done = run_cli("evaluate", path)
     assert done.returncode == 2
     assert done.stdout == ""
-    import re
-
     assert re.search(message, done.stderr), done.stderr
     assert done.stderr.startswith("fastmcmd: error: ")
     assert done.stderr.count("\n") == 1
@@ -94,7 +117,7 @@ def test_bad_files_are_one_line(predictions, make, message):
 def test_a_plain_array_is_refused(predictions):
     path, arrays = predictions
     np.save(path.with_suffix(".npy"), arrays["x"])
-    done = fastmcmd("evaluate", path.with_suffix(".npy"))
+    done = run_cli("evaluate", path.with_suffix(".npy"))
     assert done.returncode == 2
     assert "single array" in done.stderr
 
@@ -105,38 +128,95 @@ def test_a_plain_array_is_refused(predictions):
         (["--lam", "0"], 2, "lam is 0"),
         (["--y-gamma", "wide"], 2, "--y-gamma is 'wide'"),
         (["--output", "out.txt"], 2, "ends in .csv or .npz"),
-        (["--output", "/nonexistent-folder/out.csv"], 2, "nonexistent-folder"),
+        (["--output", "/nonexistent-folder/out.csv"], 2, "no folder '/nonexistent-folder'"),
+        (["--x-kernel", "matern", "--nu", "2"], 2, "nu is 2"),
+        (["--lam", "nan"], 2, "lam is nan"),
         (["--memory-limit", "10kB"], 1, "at least"),
         (["--solver", "magic"], 2, "invalid choice"),
         (["--draws", "0"], 2, "draws is 0"),
     ],
 )
 def test_bad_options(predictions, options, code, message):
-    done = fastmcmd("evaluate", predictions[0], *options)
+    done = run_cli("evaluate", predictions[0], *options)
     assert done.returncode == code
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "kernel"),
+    [
+        ("laplacian", "Laplacian"),
+        ("polynomial", "Polynomial"),
+        ("linear", "Linear"),
+        ("cosine", "Cosine"),
+        ("delta", "Delta"),
+        ("matern", "Matern"),
+    ],
+)
+def test_kernels_by_name(predictions, option, kernel, capsys):
+    """In this process: names lead to the kernels of the package."""
+    from fastmcmd.cli import main
+
+    path, arrays = predictions
+    np.savez(path, x=arrays["x"], y=arrays["y"], samples=arrays["mean"])
+    assert main(["evaluate", str(path), "--x-kernel", option, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    expected = fm.cce(arrays["x"], arrays["y"], arrays["mean"], x_kernel=getattr(fm, kernel)())
+    assert told["mean"] == pytest.approx(expected.mean, abs=2e-6)
+
+
+def test_interruption_and_failure(predictions, monkeypatch, capsys):
+    from fastmcmd.cli import main
+
+    path, _ = predictions
+    output = path.with_name("out.csv")
+    output.write_text("kept")
+    for error, code, message in (
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError("no room"), 1, "error: no room"),
+        (ValueError("two\nlines"), 2, "error: two lines"),
+    ):
+
+        def fail(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr(fm, "cce", fail)
+        assert main(["evaluate", str(path), "--output", str(output)]) == code
+        assert message in capsys.readouterr().err
+    assert output.read_text() == "kept"
+    assert sorted(p.name for p in path.parent.iterdir()) == ["out.csv", "p.npz"]
+
+
+def test_output_that_cannot_be_written(predictions):
+    path, _ = predictions
+    folder = path.with_name("folder.csv")
+    folder.mkdir()
+    done = run_cli("evaluate", path, "--output", folder)
+    assert done.returncode == 2
+    assert "which is a folder" in done.stderr
+    done = run_cli("demo", "--output", "picture.jpg")
+    assert done.returncode == 2
+    assert "ends in .png" in done.stderr
+
+
 def test_info():
-    done = fastmcmd("info")
+    done = run_cli("info")
     assert done.returncode == 0
     for word in ("fastmcmd", "instruction set", "threads", "backend cpu", "free memory"):
         assert word in done.stdout
-    assert json.loads(fastmcmd("info", "--json").stdout)["backend numpy"] == "available"
+    assert json.loads(run_cli("info", "--json").stdout)["backend numpy"] == "available"
 
 
 def test_help_and_version():
-    import fastmcmd as fm
-
-    assert "evaluate" in fastmcmd("--help").stdout
-    assert "examples:" in fastmcmd("evaluate", "--help").stdout
-    assert fastmcmd("--version").stdout.strip() == f"fastmcmd {fm.__version__}"
-    assert fastmcmd().returncode == 2
+    assert "evaluate" in run_cli("--help").stdout
+    assert "examples:" in run_cli("evaluate", "--help").stdout
+    assert run_cli("--version").stdout.strip() == f"fastmcmd {fm.__version__}"
+    assert run_cli().returncode == 2
 
 
 def test_demo_on_real_data(tmp_path):
     """The main job: the negative binomial is far better than the Poisson model, as is well known."""
-    done = fastmcmd("demo", "--output", tmp_path / "demo.png")
+    done = run_cli("demo", "--output", tmp_path / "demo.png")
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     poisson = next(line for line in lines if line[:1] == ["Poisson"])
@@ -152,8 +232,7 @@ def test_demo_on_real_data(tmp_path):
 def test_demo_without_matplotlib(tmp_path):
     """Without the extra the table still comes, and a line says how to install it."""
     (tmp_path / "matplotlib.py").write_text("raise ImportError('hidden by the test')\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = fastmcmd("demo", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    done = run_cli("demo", cwd=tmp_path, env=environment(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "negative binomial" in done.stdout
     assert "pip install 'fastmcmd[plot]'" in done.stdout
@@ -165,5 +244,7 @@ def test_import_is_quick_and_light():
         "import sys, fastmcmd; "
         "print([m for m in ('matplotlib', 'numba', 'torch', 'pandas', 'tqdm') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment()
+    )
     assert done.stdout.strip() == "[]"

@@ -14,6 +14,7 @@ from sklearn.gaussian_process import kernels as sk_gp
 from sklearn.metrics import pairwise as sk
 
 import fastmcmd as fm
+from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.kernels import kernel_from_dict
 from fastmcmd.kernels.base import in_range, relative_error
 from fastmcmd.kernels.gamma import resolve_gamma
@@ -167,6 +168,15 @@ def test_median_of_many_rows_is_the_same_every_time(rng):
 
 
 @pytest.mark.parametrize("rule", ["variance", "median"])
+def test_gamma_out_of_range_is_an_error(rule):
+    with (
+        np.errstate(divide="ignore", over="ignore"),
+        pytest.raises(ValueError, match=rf"gamma='{rule}' (gives inf|needs data that vary)"),
+    ):
+        fm.RBF(rule).resolve(np.array([0.0, 1e-160, 2e-160]))
+
+
+@pytest.mark.parametrize("rule", ["variance", "median"])
 def test_gamma_of_equal_rows_is_an_error(rule):
     # The mean of three 0.1 is not 0.1: the variance must be 0 all the same.
     with pytest.raises(ValueError, match=rf"gamma='{rule}' needs data that vary"):
@@ -193,6 +203,7 @@ def test_resolve_reaches_every_part(rng):
         (lambda: fm.RBF(0), ValueError, "gamma is 0"),
         (lambda: fm.RBF(-1.0), ValueError, "gamma is -1"),
         (lambda: fm.RBF(math.nan), ValueError, "gamma is nan"),
+        (lambda: fm.RBF(True), TypeError, "gamma is True"),
         (lambda: fm.RBF("scale"), ValueError, "gamma is 'scale'"),
         (lambda: fm.Laplacian([1.0]), TypeError, "gamma is"),
         (lambda: fm.Polynomial(degree=0), ValueError, "degree is 0"),
@@ -358,6 +369,32 @@ def test_bounds_hold(kernel, rows):
             error = np.abs(computed(kernel, a, b, direct) - truth).max()
             bound = kernel.entry_error(unit, x.shape[1], norm2, direct)
             assert error <= bound, (dtype, direct, float(error / bound))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.sampled_from([1, 2, 31, 32, 33, 100]),
+    offset=st.sampled_from([0.0, 1.0, -30.0, 1e4]),
+    spread=st.floats(-5, 2),
+    scale=st.floats(-3, 3),
+)
+def test_bounds_hold_in_the_core(seed, d, offset, spread, scale):
+    """Of the compiled code itself, by the way it says it forms distances."""
+    rng = np.random.default_rng(seed)
+    x = offset * rng.uniform(0.5, 1, size=d) + 10**spread * rng.normal(size=(20, d)) / np.sqrt(d)
+    z = np.vstack([x[:6], x[6:12] + 1e-4 * 10**spread, -x[12:14], np.zeros((1, d))])
+    norm2 = float(max((x**2).sum(1).max(), (z**2).sum(1).max()))
+    backend = CpuBackend(tile=32)
+    gamma = 10**scale
+    drawn = [fm.RBF(gamma), fm.Laplacian(gamma), fm.Matern(0.5, gamma), fm.Matern(2.5, gamma)]
+    for kernel in (*KERNELS, *drawn, fm.Polynomial(7, 1 / d, 1.0)):
+        if "Delta" in repr(kernel):
+            continue
+        truth = exact(kernel, x, z)
+        for dtype, unit in UNITS.items():
+            found = backend.gram(kernel, backend.points(x, dtype), backend.points(z, dtype))
+            bound = kernel.entry_error(unit, d, norm2, backend.direct_distances(d))
+            assert bound == math.inf or np.abs(found - truth).max() <= bound, (kernel, dtype)
 
 
 def test_scale_of_the_kernel_matches_that_of_the_data():

@@ -72,6 +72,26 @@ def test_ence(rng):
         fm.ence(y, (np.zeros(100_000), std), bins=0)
 
 
+def test_every_form_of_prediction(rng):
+    """Draws by their empirical distribution, scipy.stats by its own."""
+    mean = rng.normal(size=4000)
+    y = mean + rng.standard_t(4, size=4000)
+    frozen = stats.t(4.0, loc=mean)
+    draws = frozen.rvs(size=(200, 4000), random_state=rng).T
+    assert fm.regression_ece(y, frozen) < 0.015
+    assert fm.regression_ece(y, draws) < 0.02
+    assert fm.regression_ece(y, draws + 1) > 0.1
+    assert fm.nll(y, frozen) == pytest.approx(-frozen.logpdf(y).mean(), rel=1e-12)
+    np.testing.assert_allclose(fm.pit_values(y, frozen), frozen.cdf(y))
+    assert fm.ence(y, frozen, bins=5) == pytest.approx(fm.ence(y, (mean, np.sqrt(2.0)), bins=5))
+    with pytest.raises(ValueError, match="variances that are not positive and finite"):
+        fm.ence(y, stats.t(2.0, loc=mean))
+    with pytest.raises(ValueError, match="3 rows and y has 4000"):
+        fm.regression_ece(y, np.zeros(3))
+    with pytest.raises(ValueError, match="y holds NaN"):
+        fm.nll([np.nan], ([0.0], 1.0))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -53,6 +53,10 @@ def test_histogram_and_witness(rng):
     grid = np.linspace(-1, 1, 20)
     ax = plots.witness(grid, np.sin(grid)[None, :], label="m")
     np.testing.assert_allclose(ax.lines[1].get_ydata(), np.sin(grid))
+    assert "too little" in ax.texts[0].get_text()
+    again = plots.witness(grid, np.cos(grid), ax=ax)
+    assert again is ax
+    assert len(ax.texts) == 2  # told once
 
 
 def test_result_plot(rng):
@@ -65,3 +69,23 @@ def test_result_plot(rng):
 def test_mismatched_lengths_are_told():
     with pytest.raises(ValueError, match="rows must match"):
         plots.cce_over_inputs([0.0, 1.0], [0.1])
+
+
+def test_demo_picture(tmp_path, rng):
+    """Bars are the observed shares, lines the mean probabilities of each model."""
+    from fastmcmd import demo
+
+    data = demo.load()
+    some = rng.choice(len(data["y"]), 400, replace=False)
+    per_person = ("x", "y", "poisson_mean", "negbin_mean")
+    data = {name: value[some] if name in per_person else value for name, value in data.items()}
+    judged = demo.run(data)
+    assert demo.table(judged)[1][:2] == ["Poisson", "400"]
+    demo.draw(data, judged, tmp_path / "demo.png")
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    everyone = np.arange(400)
+    for one in judged:
+        share = demo.probabilities(one, everyone)
+        assert share.sum() == pytest.approx(1)
+        expected = np.exp(one.prediction.log_prob(np.full(400, 3.0))).mean()
+        assert share[3] == pytest.approx(expected, rel=1e-10)

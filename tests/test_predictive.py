@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -298,12 +300,117 @@ def test_negative_binomial_near_its_poisson_limit():
     )
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dispersion", [1e-12, 1e-15, 1e-16, 1e-17, 1e-40, 1e-300])
+def test_negative_binomial_with_hardly_any_dispersion(dispersion):
+    """SciPy's parameters round to a distribution at 0."""
+    mean, y = np.array([0.0, 1e-9, 0.7, 5.0, 900.0]), np.array([0.0, 0.0, 1.0, 7.0, 950.0])
+    near, limit = fm.NegativeBinomial(mean, dispersion), fm.Poisson(mean)
+    levels = [0.1, 0.5, 0.9, 0.999]
+    np.testing.assert_array_equal(near.quantile(levels), limit.quantile(levels))
+    np.testing.assert_allclose(near.cdf(y), limit.cdf(y), atol=1e-9)
+    np.testing.assert_allclose(near.log_prob(y), limit.log_prob(y), atol=3e-9)
+    kernel = fm.RBF(0.01)
+    np.testing.assert_allclose(
+        near.expected_kernel(kernel, y), limit.expected_kernel(kernel, y), atol=1e-9
+    )
+    error = near.sample(4000, 0).mean(axis=1) - mean
+    assert (np.abs(error) <= 5 * np.sqrt(mean / 4000) + 1e-12).all()
+
+
 def test_supports_too_long_are_refused():
     with pytest.raises(ValueError, match="too many to sum over; give draws"):
         as_predictive(stats.zipf(1.5), 1).expected_kernel(fm.RBF(1.0), [1.0])
     uneven = stats.rv_discrete(values=([0.0, 0.3, 1.0], [0.2, 0.5, 0.3]))()
     with pytest.raises(ValueError, match="other values than loc \\+ whole numbers"):
         as_predictive(uneven, 1).expected_kernel(fm.RBF(1.0), [1.0])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("std", [1e-8, 1e-30, 1e-100, 1e-170, 1e-300])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern12", "matern32", "matern52"])
+def test_narrow_gaussians_are_points(kernel, std):
+    kernel, means = KERNELS[kernel], np.array([0.0, 0.3, 1e4])
+    points = np.array([0.0, 0.3, 3.0, 1e4])
+    found = fm.Gaussian(means, std).expected_kernel(kernel, points)
+    np.testing.assert_allclose(found, kernel(means, points), atol=4 * std + 1e-15, rtol=1e-12)
+
+
+@pytest.mark.parametrize("std", [1e20, 1e100, 1e150])
+def test_wide_gaussians_are_flat(std):
+    for kernel, mass in (("rbf", np.sqrt(np.pi / 0.7)), ("matern52", 16 / 3 / np.sqrt(5) * 0.8)):
+        (found,) = fm.Gaussian([0.0], std).expected_kernel(KERNELS[kernel], [3.0])[0]
+        assert found == pytest.approx(mass / np.sqrt(2 * np.pi) / std, rel=1e-9, abs=1e-130)
+
+
+def test_independent_components(rng):
+    """Three components: products of expectations of one."""
+    mean, std = rng.normal(size=(4, 3)), rng.uniform(0.2, 2, size=(4, 3))
+    points = rng.normal(size=(5, 3))
+    for kernel in (KERNELS["rbf"], KERNELS["laplacian"]):
+        parts = [
+            fm.Gaussian(mean[:, k], std[:, k]).expected_kernel(kernel, points[:, k])
+            for k in range(3)
+        ]
+        found = fm.Gaussian(mean, std).expected_kernel(kernel, points)
+        np.testing.assert_allclose(found, np.prod(parts, axis=0), rtol=1e-12)
+        draws = fm.Gaussian(mean, std).sample(50_000, 3)
+        for row in range(4):
+            values = kernel(draws[row], points)
+            error = 5 * values.std(axis=0) / np.sqrt(len(values))
+            assert (np.abs(found[row] - values.mean(axis=0)) <= error).all()
+
+
+@pytest.mark.parametrize(
+    "kernel", [fm.Polynomial(5, 1.0), fm.Linear() * fm.Linear(), KERNELS["sum"] + fm.Polynomial(6)]
+)
+def test_tails_that_quadrature_would_miss(kernel):
+    """Fifth moments of t(3), second ones of t(2), a quarter of the fifth of a lognormal."""
+    kernel = kernel.resolve(np.zeros((1, 1)))
+    heavy = stats.t(2.0) if isinstance(kernel, fm.Product) else stats.t(3.0)
+    with pytest.raises(ValueError, match="tails too heavy for this y_kernel"):
+        as_predictive(heavy, 2).expected_kernel(kernel, POINTS)
+    assert as_predictive(heavy, 2).expected_kernel(kernel, []).shape == (2, 0)
+    if not isinstance(kernel, fm.Product):
+        with pytest.raises(ValueError, match="tails too heavy"):
+            as_predictive(stats.lognorm(1.5), 1).expected_kernel(kernel, POINTS)
+    decaying = kernel * fm.RBF(0.5)
+    assert np.isfinite(as_predictive(heavy, 2).expected_kernel(decaying, POINTS)).all()
+    far = heavy.isf([1e-16, 1e-15])  # where expectations are as small as the mass left out
+    found = as_predictive(heavy, 2).expected_kernel(fm.RBF(0.5) * fm.Linear(), far)
+    assert np.isfinite(found).all()
+
+
+def test_high_powers_under_light_tails():
+    kernel = fm.Polynomial(6, 1.0, 1.0)
+    for frozen in (stats.gamma(3.0), stats.expon(), stats.logistic(3.0), stats.beta(0.5, 0.5)):
+        (found,) = as_predictive(frozen, 1).expected_kernel(kernel, [1.0])[0]
+        expected = sum(math.comb(6, j) * frozen.moment(j) for j in range(1, 7)) + 1
+        assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_rows_are_taken_with_their_parameters(rng):
+    rows = np.array([3, 0])
+    mean = rng.uniform(1, 5, size=4)
+    y = np.array([2.0, 3.0, 1.0, 4.0])
+    for prediction in (
+        fm.Gaussian(mean, [1.0, 2.0, 3.0, 4.0]),
+        fm.Poisson(mean),
+        fm.NegativeBinomial(mean, [0.1, 0.2, 0.3, 0.4]),
+        as_predictive(stats.gamma(2.0, scale=mean), 4),
+        as_predictive(stats.poisson(mean, loc=1), 4),
+        fm.Draws(rng.normal(size=(4, 5))),
+    ):
+        part = prediction.take(rows)
+        assert type(part) is type(prediction)
+        assert len(part) == 2
+        np.testing.assert_array_equal(part.cdf(y[rows]), prediction.cdf(y)[rows])
+        np.testing.assert_array_equal(part.variance, prediction.variance[rows])
+        found = part.expected_kernel(fm.RBF(0.3), POINTS)
+        expected = prediction.expected_kernel(fm.RBF(0.3), POINTS)[rows]
+        np.testing.assert_allclose(found, expected, atol=1e-14)
+    vectors = fm.Gaussian(rng.normal(size=(4, 2)), rng.uniform(1, 2, size=(4, 2))).take(rows)
+    assert vectors.shape == (2, 2)
 
 
 def test_draws(rng):

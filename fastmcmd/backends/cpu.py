@@ -159,5 +159,6 @@ class CpuBackend(Backend):
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
         """Return the solution with a factor."""
         work = np.array(b, dtype=packed.tiles.dtype, order="C")
-        core().packed_solve(packed.tiles, packed.n, work, threads=get_num_threads())
+        if work.size:
+            core().packed_solve(packed.tiles, packed.n, work, threads=get_num_threads())
         return work.astype(np.float64, copy=False)

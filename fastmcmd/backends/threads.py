@@ -17,7 +17,7 @@ def get_num_threads() -> int:
     if _chosen is not None:
         return _chosen
     told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if told.isdigit() and int(told) > 0:
+    if told.isdecimal() and int(told) > 0:
         return int(told)
     try:
         return len(os.sched_getaffinity(0))

@@ -22,9 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the table and draw the picture."""
     from fastmcmd import demo
-    from fastmcmd.cli.output import aligned
+    from fastmcmd.cli.output import aligned, check_target
     from fastmcmd.errors import MissingDependencyError
 
+    check_target(Path(arguments.output), (".png",))
     data = demo.load()
     judged = demo.run(data, arguments.progress)
     print("Doctor visits of 6,190 people held out: conditional congruence error (0 is perfect)\n")

@@ -9,10 +9,12 @@ import argparse
 import json
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.output import check_target
 
 HELP = "CCE of predictions in an .npz file"
 EPILOG = """examples:
@@ -61,8 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
     import fastmcmd as fm
 
     output = None if arguments.output is None else Path(arguments.output)
-    if output is not None and output.suffix not in (".csv", ".npz"):
-        raise UsageError(f"--output is {str(output)!r}; a name that ends in .csv or .npz is needed")
+    if output is not None:
+        check_target(output, (".csv", ".npz"))
     arrays = _read(arguments.file)
     prediction = arrays["samples"] if "samples" in arrays else (arrays["mean"], arrays["std"])
     progress = sys.stderr.isatty() if arguments.progress is None else arguments.progress
@@ -100,24 +102,27 @@ def _read(name: str) -> dict[str, Any]:
 
     try:
         stored = np.load(name, allow_pickle=False)
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+        if isinstance(stored, np.ndarray):
+            raise UsageError(f"{name} holds a single array; an .npz file with names is needed")
+        with stored:
+            return {one: stored[one] for one in _wanted(name, stored.files)}
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError) as error:
         raise UsageError(f"{name} cannot be read as an .npz file: {error}") from None
-    if isinstance(stored, np.ndarray):
-        raise UsageError(f"{name} holds a single array; an .npz file with names is needed")
-    with stored:
-        known = set(stored.files)
-        wanted = ["x", "y", *(["samples"] if "samples" in known else ["mean", "std"])]
-        missing = [one for one in wanted if one not in known]
-        if missing:
-            has = ", ".join(sorted(known)) or "nothing"
-            raise UsageError(
-                f"{name} lacks {', '.join(missing)}: it needs x, y and either samples or mean and "
-                f"std, and holds {has}"
-            )
-        try:
-            return {one: stored[one] for one in wanted}
-        except (zipfile.BadZipFile, EOFError, ValueError) as error:
-            raise UsageError(f"{name} cannot be read as an .npz file: {error}") from None
+
+
+def _wanted(name: str, known: list[str]) -> list[str]:
+    """Return the names of the arrays to read, or say which are missing."""
+    wanted = ["x", "y", *(["samples"] if "samples" in known else ["mean", "std"])]
+    missing = [one for one in wanted if one not in known]
+    if missing:
+        has = ", ".join(sorted(known)) or "nothing"
+        raise UsageError(
+            f"{name} lacks {', '.join(missing)}: it needs x, y and either samples or mean and std, "
+            f"and holds {has}"
+        )
+    return wanted
 
 
 def _kernel(arguments: argparse.Namespace, side: str) -> Any:
@@ -171,7 +176,7 @@ def _write(path: Path, result: Any) -> None:
         for row, (value, bound) in enumerate(
             zip(result.values.tolist(), result.error_bounds.tolist(), strict=True)
         ):
-            text.write(f"{row},{value!r},{bound:.3g}\n")
+            text.write(f"{row},{value!r},{bound!r}\n")
         text.flush()
         text.detach()
 

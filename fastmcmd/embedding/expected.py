@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from fastmcmd.embedding.features import OutputFeatures
 from fastmcmd.embedding.sample import DrawnOutputs
+from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form
 
-__all__ = ["Expected", "candidates", "expected_features", "node_outputs"]
+__all__ = ["Expected", "candidates", "expected_features", "node_error", "node_outputs"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -25,7 +26,7 @@ _PROBES = 64  # draws a row that stand for vector predictions without nodes
 _CLOSED_FORM_ERROR = (
     16  # units of rounding in a closed form: an exponential, a root, a few products
 )
-_PMF_ERROR = 1e-12  # relative error of SciPy's probabilities: sums of log-gamma values
+_PMF_ERROR = 1e-11  # relative error of SciPy's probabilities: sums of log-gamma values
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,3 +199,22 @@ def node_outputs(prediction: Predictive) -> DrawnOutputs:
     keep = weights.max(axis=0) > 1e-17
     values = values.reshape(n, count, -1)[:, keep]
     return DrawnOutputs(np.ascontiguousarray(values), np.ascontiguousarray(weights[:, keep]))
+
+
+def node_error(prediction: Predictive, kernel: Kernel) -> float:
+    """Estimate how far the embedding of nodes is from that of the distribution, in the kernel's norm.
+
+    The largest distance between nodes and coarser nodes over some rows, doubled; 0 for counts and
+    draws, whose nodes are the distribution.
+    """
+    if prediction.discrete or isinstance(prediction, Draws):
+        return 0.0
+    some = np.unique(np.linspace(0, len(prediction) - 1, _PROBES).astype(np.intp))
+    part = prediction.take(some)
+    (fine, fine_weights), (coarse, coarse_weights) = part.nodes(), part.coarse_nodes()
+    worst = 0.0
+    for row in range(len(some)):
+        points = np.concatenate([fine[row], coarse[row]]).reshape(-1, prediction.columns)
+        weights = np.concatenate([fine_weights[row], -coarse_weights[row]])
+        worst = max(worst, float(weights @ kernel(points, points) @ weights))
+    return 2 * float(np.sqrt(worst))

@@ -51,6 +51,9 @@ class DenseFit:
         Bytes for matrices.
     options : Options
         Solver, tolerance, precision.
+    node_error : float
+        Estimated error of the embedding of a predicted distribution through its nodes; where it is not
+        0 the bounds are "sampled".
     """
 
     backend: Backend
@@ -61,6 +64,7 @@ class DenseFit:
     spread: tuple[Any, Any]
     room: int
     options: Options
+    node_error: float = 0.0
     iterations: int = 0
     passes: int = 0
     solver: str = ""
@@ -94,6 +98,10 @@ class DenseFit:
             low = np.sqrt(np.maximum(square - slack, 0.0))
             high = np.sqrt(np.maximum(square, 0.0) + slack)
             errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
+        if self.node_error > 0:
+            kinds.add("sampled")
+            scale = np.sqrt(np.maximum(np.asarray(self.x_kernel.diagonal(grid)), 0.0))
+            errors += self.node_error * scale / 2 / np.sqrt(min(s.lam for s in self.samples))
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
 
     def witness(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
-from fastmcmd.embedding.expected import candidates, expected_features, node_outputs
+from fastmcmd.embedding.expected import candidates, expected_features, node_error, node_outputs
 from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.estimate.budget import Budget
@@ -270,6 +270,11 @@ def _dense(
         ),
         room=budget.room(0),
         options=options,
+        node_error=sum(
+            node_error(side.outputs.prediction, y_kernel)
+            for side in (nature, model)
+            if isinstance(side.outputs, PredictedOutputs)
+        ),
     )
     sizes = (len(nature.design), len(model.design))
     return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)

@@ -80,6 +80,7 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
         return arrays, settings
     settings["form"] = "dense"
     settings["room"] = form.room
+    settings["node_error"] = form.node_error
     settings["lams"] = [sample.lam for sample in form.samples]
     arrays["outputs"] = form.outputs
     for index, (sample, spread) in enumerate(zip(form.samples, form.spread, strict=True)):
@@ -139,6 +140,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
             spread=(spreads[0], spreads[1]),
             room=settings["room"],
             options=options,
+            node_error=settings["node_error"],
         )
     n, m = settings["sizes"]
     fitted = Fit(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from fastmcmd.kernels.base import Array, as_rows, check_number
 
@@ -51,6 +50,8 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
             )
         return _finite(1.0 / (2.0 * total), gamma)
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MEDIAN_ROWS)).astype(int))]
+    from scipy.spatial.distance import pdist  # slow to load: only when used
+
     median = float(np.median(pdist(some.astype(np.float64), metric)))
     if not median > 0:
         raise ValueError(

@@ -113,16 +113,12 @@ def witness(
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.plot(outputs, h, color=colour, linewidth=1.8, label=label)
     ax.set(xlabel="y", ylabel="witness h(x, y)")
-    place = {
-        "x": 0.98,
-        "ha": "right",
-        "transform": ax.transAxes,
-        "fontsize": "small",
-        "color": "0.4",
-    }
+    ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
-        ax.text(y=0.98, s="above 0: the model puts too little mass", va="top", **place)
-        ax.text(y=0.02, s="below 0: too much", va="bottom", **place)
+        style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
+        style["transform"] = ax.transAxes
+        ax.text(0.98, 0.98, "above 0: the model puts too little mass", va="top", **style)
+        ax.text(0.98, 0.02, "below 0: too much", va="bottom", **style)
     if label:
         ax.legend(frameon=False)
     tidy(ax)

@@ -13,6 +13,10 @@ from fastmcmd.predictive.frozen import ScipyPredictive
 
 __all__ = ["NegativeBinomial", "Poisson"]
 
+# Below these a negative binomial is a Poisson distribution to rounding, and formulas overflow.
+_LEAST_DISPERSION = 1e-30
+_LEAST_ODDS = 1e-12  # of SciPy's parameters, for quantiles and draws
+
 
 def _vector(value: Any, name: str) -> Array:
     array = parameter(value, name, least=0.0)
@@ -134,8 +138,12 @@ class NegativeBinomial(ScipyPredictive):
                 f"dispersion has shape {alpha.shape}; a scalar or {self._mean.shape} is needed"
             ) from None
         self.dispersion = np.array(alpha)
-        success = 1 / (1 + alpha * self._mean)
-        super().__init__(stats.nbinom(1 / alpha, success), len(self._mean))
+        self._alpha = np.maximum(alpha, _LEAST_DISPERSION)
+        # SciPy's mean is size (1 - p) / p: sizes from a rounded p keep it where p is nearly 1.
+        success = 1 / (1 + np.maximum(alpha * self._mean, _LEAST_ODDS))
+        size = np.where(self._mean > 0, self._mean * success / (1 - success), 1.0)
+        success = np.where(self._mean > 0, success, 1.0)
+        super().__init__(stats.nbinom(size, success), len(self._mean))
 
     @property
     def mean(self) -> Array:
@@ -157,8 +165,8 @@ class NegativeBinomial(ScipyPredictive):
 
     def _cdf(self, k: Array) -> Array:
         """Return ``1 - I_q(k + 1, 1/alpha)``, with q the one of p and q that keeps its digits."""
-        odds = self.dispersion * self._mean
-        above = special.betainc(np.maximum(k, 0) + 1, 1 / self.dispersion, odds / (1 + odds))
+        odds = self._alpha * self._mean
+        above = special.betainc(np.maximum(k, 0) + 1, 1 / self._alpha, odds / (1 + odds))
         return np.asarray(np.where(k < 0, 0.0, 1 - above))
 
     def log_prob(self, y: Any) -> Array:
@@ -166,7 +174,7 @@ class NegativeBinomial(ScipyPredictive):
         y = np.asarray(np.broadcast_to(self.outcomes(y), self.shape))
         valid = (y >= 0) & (y == np.floor(y)) & np.isfinite(y)
         k = np.where(valid, y, 0.0)
-        size, odds = 1 / self.dispersion, self.dispersion * self._mean
+        size, odds = 1 / self._alpha, self._alpha * self._mean
         ways = _log_rising(k, size) - special.gammaln(k + 1)
         logs = ways + special.xlogy(k, self._mean / (1 + odds)) - size * np.log1p(odds)
         return np.asarray(np.where(valid, logs, np.where(np.isnan(y), np.nan, -np.inf)))

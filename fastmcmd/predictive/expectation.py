@@ -14,6 +14,8 @@ __all__ = ["closed_form", "closed_form_pairs", "expected_kernel"]
 _BLOCK = 1 << 20  # kernel values held together
 _ENOUGH = 1e-12  # change on finer panels, relative to the largest value
 _MOST_SPLITS = 32
+_TAIL = 1e-16  # mass that quadrature leaves out at either end
+_LOST = 1e-7  # share of an expectation there, before it is an error
 
 
 def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
@@ -78,7 +80,31 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
         if change <= _ENOUGH * max(scale, float(np.max(np.abs(out), initial=0.0))):
             break
         splits *= 2
+    if not _exact_nodes(prediction):
+        _check_tails(prediction, kernel, points, out)
     return out
+
+
+def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Array) -> None:
+    """Refuse kernels that grow so fast that the mass left out by quadrature matters.
+
+    It matters relative to the expectations and to ``sqrt(k(y, y) k(z, z))`` at the quartiles y, so
+    that points z far out in a tail are not refused.
+    """
+    if not kernel.compiled or np.isfinite(kernel.max_value(np.inf)):
+        return
+    ends, quartiles = (
+        np.asarray(prediction.quantile([level, 1 - level])) for level in (_TAIL, 0.25)
+    )
+    sizes = np.abs(kernel(ends.reshape(-1, 1), points)).reshape(len(ends), -1)
+    lost = _TAIL * sizes.max(axis=1, initial=0.0)
+    bulk = kernel.diagonal(quartiles.reshape(-1, 1)).reshape(quartiles.shape).max(axis=1)
+    bulk = np.sqrt(bulk * np.max(kernel.diagonal(points), initial=0.0))
+    if not (lost <= _LOST * np.maximum(bulk, np.abs(out).max(axis=1, initial=0.0))).all():
+        raise ValueError(
+            "prediction has tails too heavy for this y_kernel, or not its moments; use a bounded "
+            "y_kernel such as RBF('variance')"
+        )
 
 
 def _exact_nodes(prediction: Predictive) -> bool:

@@ -10,6 +10,7 @@ from fastmcmd.predictive.base import Array
 __all__ = ["laplacian", "matern"]
 
 _DIRECT = 2.0  # below, the recurrence upwards loses less than a digit
+_NARROW, _WIDE = 1e-60, 1e140  # scales whose squares and products stay in range
 _TERMS = 60  # of the continued fraction: exact to rounding from _DIRECT on
 
 
@@ -37,8 +38,10 @@ def matern(nu: float, length_scale: float, mean: Array, std: Array) -> Array:
     ratios come from the continued fraction ``J_k / J_(k-1) = k / (u + J_(k+1) / J_k)``; for u <= 0,
     where J_0 may overflow, ``phi(t) J_0 = exp(c (c / 2 -+ t)) Phi(-u)``.
     """
-    scale = np.sqrt(2 * nu) / length_scale * std
-    t = mean / std
+    length = length_scale / np.sqrt(2 * nu)
+    std = np.clip(std, _NARROW * length, _WIDE * length)  # beyond: the limit, to rounding
+    scale = std / length
+    t = np.clip(mean / std, -_WIDE, _WIDE)
     density = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
     factors = {0.5: (1.0,), 1.5: (1.0, scale), 2.5: (1.0, scale, scale * scale / 3)}[nu]
     out = np.zeros(np.broadcast_shapes(t.shape, np.shape(scale)))
