@@ -63,6 +63,11 @@ def _chunks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predi
         yield rows, part
 
 
+def _probes(prediction: Predictive) -> NDArray[np.intp]:
+    """Return evenly spaced rows on which quadrature is checked against coarser nodes."""
+    return np.unique(np.linspace(0, len(prediction) - 1, _PROBES).astype(np.intp))
+
+
 def _has_nodes(prediction: Predictive) -> bool:
     return prediction.columns <= 2
 
@@ -128,21 +133,23 @@ def expected_features(features: OutputFeatures, prediction: Predictive) -> Expec
     known = closed_form(prediction, features.kernel, features.pivots)
     if known is not None:
         mean = np.ascontiguousarray(features.solve(known.T).T)
-        missed, rigorous = _missed_over_range(features, prediction)
+        points, _ = candidates(prediction)
+        missed, rigorous = _missed_over_range(features, prediction, points)
         eta = _CLOSED_FORM_ERROR * _UNIT * float(features.kernel.diagonal(features.pivots).max())
-        spread = float(np.abs(features.interpolation(mean)).sum(axis=0).max())
-        spread = max(spread, _interpolation_norm(features, prediction))
+        spread = max(
+            float(np.abs(features.interpolation(p)).sum(axis=0).max())
+            for p in (mean, features.transform(points))
+        )
         noise = 4 * eta * spread + features.rank * (eta * features.inverse_norm) ** 2
         return Expected(mean, missed, 0.0, noise, rigorous)
     mean = np.empty((len(prediction), features.rank))
     missed = np.empty(len(prediction))
-    coarse = 0.0
     for rows, part in _chunks(prediction, 512 * max(1, features.rank // 8)):
         mean[rows], missed[rows] = _sum_over_nodes(features, *part.nodes())
     largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     if prediction.discrete or isinstance(prediction, Draws):
         return Expected(mean, missed, _PMF_ERROR * largest, 0.0, True)
-    some = np.unique(np.linspace(0, len(prediction) - 1, _PROBES).astype(np.intp))
+    some = _probes(prediction)
     part = prediction.take(some)
     check, _ = _sum_over_nodes(features, *part.coarse_nodes())
     coarse = float(np.linalg.norm(check - mean[some], axis=1).max())
@@ -167,8 +174,10 @@ def _sum_over_nodes(features: OutputFeatures, values: Array, weights: Array) -> 
     return mean, np.einsum("nl,nl->n", weights, missed)
 
 
-def _missed_over_range(features: OutputFeatures, prediction: Predictive) -> tuple[Array, bool]:
-    """Bound what the features miss anywhere in the range of the predictions."""
+def _missed_over_range(
+    features: OutputFeatures, prediction: Predictive, points: Array
+) -> tuple[Array, bool]:
+    """Bound what the features miss anywhere in the range of the predictions, given by points."""
     n = len(prediction)
     if not _has_nodes(prediction):
         # Vector outputs: an estimate from draws, E sqrt(e) <= sqrt(E e).
@@ -176,7 +185,6 @@ def _missed_over_range(features: OutputFeatures, prediction: Predictive) -> tupl
         flat = drawn.reshape(-1, prediction.columns)
         e = features.residuals(flat, features.transform(flat)).reshape(n, _PROBES)
         return np.sqrt(e.mean(axis=1) + 4 * e.std(axis=1) / np.sqrt(_PROBES)), False
-    points, _ = candidates(prediction)
     if points.shape[1] == 1:  # between the points where pivots were chosen
         points = np.sort(points, axis=0)
         points = np.concatenate([points, (points[1:] + points[:-1]) / 2])
@@ -184,12 +192,6 @@ def _missed_over_range(features: OutputFeatures, prediction: Predictive) -> tupl
     largest = float(features.kernel.diagonal(points).max())
     # Mass outside the range: nodes of negligible weight, at most some hundred of them.
     return np.full(n, np.sqrt(worst) + 100 * _NEGLIGIBLE * np.sqrt(largest)), True
-
-
-def _interpolation_norm(features: OutputFeatures, prediction: Predictive) -> float:
-    """Return the largest 1-norm of interpolation coefficients over the range of the outputs."""
-    points, _ = candidates(prediction)
-    return float(np.abs(features.interpolation(features.transform(points))).sum(axis=0).max())
 
 
 def node_outputs(prediction: Predictive) -> DrawnOutputs:
@@ -209,11 +211,10 @@ def node_error(prediction: Predictive, kernel: Kernel) -> float:
     """
     if prediction.discrete or isinstance(prediction, Draws):
         return 0.0
-    some = np.unique(np.linspace(0, len(prediction) - 1, _PROBES).astype(np.intp))
-    part = prediction.take(some)
+    part = prediction.take(_probes(prediction))
     (fine, fine_weights), (coarse, coarse_weights) = part.nodes(), part.coarse_nodes()
     worst = 0.0
-    for row in range(len(some)):
+    for row in range(len(part)):
         points = np.concatenate([fine[row], coarse[row]]).reshape(-1, prediction.columns)
         weights = np.concatenate([fine_weights[row], -coarse_weights[row]])
         worst = max(worst, float(weights @ kernel(points, points) @ weights))

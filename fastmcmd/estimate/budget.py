@@ -39,7 +39,7 @@ class Budget:
         values = 8 * points * (2 * columns + 4)
         return Budget(limit, iterates + features + values + threads * _TILE_BYTES)
 
-    def room(self, row_bytes: int) -> int:
+    def room(self) -> int:
         """Return what is left for prepared rows, tiles and factors.
 
         Raises
@@ -48,10 +48,9 @@ class Budget:
             Not even streaming fits.
         """
         room = self.limit - self.working
-        need = row_bytes + _LEAST_ROOM
-        if room < need:
+        if room < _LEAST_ROOM:
             raise MemoryLimitError(
                 f"memory_limit is {format_bytes(self.limit)}; at least "
-                f"{format_bytes(self.working + need)} are needed to stream this problem"
+                f"{format_bytes(self.working + _LEAST_ROOM)} are needed to stream this problem"
             )
         return room

@@ -169,7 +169,7 @@ def fit(
         options.memory_limit, n=n, columns=columns, outputs=len(values), rank=rank,
         points=len(grid), threads=get_num_threads(),
     )  # fmt: skip
-    room = budget.room(0)
+    room = budget.room()
 
     def solved(sample: Sample, systems: list[System], share: float) -> Solved:
         problem = LinearProblem(
@@ -268,7 +268,7 @@ def _dense(
             spread_matrix(nature, drawn[0], where[0], len(values), 1.0),
             spread_matrix(model, drawn[1], where[1], len(values), -1.0),
         ),
-        room=budget.room(0),
+        room=budget.room(),
         options=options,
         node_error=sum(
             node_error(side.outputs.prediction, y_kernel)
