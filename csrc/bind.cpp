@@ -3,6 +3,7 @@
 #include "cholesky.h"
 #include "dispatch.h"
 #include "docs.h"
+#include "landmarks.h"
 #include "points.h"
 #include "products.h"
 
@@ -218,6 +219,41 @@ void solve(const py::array& tiles, index_t n, py::array& b, int threads, bool lo
   });
 }
 
+template <class T>
+void py_features(const py::array& codes, const py::array& params, const points<T>& landmarks,
+                 const points<T>& x, const py::array& factor, py::object out, py::array squares,
+                 py::object sizes, int threads) {
+  const gram_source<T> source = make_source(codes, params, landmarks, x, false);
+  const index_t p = landmarks.n(), n = x.n();
+  const T* lower = read<T>(factor, "factor", {p, p});
+  feature_outputs<T> to = {nullptr, write<double>(squares, "squares", {n}), nullptr};
+  if (!out.is_none()) {
+    py::array array = py::cast<py::array>(out);
+    to.features = write<T>(array, "out", {p, n});
+  }
+  if (!sizes.is_none()) {
+    py::array array = py::cast<py::array>(sizes);
+    to.sizes = write<double>(array, "sizes", {n});
+  }
+  without_gil([&] { features(source, lower, to, execution_with(threads)); });
+}
+
+void py_self_product(const py::array& a, const py::object& weight, py::array out, int threads) {
+  with_dtype(a, "a", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t p = length(a, "a", 0), n = columns(a, "a");
+    const T* from = read<T>(a, "a", {p, n});
+    const double* w = nullptr;
+    py::array vector;
+    if (!weight.is_none()) {
+      vector = py::cast<py::array>(weight);
+      w = read<double>(vector, "weight", {n});
+    }
+    double* to = write<double>(out, "out", {p, p});
+    without_gil([&] { self_product(table<T>(), from, w, p, n, to, execution_with(threads)); });
+  });
+}
+
 py::array py_exp(const py::array& x) {
   return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -244,6 +280,8 @@ void bind_scalar(py::module_& m, const char* name) {
         "params"_a, "x"_a, "v"_a, "out"_a, "threads"_a, py::kw_only(), "tile"_a = 256);
   m.def("quadratic_forms", &py_quadratic_forms<T>, docs::quadratic_forms, "codes"_a, "params"_a,
         "x"_a, "c"_a, "out"_a, "threads"_a, py::kw_only(), "tile"_a = 256);
+  m.def("features", &py_features<T>, docs::features, "codes"_a, "params"_a, "landmarks"_a, "x"_a,
+        "factor"_a, "out"_a, "squares"_a, "sizes"_a, "threads"_a);
   m.def("pack", &py_pack<T>, docs::pack, "codes"_a, "params"_a, "x"_a, "tiles"_a, "threads"_a);
   m.def("pack_matmul", &py_pack_matmul<T>, docs::pack_matmul, "codes"_a, "params"_a, "x"_a,
         "tiles"_a, "v"_a, "out"_a, "threads"_a);
@@ -274,6 +312,8 @@ PYBIND11_MODULE(_core, m) {
         "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
         py::kw_only(), "tile"_a = 256);
+  m.def("self_product", &py_self_product, docs::self_product, "a"_a, "weight"_a, "out"_a,
+        "threads"_a);
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,
         "n"_a, "diagonal"_a);
   m.def("packed_cholesky", &py_packed_cholesky, docs::packed_cholesky, "tiles"_a, "n"_a,

@@ -16,6 +16,13 @@ constexpr const char* symmetric_matmul =
     "Write K(x, x) v into out (n, k) float64, each pair of blocks computed once.";
 constexpr const char* quadratic_forms =
     "Write the diagonal of c' K(x, x) c into out (k,) float64; c is (n, k).";
+constexpr const char* features =
+    "Features L^-1 k(landmarks, x) of n rows at p landmarks; factor is L (p, p), the dtype of the\n"
+    "points. Writes them into out (p, n), column j for row j (None: not kept), their squared norms\n"
+    "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
+constexpr const char* self_product =
+    "Add a diag(weight) a' to out (p, p) float64; a is (p, n), weight (n,) float64 or None.\n\n"
+    "Sums over 256 columns are in the dtype of a, over those in float64.";
 constexpr const char* pack =
     "Write the lower tiles of K(x, x) into tiles (nb (nb + 1) / 2, tile, tile).\n\n"
     "Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.";

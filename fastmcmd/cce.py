@@ -38,6 +38,8 @@ def cce(
     memory_limit: Any = None,
     progress: bool = False,
     certificate: str = "auto",
+    rank: int | None = None,
+    landmarks: Any = None,
 ) -> Result:
     """Estimate the conditional congruence error of predictions at each input.
 
@@ -68,7 +70,7 @@ def cce(
         Nonnegative weights of the rows.
     random_state : int, numpy.random.Generator or None
         Source of the random draws.
-    tol, solver, backend, dtype, memory_limit, progress, certificate
+    tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
         As in `mcmd`.
 
     Returns
@@ -99,7 +101,7 @@ def cce(
     """
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
-        progress=progress, certificate=certificate,
+        progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
     )  # fmt: skip
     at_x = at is None or at is x
     x = as_rows(encoded(x, encoder), "x")
@@ -140,9 +142,8 @@ def samples_of(
     weights = as_weights(weights, "weights", len(x))
     lam = check_positive(lam, "lam")
     kernels = default_kernels(x_kernel, y_kernel, x, y)
-    nature = Sample.of(x, DrawnOutputs(y[:, None, :]), weights, lam)
-    taken = outputs if nature.design.rows is None else outputs.take(nature.design.rows)
-    return nature, Sample(nature.design, taken, lam), kernels
+    nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
+    return nature, Sample(x, outputs, weights, lam, nature), kernels
 
 
 def _predicted_outputs(

@@ -26,7 +26,7 @@ class ConditionalCongruence:
     ----------
     x_kernel, y_kernel, lam, draws, encoder, random_state
         What is estimated; as in `cce`.
-    tol, solver, backend, dtype, memory_limit, progress, certificate
+    tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
         How it is computed; as in `cce`.
 
     Attributes
@@ -64,6 +64,8 @@ class ConditionalCongruence:
         memory_limit: Any = None,
         progress: bool = False,
         certificate: str = "auto",
+        rank: int | None = None,
+        landmarks: Any = None,
     ) -> None:
         self.x_kernel = x_kernel
         self.y_kernel = y_kernel
@@ -78,6 +80,8 @@ class ConditionalCongruence:
         self.memory_limit = memory_limit
         self.progress = progress
         self.certificate = certificate
+        self.rank = rank
+        self.landmarks = landmarks
         self._fit: Fit | None = None
 
     def options(self) -> Options:
@@ -85,6 +89,7 @@ class ConditionalCongruence:
         return Options.of(
             tol=self.tol, solver=self.solver, backend=self.backend, dtype=self.dtype,
             memory_limit=self.memory_limit, progress=self.progress, certificate=self.certificate,
+            rank=self.rank, landmarks=self.landmarks,
         )  # fmt: skip
 
     def fit(self, x: Any, y: Any, prediction: Any, weights: Any = None) -> ConditionalCongruence:

@@ -37,6 +37,8 @@ def mcmd(
     memory_limit: Any = None,
     progress: bool = False,
     certificate: str = "auto",
+    rank: int | None = None,
+    landmarks: Any = None,
 ) -> Result:
     """Estimate the MCMD between two conditional distributions at the points of ``grid``.
 
@@ -59,8 +61,9 @@ def mcmd(
         Nonnegative weights of the rows: counts or importance weights. Only ratios matter.
     tol : float
         Largest error of a returned value against the exact estimate.
-    solver : {"auto", "cholesky", "cg"}
-        How the systems are solved.
+    solver : {"auto", "cholesky", "cg", "lowrank", "nystrom"}
+        How the systems are solved: exactly, or by landmarks in one pass over the rows, for any number
+        of them ("nystrom" is "lowrank" with landmarks drawn uniformly).
     backend : {"auto", "cpu", "numba", "numpy"}
         What computes the tiles.
     dtype : {None, float32, float64}
@@ -73,6 +76,12 @@ def mcmd(
     certificate : {"auto", "rigorous", "sampled"}
         How float32 results are certified: by a float64 pass over all rows, or over rows drawn at
         random. "auto" samples where the full pass would cost more than 0.6 of the work before it.
+        Low-rank results are certified by what the landmarks miss, or by the residuals of some rows.
+    rank : int, optional
+        Landmarks of the low-rank solver; None takes as many as ``tol`` needs.
+    landmarks : {"rpcholesky", "uniform"} or array_like (p, d), optional
+        How the low-rank solver chooses its landmarks (default "rpcholesky", with "nystrom" "uniform"), or
+        the landmarks themselves.
 
     Returns
     -------
@@ -110,7 +119,7 @@ def mcmd(
     """
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
-        progress=progress, certificate=certificate,
+        progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
     )  # fmt: skip
     same_x, same_grid = x_prime is x, (grid is x, grid is x_prime)
     x = as_rows(x, "x")
@@ -129,8 +138,8 @@ def mcmd(
     lam = check_positive(lam, "lam")
     lam_prime = lam if lam_prime is None else check_positive(lam_prime, "lam_prime")
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
-    nature = Sample.of(x, DrawnOutputs(y[:, None, :]), weights, lam)
-    model = Sample.of(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
+    nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
+    model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
     return evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD")
 
 

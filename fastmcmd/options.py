@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_choice, check_positive
+from fastmcmd.checks import as_rows, check_choice, check_positive
 from fastmcmd.memory import parse_memory
 
 __all__ = ["Options"]
 
-SOLVERS = ("auto", "cholesky", "cg")
+SOLVERS = ("auto", "cholesky", "cg", "lowrank", "nystrom")
 CERTIFICATES = ("auto", "rigorous", "sampled")
+LANDMARKS = ("rpcholesky", "uniform")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Options:
     tol : float
         Largest error of a returned value.
     solver : str
-        "auto", "cholesky" or "cg".
+        "auto", "cholesky", "cg", "lowrank" or "nystrom".
     backend : str
         "auto", "cpu", "numba" or "numpy".
     dtype : numpy.dtype or None
@@ -37,6 +38,10 @@ class Options:
     certificate : str
         "rigorous", "sampled", or "auto": rigorous unless the float64 pass that proves it would
         cost more than 0.6 of the work done so far.
+    rank : int or None
+        Landmarks of the low-rank solver; None takes as many as the tolerance needs.
+    landmarks : str or ndarray (p, d)
+        How the low-rank solver chooses them: "rpcholesky", "uniform", or the landmarks themselves.
     """
 
     tol: float
@@ -46,6 +51,8 @@ class Options:
     memory_limit: int
     progress: bool
     certificate: str
+    rank: int | None
+    landmarks: Any
 
     @staticmethod
     def of(
@@ -57,6 +64,8 @@ class Options:
         memory_limit: Any,
         progress: Any,
         certificate: Any,
+        rank: Any = None,
+        landmarks: Any = None,
     ) -> Options:
         """Return checked options."""
         if dtype is not None:
@@ -76,4 +85,33 @@ class Options:
             memory_limit=parse_memory(memory_limit),
             progress=bool(progress),
             certificate=check_choice(certificate, "certificate", CERTIFICATES),
+            rank=_rank(rank, solver),
+            landmarks=_landmarks(landmarks, solver),
+        )
+
+
+def _rank(rank: Any, solver: str) -> int | None:
+    if rank is None:
+        return None
+    if isinstance(rank, bool) or not hasattr(rank, "__index__"):
+        raise TypeError(f"rank is {rank!r}; None or a positive integer is needed")
+    if int(rank) < 1:
+        raise ValueError(f"rank is {rank}; None or a positive integer is needed")
+    _only_low_rank("rank", solver)
+    return int(rank)
+
+
+def _landmarks(landmarks: Any, solver: str) -> Any:
+    if landmarks is None:
+        return "uniform" if solver == "nystrom" else "rpcholesky"
+    _only_low_rank("landmarks", solver)
+    if isinstance(landmarks, str):
+        return check_choice(landmarks, "landmarks", LANDMARKS)
+    return as_rows(landmarks, "landmarks")
+
+
+def _only_low_rank(name: str, solver: str) -> None:
+    if solver not in ("lowrank", "nystrom"):
+        raise ValueError(
+            f"{name} is an option of solver='lowrank' and solver='nystrom', and solver is {solver!r}"
         )

@@ -7,7 +7,9 @@ import sys
 import time
 from typing import Any
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Sweep"]
+
+_REFRESH = 0.2  # seconds between two lines of a pass
 
 
 class Progress:
@@ -47,11 +49,30 @@ class Progress:
         told = f"certificate {certificate:.1e} (target {self.target:.1e}), {self._time_left()}"
         self._tell(told, 1)
 
+    def sweep(self, name: str, rows: int, work: float = 0.0) -> Sweep:
+        """Return what is told of a pass over ``rows`` rows of ``work`` operations each."""
+        return Sweep(self, name, rows, work)
+
+    @property
+    def shown(self) -> bool:
+        """Whether anything is printed."""
+        return self._shown
+
+    def certified(self, certificate: float) -> None:
+        """Tell the certificate that a pass has led to."""
+        if self._shown:
+            self._tell(f"certificate {certificate:.1e} (target {self.target:.1e})", 0)
+
     def stage(self, name: str) -> None:
         """Tell what is being done now."""
         if self._shown:
             self._history.clear()
             self._tell(name, 0)
+
+    def tell(self, text: str) -> None:
+        """Show a line now."""
+        if self._shown:
+            self._tell(text, 0)
 
     def _tell(self, text: str, step: int) -> None:
         if self._bar is not None:
@@ -79,3 +100,42 @@ class Progress:
             self._bar.close()
         elif self._shown and self._stream.isatty():
             print(file=self._stream)
+
+
+class Sweep:
+    """A pass over rows: rows done, their rate, time left.
+
+    Parameters
+    ----------
+    progress : Progress
+        Where it is told.
+    name : str
+        What the pass is for.
+    rows : int
+        All rows.
+    work : float
+        Operations a row, for the rate; 0 where rows a second say more.
+    """
+
+    def __init__(self, progress: Progress, name: str, rows: int, work: float) -> None:
+        self._progress, self._name, self._rows, self._work = progress, name, rows, work
+        self._start = self._last = time.perf_counter()
+        self._first: int | None = None
+
+    def done(self, rows: int) -> None:
+        """Tell that the first ``rows`` rows are done."""
+        if not self._progress.shown:
+            return
+        now = time.perf_counter()
+        if self._first is None:  # the first block also paid for what is made once
+            self._first, self._start = rows, now
+            return
+        if now - self._last < _REFRESH and rows < self._rows:
+            return
+        self._last = now
+        rate = (rows - self._first) / max(now - self._start, 1e-9)
+        told = f"{rate * self._work / 1e9:.0f} GFLOP/s" if self._work else f"{rate:,.0f} rows/s"
+        left = (self._rows - rows) / max(rate, 1e-9)
+        self._progress.tell(
+            f"{self._name}: {rows:,} of {self._rows:,} rows, {told}, {left:.1f} s left"
+        )

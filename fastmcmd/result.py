@@ -21,7 +21,7 @@ class Info:
     Attributes
     ----------
     solver : str
-        "cholesky" or "cg".
+        "cholesky", "cg" or "lowrank".
     form : str
         "feature" (low rank of the output kernel) or "dense".
     backend, dtype, cache : str
@@ -42,6 +42,8 @@ class Info:
         Largest memory the plan allowed itself beyond the inputs.
     notes : tuple of str
         What went differently from the first choice, and why.
+    landmarks : int
+        Landmarks of the low-rank solver (0 with others).
     """
 
     solver: str
@@ -58,6 +60,7 @@ class Info:
     seconds: float
     peak_bytes: int
     notes: tuple[str, ...] = ()
+    landmarks: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

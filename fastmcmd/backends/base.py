@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.kernels import Kernel
 
-__all__ = ["Array", "Backend", "NotPositiveDefiniteError", "PackedGram", "Points", "packed_shape"]
+__all__ = ["Array", "Backend", "NotPositiveDefiniteError", "PackedGram", "Points", "RowFeatures", "packed_shape"]
 
 Array = NDArray[Any]
 
@@ -70,6 +70,25 @@ class PackedGram:
     def nbytes(self) -> int:
         """Bytes of the tiles."""
         return int(self.tiles.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class RowFeatures:
+    """Features of b rows at p landmarks.
+
+    Attributes
+    ----------
+    values : ndarray (p, b) or None
+        Column j holds the features of row j.
+    squares : ndarray (b,)
+        ``|f|^2``.
+    sizes : ndarray (b,) or None
+        ``|L^-T f|``: the size of the coefficients of interpolation at the landmarks.
+    """
+
+    values: Array | None
+    squares: NDArray[np.float64]
+    sizes: NDArray[np.float64] | None
 
 
 def packed_shape(n: int, tile: int) -> tuple[int, int, int]:
@@ -129,6 +148,24 @@ class Backend(ABC):
     @abstractmethod
     def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
         """Return the diagonal (k,) of c' K(x, x) c, streamed."""
+
+    @abstractmethod
+    def features(
+        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, *, keep: bool, sizes: bool
+    ) -> RowFeatures:
+        """Return features ``L^-1 K(landmarks, x)`` of rows, or of them only what is asked for.
+
+        ``factor`` is L (p, p) in the precision of the points.
+        """
+
+    @abstractmethod
+    def add_products(
+        self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array
+    ) -> None:
+        """Add ``f diag(w) f'`` to gram (p, p) and ``f diag(w) rhs`` to cross (p, c), in float64.
+
+        ``f`` (p, b) are features, ``rhs`` (b, c), ``weight`` (b,) or None.
+        """
 
     @abstractmethod
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:

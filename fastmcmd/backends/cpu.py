@@ -15,6 +15,7 @@ from fastmcmd.backends.base import (
     NotPositiveDefiniteError,
     PackedGram,
     Points,
+    RowFeatures,
 )
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.kernels import Kernel
@@ -114,6 +115,29 @@ class CpuBackend(Backend):
             threads=get_num_threads(), tile=self.tile,
         )  # fmt: skip
         return out
+
+    def features(
+        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, *, keep: bool, sizes: bool
+    ) -> RowFeatures:
+        """Return features of rows: substitution on tiles while they are in the cache."""
+        values = np.empty((landmarks.n, x.n), dtype=x.dtype) if keep else None
+        squares, norms = np.empty(x.n), np.empty(x.n) if sizes else None
+        core().features(
+            *_program(kernel), landmarks.rows, x.rows, _like(factor, x.dtype), values, squares,
+            norms, threads=get_num_threads(),
+        )  # fmt: skip
+        return RowFeatures(values, squares, norms)
+
+    def add_products(
+        self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array
+    ) -> None:
+        """Add products of features, summed over 256 rows in their precision, then in float64."""
+        w = None if weight is None else _like(weight, np.float64)
+        core().self_product(f, w, gram, threads=get_num_threads())
+        right = rhs if weight is None else rhs * weight[:, None]
+        part = np.empty(cross.shape)
+        core().dense_matmul(f, _like(right, f.dtype), part, threads=get_num_threads())
+        cross += part
 
     def _empty(self, x: Points) -> PackedGram:
         return PackedGram(np.empty(self.packed_shape(x.n), dtype=x.dtype), x.n)

@@ -22,6 +22,7 @@ from fastmcmd.backends.base import (
     NotPositiveDefiniteError,
     PackedGram,
     Points,
+    RowFeatures,
 )
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.kernels import Kernel
@@ -95,6 +96,27 @@ class TiledBackend(Backend):
 
         self._each(work, len(rows))
         return out
+
+    def features(
+        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, *, keep: bool, sizes: bool
+    ) -> RowFeatures:
+        """Return features of rows."""
+        lower = np.asarray(factor, dtype=x.dtype)
+        f = linalg.solve_triangular(lower, self.gram(kernel, landmarks, x), lower=True)
+        squares = np.einsum("ij,ij->j", f, f, dtype=np.float64)
+        norms = None
+        if sizes:
+            at = linalg.solve_triangular(lower, f, lower=True, trans="T")
+            norms = np.sqrt(np.einsum("ij,ij->j", at, at, dtype=np.float64))
+        return RowFeatures(np.ascontiguousarray(f) if keep else None, squares, norms)
+
+    def add_products(
+        self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array
+    ) -> None:
+        """Add products of features, summed in their precision."""
+        left = f if weight is None else f * weight.astype(f.dtype)
+        gram += left @ f.T
+        cross += left @ rhs.astype(f.dtype)
 
     def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, x) v, streamed."""

@@ -10,90 +10,20 @@ An RBF kernel on scalar outputs needs 20 to 35 pivots for float64 rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from fastmcmd.backends import Backend
+from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 
-__all__ = ["OutputFeatures", "output_features"]
+__all__ = ["output_features", "pooled"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
-_BLOCK = 1 << 21  # elements of a block of kernel values
 _LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the fall of the residual is looked at
 _CANDIDATES = 2000  # outputs among which pivots are first looked for
-
-
-@dataclass(frozen=True, eq=False)
-class OutputFeatures:
-    """The map p: outputs -> R^r.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The resolved output kernel.
-    pivots : ndarray (r, k)
-        Outputs at which the map is exact.
-    factor : ndarray (r, r)
-        Lower Cholesky factor of the kernel matrix of the pivots.
-    backend : Backend
-        What computes kernel values against the pivots.
-    """
-
-    kernel: Kernel
-    pivots: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    backend: Backend
-
-    @property
-    def rank(self) -> int:
-        """Number of features r."""
-        return len(self.pivots)
-
-    def transform(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return p(y) (n, r) for outputs (n, k)."""
-        out = np.empty((len(y), self.rank))
-        step = max(1, _BLOCK // max(1, self.rank))
-        pivots = self.backend.points(self.pivots, np.float64)
-        for start in range(0, len(y), step):
-            rows = slice(start, start + step)
-            points = self.backend.points(y[rows], np.float64)
-            out[rows] = self.solve(self.backend.gram(self.kernel, pivots, points)).T
-        return out
-
-    def solve(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``L^-1 values`` (r, n): features from kernel values against the pivots."""
-        return np.asarray(solve_triangular(self.factor, values, lower=True, check_finite=False))
-
-    def interpolation(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``L^-T p'`` (r, n): coefficients at the pivots that reproduce features (n, r)."""
-        return np.asarray(
-            solve_triangular(self.factor, p.T, lower=True, trans="T", check_finite=False)
-        )
-
-    def residuals(self, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added.
-
-        Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,
-        *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and a few units in k itself.
-        """
-        diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
-        gap = np.maximum(diagonal - np.einsum("ij,ij->i", p, p), 0.0)
-        return np.asarray(gap + self.noise * diagonal)
-
-    @property
-    def noise(self) -> float:
-        """Rounding of a product of features, relative to k(y, y)."""
-        return (self.rank + 6) * _UNIT
-
-    @property
-    def inverse_norm(self) -> float:
-        """Spectral norm of ``L^-1``: how much errors of kernel values grow in the features."""
-        return float(1.0 / np.linalg.svd(self.factor, compute_uv=False)[-1])
 
 
 def output_features(
@@ -103,7 +33,7 @@ def output_features(
     eps: float,
     max_rank: int,
     importance: NDArray[np.float64] | None = None,
-) -> tuple[OutputFeatures, NDArray[np.float64]] | None:
+) -> tuple[KernelFeatures, NDArray[np.float64]] | None:
     """Factor the output kernel over the distinct outputs ``y``.
 
     Parameters
@@ -124,7 +54,7 @@ def output_features(
 
     Returns
     -------
-    (OutputFeatures, ndarray (u, r)) or None
+    (KernelFeatures, ndarray (u, r)) or None
         The map and the features of ``y``; None when the rank would exceed ``max_rank``.
     """
     diagonal = kernel.diagonal(y)
@@ -145,7 +75,7 @@ def output_features(
         if found is None:
             return None
         pivots, factor = found
-        features = OutputFeatures(kernel, y[chosen][pivots], factor, backend)
+        features = KernelFeatures(kernel, y[chosen][pivots], factor, backend)
         p = features.transform(y)
         residuals = worth * features.residuals(y, p)
         # What `residuals` adds for rounding cannot be removed by more pivots.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.embedding.design import Design
 from fastmcmd.predictive import Predictive
+from fastmcmd.rows import Rows
 
 __all__ = ["DrawnOutputs", "Outputs", "PredictedOutputs", "Sample"]
 
@@ -34,7 +36,7 @@ class DrawnOutputs:
         n, draws, _ = self.values.shape
         return np.full(n * draws, 1.0 / draws) if self.weights is None else self.weights.reshape(-1)
 
-    def take(self, rows: NDArray[np.intp]) -> DrawnOutputs:
+    def take(self, rows: NDArray[np.intp] | slice) -> DrawnOutputs:
         """Return the outputs of some rows."""
         return DrawnOutputs(self.values[rows], None if self.weights is None else self.weights[rows])
 
@@ -59,8 +61,10 @@ class PredictedOutputs:
 
     prediction: Predictive
 
-    def take(self, rows: NDArray[np.intp]) -> PredictedOutputs:
+    def take(self, rows: NDArray[np.intp] | slice) -> PredictedOutputs:
         """Return the distributions of some rows."""
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self.prediction)))
         return PredictedOutputs(self.prediction.take(rows))
 
 
@@ -69,23 +73,59 @@ Outputs = DrawnOutputs | PredictedOutputs
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A design and the outputs of the rows that take part, and its regulariser."""
+    """Inputs with outputs, their weights, and the regulariser.
 
-    design: Design
-    outputs: Outputs
+    Attributes
+    ----------
+    x : ndarray (N, d) or Rows
+        Inputs, as the caller gave them.
+    all_outputs : Outputs
+        Outputs of all N rows.
+    weights : ndarray (N,) or None
+        Nonnegative weights of the rows.
+    lam : float
+        Regulariser.
+    twin : Sample or None
+        A sample at the same inputs with the same weights: its design is shared.
+    """
+
+    x: NDArray[Any] | Rows
+    all_outputs: Outputs
+    weights: NDArray[np.float64] | None
     lam: float
+    twin: Sample | None = None
 
-    @staticmethod
-    def of(
-        x: NDArray[Any], outputs: Outputs, weights: NDArray[np.float64] | None, lam: float
-    ) -> Sample:
-        """Return the sample of the rows of positive weight, equal inputs collapsed."""
-        design = Design.of(x, weights)
-        if design.rows is not None:
-            outputs = outputs.take(design.rows)
-        return Sample(design, outputs, lam)
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @cached_property
+    def design(self) -> Design:
+        """Its distinct inputs: rows of positive weight, equal inputs collapsed."""
+        if self.twin is not None:
+            return self.twin.design
+        return Design.of(self.x[:] if isinstance(self.x, Rows) else self.x, self.weights)
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """The outputs of the rows of positive weight."""
+        rows = self.design.rows
+        return self.all_outputs if rows is None else self.all_outputs.take(rows)
 
     @property
     def shift(self) -> NDArray[np.float64]:
         """The diagonal of its regularised system."""
         return self.design.shift(self.lam)
+
+    def same_rows(self, other: Sample) -> bool:
+        """Tell whether both have the same inputs and weights row by row, without collapsing them."""
+        if other.twin is self or self.twin is other:
+            return True
+        if len(self) != len(other) or (self.weights is None) != (other.weights is None):
+            return False
+        if self.weights is not None and not np.array_equal(self.weights, other.weights):
+            return False
+        if self.x is other.x:
+            return True
+        if isinstance(self.x, Rows) or isinstance(other.x, Rows):
+            return False
+        return np.array_equal(self.x, other.x)

@@ -72,6 +72,20 @@ class DenseFit:
     notes: list[str] = field(default_factory=list)
     _direct: list[DirectSolver] = field(default_factory=list)
 
+    def details(self) -> dict[str, Any]:
+        """Return what `Info` tells of it, and the bytes held."""
+        return {
+            "solver": self.solver,
+            "form": "dense",
+            "dtype": self.dtype,
+            "cache": "packed",
+            "rank": 0,
+            "iterations": self.iterations,
+            "passes": self.passes,
+            "notes": tuple(self.notes),
+            "held": self.room,
+        }
+
     def evaluate(
         self, grid: NDArray[Any], progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
-from fastmcmd.embedding.expected import candidates, expected_features, node_error, node_outputs
+from fastmcmd.embedding.expected import Expectation, candidates, node_error, node_outputs
 from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, spread_matrix
+from fastmcmd.estimate.lowrank import LowRankFit
+from fastmcmd.estimate.lowrank_fit import Setting
+from fastmcmd.estimate.lowrank_form import fit_low_rank
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -30,6 +33,7 @@ _SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at mo
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
 _LEAST_RANK, _MOST_RANK = 256, 2000
 _NODES = 400  # quadrature nodes of a prediction, about
+_LEAST_LOW_RANK = 4000  # rows from which the low-rank form can pay
 _MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 
 
@@ -37,7 +41,7 @@ _MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 class Fit:
     """A fitted difference of conditional embeddings, in feature or dense form."""
 
-    form: PrimalFit | DenseFit
+    form: PrimalFit | DenseFit | LowRankFit
     backend: Backend
     x_kernel: Kernel
     y_kernel: Kernel
@@ -50,10 +54,7 @@ class Fit:
         self, grid: NDArray[Any], progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Info]:
         """Return values and error bounds (q,) at ``grid``, and how they were computed."""
-        if isinstance(self.form, DenseFit):
-            values, errors, kind = self.form.evaluate(grid, progress)
-        else:
-            values, errors, kind = self.form.evaluate(grid)
+        values, errors, kind = self.form.evaluate(grid, progress)
         return values, errors, self._info(kind)
 
     def witness(self, grid: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -63,34 +64,16 @@ class Fit:
         return self.form.witness(grid, y)
 
     def _info(self, kind: str) -> Info:
-        common: dict[str, Any] = {
-            "backend": self.backend.name,
-            "certificate": kind,
-            "n": self.sizes[0],
-            "n_prime": self.sizes[1],
-            "seconds": time.perf_counter() - self.started,
-        }
-        form = self.form
-        if isinstance(form, DenseFit):
-            return Info(
-                solver=form.solver, form="dense", dtype=form.dtype, cache="packed",
-                rank=0, iterations=form.iterations, passes=form.passes,
-                peak_bytes=self.working + form.room, notes=tuple(form.notes), **common,
-            )  # fmt: skip
-        solved = [part.solved for part in form.parts]
-        operators = [each.operator for each in solved]
-        held = max(operator.peak_bytes for operator in operators)
+        details = self.form.details()
+        held = details.pop("held")
         return Info(
-            solver="+".join(sorted({each.solver for each in solved})),
-            form="feature",
-            dtype=str(max((operator.dtype for operator in operators), key=lambda t: t.itemsize)),
-            cache="packed" if any(operator.has_cached for operator in operators) else "streamed",
-            rank=form.features.rank,
-            iterations=sum(each.iterations for each in solved),
-            passes=sum(operator.passes for operator in operators),
+            backend=self.backend.name,
+            certificate=kind,
+            n=self.sizes[0],
+            n_prime=self.sizes[1],
+            seconds=time.perf_counter() - self.started,
             peak_bytes=self.working + held,
-            notes=tuple(note for each in solved for note in each.notes),
-            **common,
+            **details,
         )
 
 
@@ -122,12 +105,18 @@ def fit(
     backend = get_backend(options.backend, x_kernel)
     scale = float(np.sqrt(max(float(np.asarray(x_kernel.diagonal(grid)).max()), 0.0)))
     sides = [nature, model]
-    values, where, importance = _pool(sides)
     lam = min(nature.lam, model.lam)
-    same = nature.design.same_as(model.design)
-    n = max(len(side.design) for side in sides)
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
     eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
+    if options.solver in ("auto", "lowrank", "nystrom"):
+        low = _low_rank(nature, model, backend, x_kernel, y_kernel, options, scale, eps, progress)
+        if low is not None:
+            return Fit(
+                low, backend, x_kernel, y_kernel, options, (len(nature), len(model)), 0, started
+            )
+    values, where, importance = _pool(sides)
+    same = nature.design.same_as(model.design)
+    n = max(len(side.design) for side in sides)
     drawn = all(isinstance(side.outputs, DrawnOutputs) for side in sides)
     most = _affordable_rank(n, len(grid), len(values), drawn)
     found = output_features(
@@ -143,8 +132,9 @@ def fit(
             rows = side.outputs.mean_features(p, index)
             miss = side.outputs.mean_features(residuals[:, None], index)
         else:
-            expected = expected_features(features, side.outputs.prediction)
-            rows, miss = expected.mean, expected.missed[:, None]
+            expected = Expectation(features, side.outputs.prediction)
+            found_rows = expected.of(side.outputs.prediction)
+            rows, miss = found_rows.mean, found_rows.missed[:, None]
             expectation += expected.error / np.sqrt(side.lam)
             noise += expected.noise
             rigorous = rigorous and expected.rigorous
@@ -198,6 +188,34 @@ def fit(
     form = PrimalFit(features, parts, truncation, options.certificate)
     sizes = (len(nature.design), len(model.design))
     return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)
+
+
+def _low_rank(
+    nature: Sample,
+    model: Sample,
+    backend: Backend,
+    x_kernel: Kernel,
+    y_kernel: Kernel,
+    options: Options,
+    scale: float,
+    eps: float,
+    progress: Progress,
+) -> LowRankFit | None:
+    """Return the low-rank form where it was asked for, or serves best."""
+    n = max(len(nature), len(model))
+    wanted = options.solver != "auto"
+    if not wanted and n < _LEAST_LOW_RANK:
+        return None
+    room = options.memory_limit - 2 * 8 * n
+    most = min(n, 4096)
+    setting = Setting(
+        goal=_SOLVER_SHARE * options.tol, scale=scale, rank=options.rank, most=most,
+        landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
+        room=room, give_up=not wanted,
+    )  # fmt: skip
+    return fit_low_rank(
+        (nature, model), backend, y_kernel, x_kernel, setting, options, eps, _MOST_RANK, progress
+    )
 
 
 def _pool(

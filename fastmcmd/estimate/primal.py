@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.embedding.design import Design, match_rows
-from fastmcmd.embedding.features import OutputFeatures
-from fastmcmd.gram import EXACT
+from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
+from fastmcmd.progress import Progress
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.audit import SAMPLE, rounding
 
@@ -55,6 +55,22 @@ class Truncation:
         """Bound the error of the feature difference through expectations."""
         return np.asarray(scale / 2 * self.expectation)
 
+    def bounds(
+        self,
+        values: NDArray[np.float64],
+        error: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        rank: int,
+    ) -> NDArray[np.float64]:
+        """Return the error bounds of values (q,): norms of r-vectors that are off by ``error``."""
+        error = error + self.linear(scale) + 4 * _UNIT * rank * values
+        # Truncation only takes away from the square: the true value lies between the square roots.
+        square = self.square(scale)
+        low = np.maximum(values - error, 0.0)
+        below = values - low
+        above = error + square / np.maximum(np.sqrt(low**2 + square) + low, 1e-300)
+        return np.maximum(below, above)
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -89,24 +105,38 @@ class Part:
 class PrimalFit:
     """A fitted difference of conditional embeddings in feature form."""
 
-    features: OutputFeatures
+    features: KernelFeatures
     parts: list[Part]
     truncation: Truncation
     certificate: str
 
-    def evaluate(self, grid: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+    def details(self) -> dict[str, Any]:
+        """Return what `Info` tells of it, and the bytes held."""
+        solved = [part.solved for part in self.parts]
+        operators = [each.operator for each in solved]
+        return {
+            "solver": "+".join(sorted({each.solver for each in solved})),
+            "form": "feature",
+            "dtype": str(max((each.dtype for each in operators), key=lambda kind: kind.itemsize)),
+            "cache": "packed" if any(each.has_cached for each in operators) else "streamed",
+            "rank": self.features.rank,
+            "iterations": sum(each.iterations for each in solved),
+            "passes": sum(each.passes for each in operators),
+            "notes": tuple(note for each in solved for note in each.notes),
+            "held": max(each.peak_bytes for each in operators),
+        }
+
+    def evaluate(
+        self, grid: NDArray[Any], progress: Progress
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
+        del progress  # at most one product
         kernel = self.parts[0].solved.operator.kernel
         scale = _scale(kernel, grid)
         difference, error, kind = self._difference(grid, scale)
         values = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-        error = error + self.truncation.linear(scale) + 4 * _UNIT * self.features.rank * values
-        # Truncation only takes away from the square: the true value lies between the square roots.
-        square = self.truncation.square(scale)
-        low = np.maximum(values - error, 0.0)
-        below = values - low
-        above = error + square / np.maximum(np.sqrt(low**2 + square) + low, 1e-300)
-        return values, np.maximum(below, above), kind
+        errors = self.truncation.bounds(values, error, scale, self.features.rank)
+        return values, errors, kind
 
     def difference(self, grid: NDArray[Any]) -> NDArray[np.float64]:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""

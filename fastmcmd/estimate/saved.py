@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends import get_backend
 from fastmcmd.embedding.design import Design
-from fastmcmd.embedding.features import OutputFeatures
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
-from fastmcmd.gram import GramOperator
+from fastmcmd.gram import GramOperator, KernelFeatures
 from fastmcmd.kernels import kernel_from_dict
 from fastmcmd.result import Info, Result
 from fastmcmd.solvers import Certificate, Solution, Solved
@@ -103,7 +102,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     backend = get_backend(options.backend, x_kernel)
     form: PrimalFit | DenseFit
     if settings["form"] == "feature":
-        features = OutputFeatures(
+        features = KernelFeatures(
             y_kernel, arrays["pivots"], arrays["factor"], get_backend(options.backend, y_kernel)
         )
         parts = []
@@ -126,7 +125,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
         for index, lam in enumerate(settings["lams"]):
             design = _get_design(arrays, f"part{index}")
             # The outputs themselves are in the spread already.
-            samples.append(Sample(design, DrawnOutputs(np.empty((0, 1, 1))), lam))
+            samples.append(_sample(design, lam))
             parts_of = [arrays[f"part{index}_spread_{k}"] for k in ("data", "indices", "indptr")]
             spreads.append(
                 sparse.csr_array(tuple(parts_of), shape=(len(arrays["outputs"]), len(design)))
@@ -167,6 +166,12 @@ def _put_design(arrays: Arrays, name: str, design: Design) -> None:
 
 def _get_design(arrays: Arrays, name: str) -> Design:
     return Design(arrays[f"{name}_x"], arrays[f"{name}_weight"], None, None, None)
+
+
+def _sample(design: Design, lam: float) -> Sample:
+    sample = Sample(design.x, DrawnOutputs(np.empty((0, 1, 1))), None, lam)
+    sample.__dict__["design"] = design  # as collapsed when it was saved
+    return sample
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
-"""The input kernel matrix as an operator under a memory budget."""
+"""The input kernel matrix as an operator under a memory budget, and kernels as features."""
 
+from fastmcmd.gram.features import KernelFeatures
 from fastmcmd.gram.operator import EXACT, GramOperator
 
-__all__ = ["EXACT", "GramOperator"]
+__all__ = ["EXACT", "GramOperator", "KernelFeatures"]

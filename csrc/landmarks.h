@@ -1,0 +1,111 @@
+// Features of rows at landmarks, L^-1 K(landmarks, rows), and sums of their products over rows.
+// Column j of a matrix of features belongs to row j of the data: the lanes of the micro-kernels are
+// rows of the data, and a triangular solve is a forward substitution for all of them at once.
+#pragma once
+
+#include "products.h"
+
+namespace fastmcmd {
+
+// Rows of the data worked on together: with some hundred landmarks they stay in the second-level
+// cache while the substitution goes over them.
+constexpr index_t feature_columns = 128;
+
+// What is wanted of each row; null where it is not.
+template <class T>
+struct feature_outputs {
+  T* features;      // (p, n)
+  double* squares;  // (n): |f|^2
+  double* sizes;    // (n): |L^-T f|, the size of the coefficients of interpolation
+};
+
+template <class T>
+void add_squares(index_t rows, index_t cols, const T* tile, index_t ld, double* out) {
+  for (index_t i = 0; i < rows; ++i) {
+    for (index_t j = 0; j < cols; ++j) {
+      const double value = static_cast<double>(tile[i * ld + j]);
+      out[j] += value * value;
+    }
+  }
+}
+
+// source.x are the landmarks, source.z the rows of the data; `factor` is L (p, p) by rows.
+template <class T>
+void features(const gram_source<T>& source, const T* factor, const feature_outputs<T>& out,
+              const execution& how) {
+  const kernel_table<T>& table = source.table;
+  const index_t p = source.x.n, n = source.z.n, ld = feature_columns + row_padding;
+  const index_t blocks = divide_up(n, feature_columns), rows = round_up(p, table.panel_width);
+  const double substitution = area(p, p) * (out.sizes ? 2.0 : 1.0);
+  const double operations = static_cast<double>(n) * (substitution + source.cost() * p);
+  const execution run = with_threads(how, operations, blocks);
+  workspace<T> memory(run.threads, rows * ld, source.scratch_size(p, ld), 0);
+  parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
+    const block_range cols(task, feature_columns, n);
+    T* tile = memory.tile(thread);
+    source.make(0, p, cols.start, cols.count, tile, ld, memory.scratch(thread));
+    const index_t nv = round_up(cols.count, table.panel_width) / table.vector_width;
+    table.solve_lower(p, factor, p, tile, ld, nv);
+    std::fill_n(out.squares + cols.start, cols.count, 0.0);
+    add_squares(p, cols.count, tile, ld, out.squares + cols.start);
+    if (out.features) {
+      for (index_t i = 0; i < p; ++i) {
+        std::copy_n(tile + i * ld, cols.count, out.features + i * n + cols.start);
+      }
+    }
+    if (out.sizes) {
+      double* sizes = out.sizes + cols.start;
+      table.solve_upper(p, factor, p, tile, ld, nv);
+      std::fill_n(sizes, cols.count, 0.0);
+      add_squares(p, cols.count, tile, ld, sizes);
+      for (index_t j = 0; j < cols.count; ++j) sizes[j] = std::sqrt(sizes[j]);
+    }
+  });
+}
+
+// out (p, p) += a diag(w) a' for a (p, n); w may be null. Sums over a chunk of columns are in T,
+// over chunks in double, always in the same order.
+template <class T>
+void self_product(const kernel_table<T>& table, const T* a, const double* weight, index_t p,
+                  index_t n, double* out, const execution& how) {
+  constexpr index_t chunk = 256;
+  const index_t least = 64, most = 128;
+  const index_t block = std::min(most, std::max(least, round_up(divide_up(p, 6), tile_unit)));
+  const index_t blocks = divide_up(p, block);
+  const execution run = with_threads(how, area(p, p) * n, pair_count(blocks));
+  workspace<T> memory(run.threads, chunk * block, 0, block * block);
+  std::vector<index_t> row_of(static_cast<size_t>(pair_count(blocks)));
+  for (index_t i = 0; i < blocks; ++i) {
+    std::fill_n(row_of.begin() + pair_index(i, 0), i + 1, i);
+  }
+  parallel_for(pair_count(blocks), run, [&](index_t task, int thread, const loop_control&) {
+    const index_t i = row_of[static_cast<size_t>(task)], j = task - pair_index(i, 0);
+    const block_range rows(i, block, p), cols(j, block, p);
+    T* right = memory.tile(thread);
+    T* product = memory.first(thread);
+    const index_t nv = divide_up(cols.count, table.vector_width);
+    std::fill_n(right, chunk * block, T(0));
+    for (index_t start = 0; start < n; start += chunk) {
+      const index_t count = std::min(chunk, n - start);
+      for (index_t c = 0; c < cols.count; ++c) {
+        const T* from = a + (cols.start + c) * n + start;
+        for (index_t k = 0; k < count; ++k) {
+          right[k * block + c] =
+              weight ? static_cast<T>(static_cast<double>(from[k]) * weight[start + k]) : from[k];
+        }
+      }
+      table.multiply(rows.count, count, nv, a + rows.start * n + start, n, 1, right, block,
+                     product, block, update::store);
+      table.add_to_double(rows.count, cols.count, product, block,
+                          out + rows.start * p + cols.start, p);
+    }
+    if (i == j) return;
+    for (index_t r = 0; r < rows.count; ++r) {
+      for (index_t c = 0; c < cols.count; ++c) {
+        out[(cols.start + c) * p + rows.start + r] = out[(rows.start + r) * p + cols.start + c];
+      }
+    }
+  });
+}
+
+}  // namespace fastmcmd

@@ -1,0 +1,170 @@
+"""The low-rank form: the difference of two conditional embeddings at x is ``W' f(x)``.
+
+f are features at p landmarks and W is p x r: nothing of the size of the sample is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.estimate.primal import Truncation
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.progress import Progress
+from fastmcmd.rows import Rows, as_blocks
+from fastmcmd.solvers.lowrank import LowRankSolution
+
+__all__ = ["LowRankFit", "LowRankPart", "Term"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One system of a part: its right-hand sides, regulariser, and sign in the answer."""
+
+    columns: slice
+    lam: float
+    sign: float
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankPart:
+    """Landmarks and weights over one set of inputs.
+
+    Attributes
+    ----------
+    features : KernelFeatures
+        Features at the landmarks.
+    solutions : list of LowRankSolution
+        One a term.
+    terms : list of Term
+        What they solve.
+    dtype : numpy.dtype
+        Precision of the features.
+    rows, passes : int
+        Rows of the sample, and how often they were read.
+    missed : float
+        ``sum w e(x, x) / N``: what the landmarks miss on average.
+    notes : list of str
+        What went differently from the first choice.
+    x : ndarray or Rows or None
+        Inputs of the sample, while they are at hand.
+    known : tuple of ndarray (n,) or None
+        What the features miss in each row of ``x``, and the sizes of their coefficients.
+    """
+
+    features: KernelFeatures
+    solutions: list[LowRankSolution]
+    terms: list[Term]
+    dtype: np.dtype[Any]
+    rows: int
+    passes: int
+    missed: float
+    notes: list[str] = field(default_factory=list)
+    x: Any = None
+    known: tuple[Array, Array | None] | None = None
+
+    @property
+    def weights(self) -> Array:
+        """Weights (p, r) of all terms together."""
+        return np.asarray(
+            sum(t.sign * s.weights for t, s in zip(self.terms, self.solutions, strict=True))
+        )
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """Coefficients (p, r) of ``k(x, landmarks)`` that give the image."""
+        return self.features.coefficients(self.weights)
+
+    def at(
+        self, x: NDArray[Any], scale: Array, known: tuple[Array, Array | None] | None = None
+    ) -> tuple[Array, Array]:
+        """Return the image (b, r) at some points, and bounds on its error (b,).
+
+        ``known`` is what the features miss there, and the sizes of their coefficients.
+        """
+        image = self.features.combine(x, self.coefficients, self.dtype)
+        if known is None:
+            rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
+            found, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
+            known = off, found.sizes
+        off, sizes = known
+        size = np.zeros(len(x)) if sizes is None else sizes
+        error = sum(solution.error(scale, off, size) for solution in self.solutions)
+        return image, np.asarray(error)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankFit:
+    """A fitted difference of conditional embeddings in low-rank form."""
+
+    features: KernelFeatures
+    parts: list[LowRankPart]
+    truncation: Truncation
+    block_rows: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """Kind of the error bounds."""
+        kinds = {s.kind for part in self.parts for s in part.solutions}
+        return "sampled" if "sampled" in kinds or not self.truncation.rigorous else "rigorous"
+
+    def details(self) -> dict[str, Any]:
+        """Return what `Info` tells of it, and the bytes held."""
+        ranks = [part.features.rank for part in self.parts]
+        return {
+            "solver": "lowrank",
+            "form": "feature",
+            "dtype": str(max((part.dtype for part in self.parts), key=lambda kind: kind.itemsize)),
+            "cache": "streamed",
+            "rank": self.features.rank,
+            "landmarks": max(ranks),
+            "iterations": 0,
+            "passes": sum(part.passes for part in self.parts),
+            "notes": tuple(note for part in self.parts for note in part.notes),
+            "held": 8 * sum(8 * rank**2 for rank in ranks) + 8 * sum(p.rows for p in self.parts),
+        }
+
+    def evaluate(
+        self, grid: NDArray[Any] | Rows, progress: Progress, out: Any = None
+    ) -> tuple[Any, Array, str]:
+        """Return values (q,), their error bounds (q,) and the kind of the bounds."""
+        values = np.empty(len(grid)) if out is None else out
+        errors = np.empty(len(grid))
+        sweep = progress.sweep("evaluation", len(grid))
+        for rows, x in as_blocks(grid, self.block_rows):
+            image, error, scale = self._at(x, rows if grid is self.parts[0].x else None)
+            norm = np.sqrt(np.einsum("ij,ij->i", image, image))
+            values[rows] = norm
+            errors[rows] = self.truncation.bounds(norm, error, scale, self.features.rank)
+            sweep.done(rows.stop)
+        return values, errors, self.kind
+
+    def _at(self, x: NDArray[Any], rows: slice | None = None) -> tuple[Array, Array, Array]:
+        """Return image, error and scale at points; ``rows`` says which rows of the sample they are."""
+        kernel = self.parts[0].features.kernel
+        scale = np.sqrt(np.maximum(np.asarray(kernel.diagonal(x), dtype=np.float64), 0.0))
+        total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
+        for part in self.parts:
+            known = None
+            if rows is not None and part.known is not None and part is self.parts[0]:
+                missed, sizes = part.known
+                known = missed[rows], None if sizes is None else sizes[rows]
+            image, off = part.at(x, scale, known)
+            total += image
+            error += off
+        return total, error, scale
+
+    def difference(self, grid: NDArray[Any]) -> Array:
+        """Return the difference of the embeddings (q, r) at some points."""
+        return self._at(grid)[0]
+
+    def witness(self, grid: NDArray[Any], y: Array) -> Array:
+        """Return ``h(x, y)`` (q, len(y))."""
+        return self.difference(grid) @ self.features.transform(y).T

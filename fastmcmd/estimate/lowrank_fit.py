@@ -1,0 +1,436 @@
+"""Fitting the low-rank form: landmarks, passes over the rows, certificate.
+
+Landmarks are looked for among candidate rows. The candidates are a small problem of their own, on which
+the certificate is computed before any pass over all rows: it tells how many landmarks the tolerance
+needs, or that no affordable number will do. One pass then sums the normal equations; where its
+certificate misses the goal, the rows that were missed most become candidates in turn (block randomly
+pivoted Cholesky of the whole matrix, one pass a block).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.estimate.lowrank import LowRankPart, Term
+from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.progress import Progress
+from fastmcmd.rows import Rows
+from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.lowrank import (
+    LowRankSolution,
+    ResidualSample,
+    Rounding,
+    RowSums,
+    solve_sums,
+)
+from fastmcmd.solvers.tall import times
+
+__all__ = ["Setting", "fit_part"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+_FLOAT32 = np.dtype(np.float32)
+_UNIT = float(np.finfo(np.float64).eps) / 2
+
+_LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
+_LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
+_SURE = 0.7  # a predicted error below that share of the goal is believed
+_ROUNDS = 4  # times that a missed goal asks for more landmarks
+_GROWTH = 1.5
+# Of a block; not a power of two, whose columns would share few sets of the cache.
+_LEAST_ROWS, _MOST_ROWS = 256, 12256
+_CANDIDATES = 20000
+_THINNED = 4  # candidates are a problem of their own, and every fourth of them is another
+_COARSE = 1e-5  # tolerance from which float32 features can serve
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is asked for.
+
+    Attributes
+    ----------
+    goal : float
+        Largest error that the certificate of a part may leave.
+    scale : float
+        Largest ``sqrt(k(x, x))`` where the goal must hold.
+    rank : int or None
+        Landmarks, or None: as many as the goal needs.
+    most : int
+        Landmarks at most.
+    landmarks : str or ndarray (p, d)
+        "rpcholesky", "uniform", or the landmarks themselves.
+    certificate : str
+        "auto", "rigorous" or "sampled".
+    dtype : numpy.dtype or None
+        Precision of the features; None chooses.
+    room : int
+        Bytes.
+    give_up : bool
+        Whether to end without a pass where the goal is out of reach.
+    """
+
+    goal: float
+    scale: float
+    rank: int | None
+    most: int
+    landmarks: Any
+    certificate: str
+    dtype: np.dtype[Any] | None
+    room: int
+    give_up: bool
+
+    def block_rows(self, rank: int, columns: int, dim: int) -> int:
+        """Return how many rows are worked on together."""
+        per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
+        return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, _MOST_ROWS))
+
+
+def fit_part(
+    stream: RowStream,
+    terms: list[Term],
+    backend: Backend,
+    kernel: Kernel,
+    setting: Setting,
+    progress: Progress,
+) -> LowRankPart | None:
+    """Fit the embeddings over one set of inputs; None where the goal is out of reach."""
+    fitting = _Fitting(stream, terms, backend, kernel, setting, progress)
+    if isinstance(setting.landmarks, np.ndarray):
+        return fitting.run(fitting.given(), None, "rigorous")
+    return fitting.chosen()
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """What a pass over the rows gave: sums, what each row misses, coefficients' sizes, rounding."""
+
+    sums: RowSums
+    missed: Array
+    sizes: Array | None
+    rounding: Rounding | None
+
+
+class _Fitting:
+    def __init__(
+        self, stream: RowStream, terms: list[Term], backend: Backend, kernel: Kernel,
+        setting: Setting, progress: Progress,
+    ) -> None:  # fmt: skip
+        self.stream, self.terms, self.setting = stream, terms, setting
+        self.backend, self.kernel, self.progress = backend, kernel, progress
+        self.rng = np.random.default_rng(len(stream))
+        self.passes = 0
+        self.size = 0.0  # of coefficients of interpolation, the largest seen
+        self.notes: list[str] = []
+
+    # Landmarks ------------------------------------------------------------------------------------
+
+    def given(self) -> KernelFeatures:
+        """Return the features at the landmarks that the caller gave."""
+        rows = self.setting.landmarks
+        search = self._search(rows, np.ones(len(rows)), len(rows))
+        search.take(np.arange(len(rows)))
+        if search.rank < len(rows):
+            self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
+        return search.found()
+
+    def chosen(self) -> LowRankPart | None:
+        """Choose landmarks until the predicted error is within the goal, then make the passes."""
+        setting = self.setting
+        most = setting.most if setting.rank is None else setting.rank
+        index = self._candidates(most)
+        most = min(most, len(index))
+        search = self._search(self.stream.x[index], self._weight(index), most)
+        pilot = _Pilot(self, search, index)
+        kind = "rigorous"
+        if setting.rank is not None:
+            self._extend(search, most)
+        else:
+            reached = setting.certificate != "sampled" and self._climb(pilot, most, "rigorous")
+            if not reached and setting.certificate != "rigorous":
+                kind = "sampled"
+                reached = self._climb(pilot, most, "sampled")
+            if not reached and setting.give_up:
+                return None
+            if not reached:
+                self._extend(search, most)
+        return self.run(search.found(), index[search.pivots], kind)
+
+    def _climb(self, pilot: _Pilot, most: int, kind: str) -> bool:
+        """Take landmarks until the predicted error is within the goal; False if it will not be."""
+        looks: list[tuple[int, float]] = []
+        search = pilot.search
+        for rank in [*(step for step in _LADDER if search.rank <= step < most), most]:
+            self._extend(search, rank)
+            predicted = pilot.rigorous() if kind == "rigorous" else pilot.sampled()
+            self.progress.tell(f"{search.rank} landmarks, error {predicted:.1e} of the goal")
+            if predicted <= _SURE:
+                return True
+            if search.exhausted:
+                return False
+            if search.rank >= _LOOKED_AT:
+                if looks and _hopeless(looks[-1], (search.rank, predicted), most, kind):
+                    return False
+                looks.append((search.rank, predicted))
+        return False
+
+    def _extend(self, search: LandmarkSearch, rank: int) -> None:
+        if self.setting.landmarks == "uniform":
+            order = np.random.default_rng(len(self.stream)).permutation(len(search.rows))
+            search.take(order[search.tried : search.tried + rank - search.rank])
+        else:
+            search.grow(rank)
+
+    def _candidates(self, most: int) -> Index:
+        """Return rows of positive weight drawn uniformly, in order."""
+        size = int(np.clip(self.setting.room // 4 // (8 * most), 2 * most, _CANDIDATES))
+        weights = self.stream.weights
+        rows = np.arange(len(self.stream)) if weights is None else np.flatnonzero(weights)
+        if len(rows) <= size:
+            return rows
+        return np.sort(self.rng.choice(rows, size, replace=False))
+
+    def _weight(self, index: Index) -> Array:
+        weights = self.stream.weights
+        return np.ones(len(index)) if weights is None else weights[index]
+
+    def _search(self, x: NDArray[Any], weight: Array, most: int) -> LandmarkSearch:
+        offset = None
+        if self.kernel.translation_invariant and not self.backend.direct_distances(x.shape[1]):
+            offset = np.asarray(x.mean(axis=0, dtype=np.float64))
+        return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
+
+    def _more(self, features: KernelFeatures, index: Index, miss: Array, rank: int) -> Any:
+        """Return a search with more landmarks, from the rows that were missed most."""
+        chance = miss if self.stream.weights is None else miss * self.stream.weights
+        total = float(chance.sum())
+        if not total > 0:
+            return None
+        size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
+        drawn = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
+        fresh = np.setdiff1d(np.minimum(drawn, len(miss) - 1), index)
+        pool = np.concatenate([index, fresh])
+        search = self._search(self.stream.x[pool], self._weight(pool), rank)
+        search.take(np.arange(len(index)))
+        search.grow(rank)
+        del features
+        return search, pool
+
+    # Passes ---------------------------------------------------------------------------------------
+
+    def run(
+        self, features: KernelFeatures, index: Index | None, kind: str
+    ) -> LowRankPart:
+        """Make passes until the certificate is within the goal, or there is no way on."""
+        best: tuple[float, LowRankPart] | None = None
+        for attempt in range(_ROUNDS):
+            dtype = self._precision(kind)
+            done = self._sum(features, dtype)
+            sums, miss = done.sums, done.missed
+            solutions = self.solve(sums, features, done.rounding)
+            worst = self.worst(solutions, sums.most_missed)
+            rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
+            last = (
+                self.setting.rank is not None
+                or index is None
+                or attempt + 1 == _ROUNDS
+                or rank <= features.rank
+            )
+            if kind == "sampled" or (
+                worst > 1.0 and last and self.setting.certificate != "rigorous"
+            ):
+                sampled = self._sample(features, dtype, sums, solutions, miss)
+                better = self.worst(sampled, sums.most_missed)
+                if kind == "sampled" or better < worst:
+                    solutions, worst = sampled, better
+            self.progress.certified(worst * self.setting.goal)
+            part = LowRankPart(
+                features, solutions, self.terms, dtype, len(self.stream), self.passes,
+                sums.missed / sums.weight, self.notes, self.stream.x, (miss, done.sizes),
+            )  # fmt: skip
+            if best is None or worst < best[0]:
+                best = worst, part
+            if worst <= 1.0 or last:
+                break
+            assert index is not None
+            found = self._more(features, index, miss, rank)
+            if found is None or found[0].rank <= features.rank:
+                break
+            self.notes.append(
+                f"{features.rank} landmarks left an error of {worst * self.setting.goal:.1e}: "
+                f"went on with {found[0].rank}"
+            )
+            features, index = found[0].found(), found[1][found[0].pivots]
+        return best[1]
+
+    def _precision(self, kind: str) -> np.dtype[Any]:
+        if self.setting.dtype is not None:
+            return self.setting.dtype
+        coarse = self.setting.goal >= _COARSE and self.kernel.compiled
+        return _FLOAT32 if kind == "sampled" and coarse else EXACT
+
+    def _step(self, rank: int) -> int:
+        return self.setting.block_rows(rank, self.stream.columns, self.stream.x.shape[1])
+
+    def _sum(self, features: KernelFeatures, dtype: np.dtype[Any]) -> _Pass:
+        """Sum the normal equations over all rows."""
+        stream = self.stream
+        if isinstance(stream.x, Rows):
+            stream.x.check_unchanged()
+        sums, n = RowSums(features.rank, stream.columns), len(stream)
+        miss, sizes = np.empty(n), np.empty(n) if dtype == EXACT else None
+        largest = norm2 = 0.0
+        work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
+        sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
+        stream.begin()
+        for block in stream.blocks(self._step(features.rank)):
+            f, off = features.of_rows(block.x, dtype, keep=True, sizes=sizes is not None)
+            assert f.values is not None
+            miss[block.rows] = off
+            diagonal = np.asarray(self.kernel.diagonal(block.x), dtype=np.float64)
+            sums.add(self.backend, f.values, block.rhs, off, diagonal, block.weight)
+            stream.account(block)
+            largest = max(largest, float(diagonal.max()))
+            if sizes is not None:
+                sizes[block.rows] = f.sizes
+                moved = block.x if features.offset is None else block.x - features.offset
+                norm2 = max(norm2, float(np.einsum("ij,ij->i", moved, moved).max()))
+            sweep.done(block.rows.stop)
+        self.passes += 1
+        rounding = None
+        if sizes is not None:
+            dim = stream.x.shape[1]
+            direct = self.backend.direct_distances(dim)
+            entry = self.kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
+            rounding = Rounding.of(features, entry, largest)
+            self.size = float(sizes.max())
+        return _Pass(sums, miss, sizes, rounding)
+
+    def _sample(
+        self, features: KernelFeatures, dtype: np.dtype[Any], sums: RowSums,
+        solutions: list[LowRankSolution], miss: Array,
+    ) -> list[LowRankSolution]:  # fmt: skip
+        """Certify by the residuals of some rows: a pass over the coefficients of all."""
+        stream = self.stream
+        sample = ResidualSample(features, miss, stream.weights, len(stream))
+        sample.begin(stream.x[sample.rows], stream.columns)
+        at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
+        sweep = self.progress.sweep("sampled residuals", len(stream))
+        for block in stream.blocks(self._step(features.rank)):
+            image = features.combine(block.x, at, dtype)
+            coefficients = self._coefficients(image, block.rhs, block.weight, sums.weight)
+            sample.add(block.rows, block.x, coefficients, image)
+            sweep.done(block.rows.stop)
+        self.passes += 1
+        return self._certified(sample, solutions, sums.weight)
+
+    def _coefficients(
+        self, image: Array, rhs: Array, weight: Array | None, total: float
+    ) -> Array:
+        """Return ``B = D^-1 (P - F W)`` of a block, the terms side by side."""
+        coefficients = rhs - image
+        for term in self.terms:
+            coefficients[:, term.columns] /= total * term.lam
+        if weight is not None:
+            coefficients *= weight[:, None]
+        return coefficients
+
+    def _certified(
+        self, sample: ResidualSample, solutions: list[LowRankSolution], total: float
+    ) -> list[LowRankSolution]:
+        return [
+            sample.certified(solution, term.columns, total, term.lam)
+            for term, solution in zip(self.terms, solutions, strict=True)
+        ]
+
+    def solve(
+        self, sums: RowSums, features: KernelFeatures, rounding: Rounding | None
+    ) -> list[LowRankSolution]:
+        """Solve all terms."""
+        return [solve_sums(sums, t.columns, t.lam, features, rounding) for t in self.terms]
+
+    def worst(self, solutions: list[LowRankSolution], most_missed: float) -> float:
+        """Return the largest certified error, relative to the goal."""
+        at = np.array([self.setting.scale]), np.array([most_missed]), np.array([self.size])
+        return float(sum(s.error(*at)[0] for s in solutions)) / self.setting.goal
+
+
+class _Pilot:
+    """The candidates as a problem of their own: what its certificate says, that of all rows will.
+
+    The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
+    around their conditional mean, and the share of the scatter in a residual falls with the root of the
+    number of rows. So the sampled certificate is computed on two sizes, and extrapolated.
+    """
+
+    def __init__(self, fitting: _Fitting, search: LandmarkSearch, index: Index) -> None:
+        self.fitting, self.search = fitting, search
+        self._rhs = fitting.stream.rhs(index)[0]
+        self._n = len(fitting.stream)
+
+    def _sums(self, rows: slice = slice(None)) -> RowSums:
+        search = self.search
+        f = np.ascontiguousarray(search.columns[:, rows])
+        sums = RowSums(search.rank, self._rhs.shape[1])
+        sums.add(
+            self.fitting.backend, f, self._rhs[rows], search.missed[rows], search.diagonal[rows],
+            search.weight[rows],
+        )  # fmt: skip
+        if len(self._rhs) < self._n:  # landmarks are rarer among all rows
+            sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
+        return sums
+
+    def rigorous(self) -> float:
+        """Return the error of the trace certificate, relative to the goal, without rounding."""
+        sums = self._sums()
+        solutions = self.fitting.solve(sums, self.search.found(), None)
+        return self.fitting.worst(solutions, sums.most_missed)
+
+    def sampled(self) -> float:
+        """Return the error of the sampled certificate for all rows, relative to the goal."""
+        m = len(self._rhs)
+        whole = self._sampled(slice(None))
+        if m >= self._n:
+            return whole
+        part = self._sampled(slice(None, None, _THINNED))
+        scatter = max(0.0, part**2 - whole**2) / (_THINNED - 1)  # at m rows: e^2 = c^2 + scatter
+        return math.sqrt(max(0.0, whole**2 - scatter) + min(scatter, whole**2) * m / self._n)
+
+    def _sampled(self, rows: slice) -> float:
+        fitting, search = self.fitting, self.search
+        features, sums = search.found(), self._sums(rows)
+        solutions = fitting.solve(sums, features, None)
+        x, weight = search.rows[rows], search.weight[rows]
+        weights = np.hstack([solution.weights for solution in solutions])
+        image = times(np.ascontiguousarray(search.columns[:, rows].T), weights)
+        coefficients = fitting._coefficients(image, self._rhs[rows], weight, sums.weight)
+        sample = ResidualSample(features, search.missed[rows], weight, len(image))
+        sample.begin(x[sample.rows], image.shape[1])
+        step = fitting._step(search.rank)
+        for start in range(0, len(image), step):
+            some = slice(start, min(start + step, len(image)))
+            sample.add(some, x[some], coefficients[some], image[some])
+        certified = fitting._certified(sample, solutions, sums.weight)
+        return fitting.worst(certified, sums.most_missed)
+
+
+def _hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind: str) -> bool:
+    """Tell whether the error falls too slowly to reach the goal within the most landmarks.
+
+    A trace falls ever slower in the rank, and so does a sampled error in its logarithm: the line
+    through the last two looks is the best that can be hoped for.
+    """
+    (r0, e0), (r1, e1) = before, now
+    if kind == "rigorous":
+        slope, left = math.log(e1 / e0) / (r1 - r0), most - r1
+    else:
+        slope, left = math.log(e1 / e0) / math.log(r1 / r0), math.log(most / r1)
+    return math.log(e1) + 1.5 * slope * left > 0.0

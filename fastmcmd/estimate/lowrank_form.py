@@ -1,0 +1,152 @@
+"""The low-rank form of two samples: output features from some rows, then a fit of each set of inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.base import Backend
+from fastmcmd.embedding.expected import candidates
+from fastmcmd.embedding.features import output_features, pooled
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
+from fastmcmd.estimate.lowrank_fit import Setting, fit_part
+from fastmcmd.estimate.primal import Truncation
+from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+
+__all__ = ["fit_low_rank"]
+
+_POOL = 40000  # outputs of a sample among which pivots are looked for
+_ROUNDS = 3  # times that outputs which the features miss join them
+_SHARE = 0.3  # of the tolerance that truncation may take
+
+
+def fit_low_rank(
+    samples: tuple[Sample, Sample],
+    backend: Backend,
+    y_kernel: Kernel,
+    x_kernel: Kernel,
+    setting: Setting,
+    options: Options,
+    eps: float,
+    most: int,
+    progress: Progress,
+) -> LowRankFit | None:
+    """Return the fitted low-rank form, or None where its goal is out of reach.
+
+    Parameters
+    ----------
+    samples : tuple of Sample
+        Nature and model.
+    backend, x_kernel, y_kernel
+        What computes which kernel.
+    setting : Setting
+        Goal of all parts together, landmarks, memory.
+    options : Options
+        How to compute.
+    eps : float
+        Residual that output features may leave, relative.
+    most : int
+        Rank of the output features at most.
+    progress : Progress
+        Told of each pass.
+    """
+    extra: list[NDArray[np.float64]] = []
+    for attempt in range(_ROUNDS):
+        values, importance = _outputs(samples, extra)
+        found = output_features(
+            y_kernel, get_backend(options.backend, y_kernel), values, eps, most, importance
+        )
+        if found is None:
+            return None
+        features = found[0]
+        parts: list[LowRankPart] = []
+        streams = []
+        missed = expectation = 0.0
+        rigorous = True
+        groups = _groups(samples, features.rank)
+        for group, terms, difference in groups:
+            stream = RowStream(group, features, difference)
+            share = replace(setting, goal=setting.goal / len(groups))
+            part = fit_part(stream, terms, backend, x_kernel, share, progress)
+            if part is None:
+                return None
+            error, certain = stream.expectation_error()
+            missed += stream.truncated()
+            expectation += error
+            rigorous = rigorous and certain
+            parts.append(part)
+            streams.append(stream)
+        truncation = Truncation(missed, expectation, rigorous)
+        if setting.scale / 2 * missed <= _SHARE * options.tol or attempt + 1 == _ROUNDS:
+            break
+        extra.extend(
+            sample.all_outputs.take(np.unique(stream.worst_rows)).flat
+            for stream in streams
+            for sample in stream.samples
+            if isinstance(sample.all_outputs, DrawnOutputs)
+        )
+        if not extra:
+            break
+    rank = max(part.features.rank for part in parts)
+    rows = setting.block_rows(rank, features.rank, parts[0].features.pivots.shape[1])
+    return LowRankFit(features, parts, truncation, rows)
+
+
+def _groups(
+    samples: tuple[Sample, Sample], rank: int
+) -> list[tuple[list[Sample], list[Term], bool]]:
+    """Return the samples that share their inputs, and the systems over them."""
+    nature, model = samples
+    whole = slice(0, rank)
+    if not nature.same_rows(model):
+        return [
+            ([nature], [Term(whole, nature.lam, 1.0)], False),
+            ([model], [Term(whole, model.lam, -1.0)], False),
+        ]
+    if nature.lam == model.lam:
+        return [([nature, model], [Term(whole, nature.lam, 1.0)], True)]
+    terms = [Term(whole, nature.lam, 1.0), Term(slice(rank, 2 * rank), model.lam, -1.0)]
+    return [([nature, model], terms, False)]
+
+
+def _outputs(
+    samples: tuple[Sample, Sample], extra: list[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return distinct outputs to choose pivots from, and their importance."""
+    parts, weights = [], []
+    for sample in samples:
+        outputs = sample.all_outputs
+        if isinstance(outputs, DrawnOutputs):
+            values = _spread(outputs)
+            parts.append(values)
+            weights.append(np.ones(len(values)))
+        else:
+            values, weight = candidates(outputs.prediction)
+            parts.append(values)
+            weights.append(weight)
+    parts.extend(extra)
+    weights.extend(np.ones(len(values)) for values in extra)
+    distinct, where = pooled(*parts)
+    importance = np.zeros(len(distinct))
+    for index, weight in zip(where, weights, strict=True):
+        np.maximum.at(importance, index, weight)
+    return distinct, importance
+
+
+def _spread(outputs: DrawnOutputs) -> NDArray[np.float64]:
+    """Return some outputs: drawn evenly from the rows, with the ends of each component."""
+    flat = outputs.flat
+    if len(flat) <= _POOL:
+        return np.asarray(flat, dtype=np.float64)
+    rng = np.random.default_rng(len(flat))
+    chosen = [rng.choice(len(flat), _POOL, replace=False)]
+    for column in range(flat.shape[1]):
+        chosen.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))
+    return np.asarray(flat[np.unique(np.concatenate(chosen))], dtype=np.float64)

@@ -1,0 +1,152 @@
+"""A sample as rows that stream past: inputs, right-hand sides, weights; nothing of size n x r is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.rows import Rows, as_blocks
+
+__all__ = ["Block", "RowStream"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of a stream.
+
+    Attributes
+    ----------
+    rows : slice
+        Which.
+    x : ndarray (b, d)
+        Their inputs.
+    rhs : ndarray (b, c)
+        Right-hand sides: mean output features, those of several samples side by side or subtracted.
+    missed : list of ndarray (b,)
+        Norm of what the features of each sample's outputs miss.
+    weight : ndarray (b,) or None
+        Weights of the rows.
+    """
+
+    rows: slice
+    x: NDArray[Any]
+    rhs: Array
+    missed: list[Array]
+    weight: Array | None
+
+
+class RowStream:
+    """Samples at the same inputs, row by row.
+
+    Parameters
+    ----------
+    samples : list of Sample
+        One, or two at the same inputs with the same weights.
+    features : KernelFeatures
+        Of the output kernel.
+    difference : bool
+        Whether the right-hand side is the difference of the two samples (one solve for both).
+    """
+
+    def __init__(self, samples: list[Sample], features: KernelFeatures, difference: bool) -> None:
+        self.samples = samples
+        self.features = features
+        self.difference = difference
+        self.x: NDArray[Any] | Rows = samples[0].x
+        self.weights = samples[0].weights
+        self._expectations = [
+            None
+            if isinstance(sample.all_outputs, DrawnOutputs)
+            else Expectation(features, sample.all_outputs.prediction)
+            for sample in samples
+        ]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def columns(self) -> int:
+        """Right-hand sides."""
+        return self.features.rank * (1 if self.difference else len(self.samples))
+
+    def expectation_error(self) -> tuple[float, bool]:
+        """Return ``sum error / sqrt(lam)`` of the expectations, and whether it is rigorous."""
+        total, rigorous = 0.0, True
+        for sample, expectation in zip(self.samples, self._expectations, strict=True):
+            if expectation is not None:
+                total += expectation.error / float(np.sqrt(sample.lam))
+                rigorous = rigorous and expectation.rigorous
+        return total, rigorous
+
+    def noise(self) -> float:
+        """Return what rounding of closed forms adds to the squares of what is missed."""
+        return sum(each.noise for each in self._expectations if each is not None)
+
+    def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
+        """Return right-hand sides (b, c) of some rows, and what their features miss."""
+        means, missed = [], []
+        for sample, expectation in zip(self.samples, self._expectations, strict=True):
+            part = sample.all_outputs.take(rows)
+            if isinstance(part, DrawnOutputs):
+                mean, miss = self._drawn(part)
+            else:
+                assert expectation is not None
+                expected = expectation.of(part.prediction)
+                mean, miss = expected.mean, expected.missed
+            means.append(mean)
+            missed.append(miss)
+        if len(means) == 2:
+            # Where both have the same outputs their features cancel, and so does what they miss.
+            equal = (means[0] == means[1]).all(axis=1)
+            if equal.any():
+                missed = [np.where(equal, 0.0, miss) for miss in missed]
+        if self.difference:
+            return means[0] - means[1], missed
+        return (means[0] if len(means) == 1 else np.hstack(means)), missed
+
+    def _drawn(self, outputs: DrawnOutputs) -> tuple[Array, Array]:
+        flat = np.ascontiguousarray(outputs.flat, dtype=np.float64)
+        p = self.features.transform(flat)
+        miss = np.sqrt(self.features.residuals(flat, p))
+        if outputs.values.shape[1] == 1 and outputs.weights is None:
+            return p, miss
+        index = np.arange(len(flat))
+        return outputs.mean_features(p, index), outputs.mean_features(miss[:, None], index)[:, 0]
+
+    def begin(self) -> None:
+        """Begin to account for what the features miss, before a pass."""
+        self._truncated = np.zeros(len(self.samples))
+        self._total = 0.0
+        self.worst_rows: list[int] = []
+
+    def account(self, block: Block) -> None:
+        """Add what the features of a block miss."""
+        noise = self.noise()
+        weight = np.ones(len(block.x)) if block.weight is None else block.weight
+        self._total += float(weight.sum())
+        for index, miss in enumerate(block.missed):
+            self._truncated[index] += float(weight @ (miss**2 + noise))
+        self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.missed))))
+
+    def truncated(self) -> float:
+        """Return ``sum ||D^(-1/2) s||`` over the samples, after a pass."""
+        return sum(
+            float(np.sqrt(total / self._total / sample.lam))
+            for total, sample in zip(self._truncated, self.samples, strict=True)
+        )
+
+    def blocks(self, step: int) -> Iterator[Block]:
+        """Yield all rows in blocks of ``step``."""
+        for rows, x in as_blocks(self.x, step):
+            rhs, missed = self.rhs(rows)
+            weight = None if self.weights is None else self.weights[rows]
+            yield Block(rows, x, rhs, missed, weight)

@@ -1,0 +1,169 @@
+"""Which rows become landmarks: randomly pivoted Cholesky over candidate rows, uniform, or given.
+
+Randomly pivoted Cholesky draws each pivot with a probability in proportion to what the pivots so far
+miss of it, ``e(x) = k(x, x) - |p(x)|^2`` (Chen, Epperly, Tropp, Webber, *Randomly pivoted Cholesky*,
+2023). It is done in blocks with rejection, which draws from exactly the same distribution (Epperly,
+Tropp, Webber, *Embrace rejection: kernel matrix approximation by accelerated randomly pivoted
+Cholesky*, 2024): one product with the features a block instead of one a pivot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.kernels import Kernel
+
+__all__ = ["LandmarkSearch"]
+
+_LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
+_FLOOR = 1e-13  # of k(x, x): below, a residual is rounding and its row would be no good pivot
+_DULL = 3  # blocks without a pivot after which there are none left
+
+
+class LandmarkSearch:
+    """Landmarks among candidate rows, more of them whenever asked.
+
+    Parameters
+    ----------
+    backend : Backend
+        What computes kernel values.
+    kernel : Kernel
+        Resolved input kernel.
+    rows : ndarray (m, d)
+        Candidates.
+    weight : ndarray (m,)
+        How much each counts, at least 0.
+    most : int
+        Landmarks at most.
+    rng : numpy.random.Generator
+        Source of the draws.
+    offset : ndarray (d,) or None
+        Subtracted from rows before they are rounded.
+
+    Attributes
+    ----------
+    missed : ndarray (m,)
+        What they miss: ``k(x, x) - |p(x)|^2``.
+    diagonal : ndarray (m,)
+        ``k(x, x)``.
+    tried : int
+        Rows that were offered to `take`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        kernel: Kernel,
+        rows: NDArray[Any],
+        weight: NDArray[np.float64],
+        most: int,
+        rng: np.random.Generator,
+        offset: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.rows, self.weight = rows, weight
+        self._backend, self._kernel, self._offset = backend, kernel, offset
+        self._rng = rng
+        self._points = backend.points(rows, EXACT, offset)
+        self._columns = np.empty((min(most, len(rows)), len(rows)))  # features, transposed
+        self._pivots: list[int] = []
+        self.tried = 0
+        self.diagonal = np.asarray(kernel.diagonal(rows), dtype=np.float64)
+        self.missed = self.diagonal.copy()
+        self._dull = 0
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks so far."""
+        return len(self._pivots)
+
+    @property
+    def pivots(self) -> NDArray[np.intp]:
+        """Which candidates are landmarks, in the order they were taken."""
+        return np.array(self._pivots, dtype=np.intp)
+
+    @property
+    def columns(self) -> NDArray[np.float64]:
+        """Features (r, m) of the candidates, a column a candidate."""
+        return self._columns[: self.rank]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no further candidate has a residual beyond rounding, or there is no room."""
+        return self._dull >= _DULL or self.rank == len(self._columns)
+
+    def grow(self, rank: int) -> None:
+        """Add landmarks by randomly pivoted Cholesky until there are ``rank``, or none are left."""
+        while self.rank < rank and not self.exhausted:
+            chance = self.weight * np.where(
+                self.missed > _FLOOR * self.diagonal, self.missed, 0.0
+            )
+            total = float(chance.sum())
+            if total <= 0:
+                self._dull = _DULL
+                break
+            size = int(np.clip(self.rank // 2, _LEAST_BLOCK, _MOST_BLOCK))
+            drawn = self._rng.choice(len(chance), size, p=chance / total)
+            before = self.rank
+            self._accept(drawn, rank)
+            self._dull = 0 if self.rank > before else self._dull + 1
+
+    def take(self, index: NDArray[np.intp]) -> None:
+        """Make given candidates landmarks, but for those that the others reproduce already."""
+        self.tried += len(index)
+        for start in range(0, len(index), _MOST_BLOCK):
+            self._accept(index[start : start + _MOST_BLOCK], len(self._columns), certain=True)
+
+    def _accept(self, drawn: NDArray[np.intp], most: int, certain: bool = False) -> None:
+        """Eliminate the proposals one after the other; each is kept with its share of what is left."""
+        distinct = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        known = self._columns[: self.rank, distinct]
+        points = self._backend.points(self.rows[distinct], EXACT, self._offset)
+        rest = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
+        rest -= known.T @ known
+        first = rest.diagonal().copy()
+        kept: list[int] = []
+        local = np.empty((len(distinct), len(distinct)))  # its columns: local Cholesky factor
+        for index in range(len(distinct)):
+            if self.rank + len(kept) >= most:
+                break
+            left = rest[index, index]
+            if left <= _FLOOR * self.diagonal[distinct[index]]:
+                continue
+            if not certain and self._rng.random() * first[index] > left:
+                continue
+            column = rest[:, index] / np.sqrt(left)
+            local[:, len(kept)] = column
+            rest -= np.outer(column, column)
+            kept.append(index)
+        if not kept:
+            return
+        chosen = distinct[kept]
+        factor = np.tril(local[kept][:, : len(kept)])
+        new = np.asarray(
+            self._backend.gram(
+                self._kernel, self._backend.points(self.rows[chosen], EXACT, self._offset),
+                self._points,
+            ),
+            dtype=np.float64,
+        )  # fmt: skip
+        new -= self._columns[: self.rank, chosen].T @ self._columns[: self.rank]
+        new = solve_triangular(factor, new, lower=True, check_finite=False, overwrite_b=True)
+        self._columns[self.rank : self.rank + len(kept)] = new
+        self.missed -= np.einsum("ij,ij->j", new, new)
+        np.maximum(self.missed, 0.0, out=self.missed)
+        self._pivots.extend(int(index) for index in chosen)
+        self.missed[chosen] = 0.0
+
+    def found(self) -> KernelFeatures:
+        """Return the features at the landmarks so far."""
+        index = self.pivots
+        factor = np.tril(self._columns[: self.rank, index].T)
+        return KernelFeatures(
+            self._kernel, np.ascontiguousarray(self.rows[index]), factor, self._backend, self._offset
+        )

@@ -1,0 +1,330 @@
+"""The low-rank solver: normal equations at landmarks, summed over rows in one pass, certified.
+
+With features f(x) at p landmarks, ``F = f(X)`` and ``K = F F' + E``, the systems ``(F F' + D) B = P`` need only
+sums over rows, however many there are: ``F' D^-1 F`` (p, p), ``F' D^-1 P`` (p, r), ``P' D^-1 P`` (r, r). The answer at
+x is ``f(x)' W``, ``W = (I + F' D^-1 F)^-1 F' D^-1 P``; the coefficients are ``B = D^-1 (P - F W)``.
+
+What it is off by follows from ``R = P - (K + D) B = -E B`` and from what f misses at x itself::
+
+    |k(x)'B* - f(x)'W| <= sqrt(k(x,x))/2 ||D^-1/2 E B||_2 + |e(x)'B|
+
+E is positive semi-definite with a known diagonal: ``||D^-1/2 E B|| <= t b`` and ``|e(x)'B| <= sqrt(e(x,x) t) b`` with
+``t = tr(D^-1/2 E D^-1/2)``, ``b = ||D^1/2 B||_2``. This bound is rigorous and takes no pass over K. It asks for a trace near
+``tol``; where the trace falls slowly the residual R is looked at in rows drawn in proportion to ``e(x, x)`` instead:
+because ``|R_i|^2 <= e(x_i, x_i) B'E B`` their ratios vary little, so that few rows suffice (sampled).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.kernels.base import relative_error
+from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.tall import inner
+
+__all__ = ["LowRankSolution", "ResidualSample", "RowSums", "Rounding", "solve_sums"]
+
+Array = NDArray[np.float64]
+_UNIT = float(np.finfo(np.float64).eps) / 2
+
+_SAMPLE = 256  # rows whose residual is looked at
+_STANDARD_ERRORS = 4.0
+_SPREAD = 2.0  # largest residual of any row, relative to the largest seen
+
+
+class RowSums:
+    """Sums over the rows of a sample, of features f, right-hand sides P and weights.
+
+    Attributes
+    ----------
+    gram, cross, square : ndarray (p, p), (p, c), (c, c)
+        ``sum w f f'``, ``sum w f P'``, ``sum w P P'``.
+    missed, diagonal, weight : float
+        ``sum w e(x, x)``, ``sum w k(x, x)``, ``sum w``.
+    most_missed : float
+        Largest ``e(x, x)``.
+    """
+
+    def __init__(self, rank: int, columns: int) -> None:
+        self.gram = np.zeros((rank, rank))
+        self.cross = np.zeros((rank, columns))
+        self.square = np.zeros((columns, columns))
+        self.missed = self.diagonal = self.weight = self.most_missed = 0.0
+        self._rows, self._blocks = 0, 0
+
+    def add(
+        self,
+        backend: Backend,
+        f: NDArray[Any],
+        rhs: Array,
+        missed: Array,
+        diagonal: Array,
+        weight: Array | None,
+    ) -> None:
+        """Add a block of rows: features f (p, b), right-hand sides (b, c), what is missed (b,)."""
+        if weight is None:
+            self.weight += len(missed)
+            self.missed += float(missed.sum())
+            self.diagonal += float(diagonal.sum())
+            self.square += inner(rhs, rhs)
+        else:
+            self.weight += float(weight.sum())
+            self.missed += float(weight @ missed)
+            self.diagonal += float(weight @ diagonal)
+            self.square += inner(rhs * weight[:, None], rhs)
+        backend.add_products(f, rhs, weight, self.gram, self.cross)
+        self.most_missed = max(self.most_missed, float(missed.max()))
+        self._rows, self._blocks = max(self._rows, len(missed)), self._blocks + 1
+
+    @property
+    def rounding(self) -> float:
+        """Relative error of a sum in float64, in whatever order a block is summed."""
+        return relative_error(self._rows + self._blocks + 4, _UNIT)
+
+    def state(self) -> dict[str, Array]:
+        """Return the sums so far as arrays, to be written down."""
+        numbers = (self.missed, self.diagonal, self.weight, self.most_missed)
+        counts = (float(self._rows), float(self._blocks))
+        return {
+            "gram": self.gram,
+            "cross": self.cross,
+            "square": self.square,
+            "numbers": np.array(numbers + counts),
+        }
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from sums that were written down."""
+        self.gram, self.cross, self.square = state["gram"], state["cross"], state["square"]
+        self.missed, self.diagonal, self.weight, self.most_missed, rows, blocks = (
+            float(v) for v in state["numbers"]
+        )
+        self._rows, self._blocks = int(rows), int(blocks)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What float64 does to features of rows.
+
+    Substitution is backward stable: ``|L f - k(Z, x)| <= gamma |L||f|`` (Higham, *Accuracy and Stability of
+    Numerical Algorithms*, theorem 8.5), and rows of L have the norm sqrt(k(z, z)).
+
+    Attributes
+    ----------
+    row : float
+        Largest ``|L f - k(Z, x)|`` of a row.
+    pivots : float
+        Bound on ``||L L' - K(Z, Z)||``.
+    diagonal : float
+        Rounding of ``k(x, x) - |f(x)|^2``, relative to k(x, x).
+    product : float
+        Error of a product ``k(x, Z) c``, relative to ``sum |c_j|``.
+    """
+
+    row: float
+    pivots: float
+    diagonal: float
+    product: float
+
+    @staticmethod
+    def of(features: KernelFeatures, entry: float, largest: float) -> Rounding:
+        """Return the bounds for kernel entries at most ``largest``, each computed to ``entry``."""
+        rank = features.rank
+        row = np.sqrt(rank) * (entry + relative_error(rank + 2, _UNIT) * largest)
+        pivots = rank * (entry + relative_error(rank + 2, _UNIT) * largest)
+        product = entry + relative_error(rank + 8, _UNIT) * largest
+        return Rounding(float(row), float(pivots), features.noise, float(product))
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankSolution:
+    """Weights at the features, and how far ``f(x)' W`` can be from the exact answer.
+
+    Attributes
+    ----------
+    weights : ndarray (p, r)
+        W.
+    slope, constant : float
+        Parts of the error in proportion to ``sqrt(k(x, x))``, and the same everywhere.
+    miss, floor : float
+        The part ``miss sqrt(e(x, x) + floor)``.
+    through, row : float
+        What rounding adds in proportion to the size c of the coefficients of interpolation at x: to the
+        error, and half of what it adds to e(x, x).
+    kind : str
+        "rigorous" or "sampled".
+    """
+
+    weights: Array
+    slope: float
+    constant: float
+    miss: float
+    floor: float
+    through: float
+    row: float
+    kind: CertificateKind
+
+    def error(self, scale: Array, missed: Array, size: Array) -> Array:
+        """Bound the error where ``sqrt(k(x, x)) = scale``, e(x, x) = missed, |c| = size."""
+        off = self.miss * np.sqrt(missed + self.floor + 2 * self.row * size)
+        return scale * self.slope + off + self.through * size + self.constant
+
+
+def solve_sums(
+    sums: RowSums,
+    columns: slice,
+    lam: float,
+    features: KernelFeatures,
+    rounding: Rounding | None,
+) -> LowRankSolution:
+    """Solve the normal equations for some right-hand sides, with the trace certificate.
+
+    Parameters
+    ----------
+    sums : RowSums
+        Over all rows.
+    columns : slice
+        Right-hand sides of this system.
+    lam : float
+        Its regulariser: ``D = N lam / w``.
+    features : KernelFeatures
+        The features summed.
+    rounding : Rounding or None
+        What rounding did to them; None where they are not float64, and the certificate is only a
+        prediction.
+    """
+    scale = 1.0 / (sums.weight * lam)
+    gram, cross = sums.gram * scale, sums.cross[:, columns] * scale
+    square = sums.square[columns, columns] * scale
+    system = gram + np.eye(len(gram))
+    factor = linalg.cho_factor(system, lower=True, check_finite=False)
+    weights = linalg.cho_solve(factor, cross, check_finite=False)
+    for _ in range(2):  # refined: the residual below is part of the bound
+        weights += linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
+    left = float(np.linalg.norm(cross - system @ weights))
+    largest = float(linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1] * 2)[0])
+    size = cross.T @ weights
+    energy = square - size - size.T + weights.T @ gram @ weights
+    energy = (energy + energy.T) / 2
+    trace = float(np.trace(gram))
+    slack = sums.rounding + 4 * len(gram) * _UNIT
+    norm = float(np.linalg.norm(weights))
+    right = float(np.trace(square))
+    b2 = float(np.linalg.eigvalsh(energy)[-1]) + 4 * slack * (right + trace * norm**2)
+    b = float(np.sqrt(max(b2, 0.0)))
+    left += slack * (trace * norm + np.sqrt(trace * right))
+    if rounding is None:
+        t = sums.missed * scale
+        return LowRankSolution(
+            weights, t * b / 2, 0.0, float(np.sqrt(t)) * b, 0.0, 0.0, 0.0, "sampled"
+        )
+    # L f = k + g with |g| <= rounding.row: through the coefficients of interpolation L'^-1 f, which
+    # are of moderate size although L'^-1 is not.
+    inverse = features.inverse_norm
+    coefficients = linalg.solve_triangular(features.factor, gram, lower=True, trans="T")
+    coefficients = linalg.solve_triangular(features.factor, coefficients.T, lower=True, trans="T")
+    blur = 4 * len(gram) * _UNIT * inverse**2 * trace
+    c2 = float(max(np.trace(coefficients), 0.0)) + len(gram) * blur
+    g = rounding.row / np.sqrt(lam)
+    product = 2 * np.sqrt(c2) * g + (inverse * g) ** 2 + c2 * rounding.pivots
+    mean = sums.diagonal * scale
+    t = sums.missed * scale * (1 + sums.rounding) + product + rounding.diagonal * mean
+    slope = (np.sqrt(largest) * left + (product + t) * b) / 2 + left
+    spread = np.linalg.norm(features.coefficients(weights), axis=1)
+    at = float(features.kernel.diagonal(features.pivots).max())
+    return LowRankSolution(
+        weights=weights,
+        slope=float(slope),
+        # Through f(x), and through the product with k(x, Z) that the image is computed as; its
+        # coefficients L'^-1 W are backward stable, too.
+        constant=2 * rounding.row * float(np.linalg.norm(spread))
+        + rounding.product * float(spread.sum()),
+        miss=float(np.sqrt(t)) * b,
+        floor=float(rounding.diagonal * at + (inverse * rounding.row) ** 2),
+        through=g * b,
+        row=rounding.row,
+        kind="rigorous",
+    )
+
+
+class ResidualSample:
+    """Residuals of some rows in float64, gathered while the coefficients of all rows stream past.
+
+    Parameters
+    ----------
+    features : KernelFeatures
+        Gives kernel and backend.
+    missed : ndarray (n,)
+        e(x, x) of every row.
+    weight : ndarray (n,) or None
+        Weights of the rows.
+    seed : int
+        The same call draws the same rows.
+    """
+
+    def __init__(
+        self, features: KernelFeatures, missed: Array, weight: Array | None, seed: int
+    ) -> None:
+        self._features = features
+        rng = np.random.default_rng(seed)
+        self.floor = float(missed.mean() if weight is None else np.average(missed, weights=weight))
+        chance = missed + self.floor
+        if weight is not None:
+            chance = chance * weight
+        total = float(chance.sum())
+        if not total > 0:  # nothing missed at all: any rows will do
+            chance = np.ones(len(missed)) if weight is None else weight
+            total = float(chance.sum())
+        # Where the cumulative chance passes evenly spaced levels from a random start: systematic
+        # sampling, without an array of chances per draw.
+        levels = (np.arange(_SAMPLE) + rng.random(_SAMPLE)) / _SAMPLE * total
+        drawn = np.minimum(np.searchsorted(np.cumsum(chance), levels), len(missed) - 1)
+        self.rows, where = np.unique(drawn, return_inverse=True)
+        self._share = np.bincount(where, minlength=len(self.rows)) / _SAMPLE
+        self._chance = chance[self.rows] / total
+        self._weight = np.ones(len(self.rows)) if weight is None else weight[self.rows]
+        self._missed = missed[self.rows]
+        self._points: Any = None
+        self._image: Array | None = None
+        self._seen: Array | None = None
+
+    def begin(self, x: NDArray[Any], columns: int) -> None:
+        """Take the sampled rows ``x`` (s, d) themselves."""
+        features = self._features
+        self._points = features.backend.points(x, EXACT, features.offset)
+        self._image = np.zeros((len(x), columns))
+        self._seen = np.zeros((len(x), columns))
+
+    def add(self, rows: slice, x: NDArray[Any], coefficients: Array, image: Array) -> None:
+        """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
+        assert self._image is not None and self._seen is not None
+        features = self._features
+        points = features.backend.points(x, EXACT, features.offset)
+        self._image += features.backend.matmul(features.kernel, self._points, points, coefficients)
+        first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
+        self._seen[first:last] = image[self.rows[first:last] - rows.start]
+
+    def certified(
+        self, solution: LowRankSolution, columns: slice, weight: float, lam: float
+    ) -> LowRankSolution:
+        """Return the solution with a certificate from the rows seen."""
+        assert self._image is not None and self._seen is not None
+        # P - D B = F W, so that the residual is F W - K B.
+        residual = (self._seen - self._image)[:, columns]
+        squares = np.einsum("ij,ij->i", residual, residual)
+        terms = self._weight * squares / (weight * lam * np.maximum(self._chance, 1e-300))
+        mean = float(self._share @ terms)
+        spread = float(np.sqrt(max(self._share @ (terms - mean) ** 2, 0.0)))
+        total = mean + _STANDARD_ERRORS * spread / np.sqrt(_SAMPLE - 1)
+        floor = max(self.floor, 1e-30)
+        ratio = float(np.sqrt((squares / (self._missed + floor)).max()))
+        return LowRankSolution(  # fmt: skip
+            solution.weights, float(np.sqrt(total)) / 2, 0.0, _SPREAD * ratio, floor, 0.0, 0.0,
+            "sampled",
+        )
