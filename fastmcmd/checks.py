@@ -71,18 +71,19 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _check_finite(array: NDArray[Any], name: str) -> None:
+def _check_finite(array: NDArray[Any], name: str, first_row: int = 0) -> None:
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     for start in range(0, len(array), step):
         block = array[start : start + step]
         finite = np.isfinite(block)
         if not finite.all():
             bad = int(block.size - np.count_nonzero(finite))
-            row = start + int(np.argwhere(~finite)[0][0])
+            first = first_row + start
+            row = first + int(np.argwhere(~finite)[0][0])
             what = "NaN" if np.isnan(block).any() else "infinity"
             raise ValueError(
                 f"{name} holds {what} (first in row {row}; {bad} bad values in rows "
-                f"{start} to {start + len(block) - 1}); remove such rows first"
+                f"{first} to {first + len(block) - 1}); remove such rows first"
             )
 
 

@@ -8,27 +8,37 @@ gets narrower as columns converge. It works in the variables scaled by ``D^(-1/2
 system is ``(K~ + I) x = D^(-1/2) P`` and the norm of the residual is the one that the certificate
 needs.
 
-A system is a generator that yields directions and is sent their products. Systems that share the
-operator (two regularisers, bootstrap replicates) run in step, and share every pass over K.
+A preconditioner approximates ``(K~ + I)^-1`` in these variables. Which directions matter is still
+read from the residual; only where they lead is the preconditioner's.
+
+Systems that share the operator (two regularisers, bootstrap replicates) run in step, and share every
+pass over K. Between two passes the state of all is complete, and can be kept on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checkpoint import Keep, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.tall import inner, times
 
-__all__ = ["CGResult", "block_cg"]
+__all__ = ["CGResult", "Preconditioner", "block_cg", "state_of"]
 
 Array = NDArray[np.float64]
+Preconditioner = Callable[[Array], Array]
 _DROP = 0.1  # of the target: a direction with less residual than that is dropped
 _FLAT = 25  # iterations without halving the residual after which more will not help
+_NOISE = 1e-14  # of the largest: below it squares are rounding noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +54,7 @@ class CGResult:
 def _directions(block: Array, least: float) -> Array:
     """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
     values, vectors = np.linalg.eigh(inner(block, block))
-    # Below 1e-7 of the largest the squares are rounding noise.
-    keep = values > max(least * least, 1e-14 * values[-1], 1e-300)
+    keep = values > max(least * least, _NOISE * values[-1], 1e-300)
     return times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
 
@@ -53,26 +62,58 @@ def _spectral(block: Array) -> float:
     return float(np.sqrt(max(0.0, np.linalg.eigvalsh(inner(block, block))[-1])))
 
 
-def _block_cg(
-    system: System, target: float, max_iterations: int, norms: list[float], index: int
-) -> Generator[Array, Array, CGResult]:
-    scale = 1.0 / np.sqrt(system.shift)[:, None]
-    residual = scale * system.rhs
-    solution = np.zeros_like(residual)
-    iterations = 0
-    best, since_best = np.inf, 0
-    norm = _spectral(residual)
-    # The constant function is near the leading eigenvector of most kernels: it costs a column and
-    # saves a product. No residual has its image, so the recurrence alone would not keep later
-    # directions conjugate to it: they are made so against the whole first block, explicitly.
-    first: tuple[Array, Array] | None = None
-    start = np.hstack([residual, scale * (norm / np.linalg.norm(scale))])
-    directions = _directions(start, _DROP * target)
-    while norm > target and iterations < max_iterations:
-        if directions.shape[1] == 0:  # all dropped, together still above the target: start again
-            directions = _directions(residual, 0.0)
-        image = scale * (yield scale * directions) + directions
-        iterations += 1
+class _Run:
+    """One system: the directions that it wants multiplied, and what it makes of their product.
+
+    ``directions`` is None once the system is done.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        target: float,
+        max_iterations: int,
+        precondition: Preconditioner | None,
+        state: State | None,
+    ) -> None:
+        self.target = target
+        self.max_iterations = max_iterations
+        self.precondition = precondition
+        self.scale = 1.0 / np.sqrt(system.shift)[:, None]
+        self.residual = self.scale * system.rhs
+        self.solution = np.zeros_like(self.residual)
+        self.iterations, self.best, self.since_best = 0, np.inf, 0
+        # The constant function is near the leading eigenvector of most kernels: it costs a column and
+        # saves a product. No residual has its image, so the recurrence alone would not keep later
+        # directions conjugate to it: they are made so against the whole first block, explicitly.
+        self.first: tuple[Array, Array] | None = None
+        self.directions: Array | None = None
+        if state is not None:
+            self._restore(state)
+            return
+        self.norm = _spectral(self.residual)
+        constant = self.scale * (self.norm / np.linalg.norm(self.scale))
+        start = np.hstack([self.residual, constant])
+        self._go_on(self._led(start, _DROP * target))
+
+    @property
+    def width(self) -> int:
+        """Number of columns k that are wanted."""
+        assert self.directions is not None
+        return self.directions.shape[1]
+
+    @property
+    def wanted(self) -> Array:
+        """Block (n, k) that K is to be multiplied with."""
+        assert self.directions is not None
+        return self.scale * self.directions
+
+    def take(self, product: Array) -> None:
+        """Go on with ``product``, K times what was wanted."""
+        assert self.directions is not None
+        directions, self.directions = self.directions, None  # freed as soon as they are not needed
+        image = self.scale * product + directions
+        self.iterations += 1
         energy = inner(directions, image)
         values, vectors = np.linalg.eigh((energy + energy.T) / 2)
         good = values > 1e-13 * values[-1]
@@ -81,28 +122,90 @@ def _block_cg(
             times(directions, half),
             times(image, half),
         )  # now directions' A directions = I
-        step = inner(directions, residual)
-        solution += times(directions, step)
-        residual -= times(image, step)
-        norm = norms[index] = _spectral(residual)
-        if norm < best / 2:
-            best, since_best = norm, 0
+        step = inner(directions, self.residual)
+        self.solution += times(directions, step)
+        self.residual -= times(image, step)
+        self.norm = _spectral(self.residual)
+        if self.norm < self.best / 2:
+            self.best, self.since_best = self.norm, 0
         else:
-            since_best += 1
-        if since_best > _FLAT:
-            break
-        conjugate = residual - times(directions, inner(image, residual))
-        if first is None:
-            first = directions, image
+            self.since_best += 1
+        if self._is_done():
+            return
+        # Without a preconditioner the residual is led nowhere, and dropping can wait for its part that
+        # is conjugate to what was searched.
+        plain = self.precondition is None
+        block = self.residual if plain else self._led(self.residual, _DROP * self.target)
+        conjugate = block - times(directions, inner(image, block))
+        if self.first is None:
+            self.first = directions, image
         else:
-            conjugate -= times(first[0], inner(first[1], residual))
-        directions = _directions(conjugate, _DROP * target)
-    return CGResult(
-        value=scale * solution,
-        residual=residual / scale,
-        iterations=iterations,
-        converged=norm <= target,
-    )
+            conjugate -= times(self.first[0], inner(self.first[1], block))
+        self._go_on(_directions(conjugate, _DROP * self.target if plain else 0.0))
+
+    def _is_done(self) -> bool:
+        return (
+            not self.norm > self.target  # a NaN ends it as well
+            or self.iterations >= self.max_iterations
+            or self.since_best > _FLAT
+        )
+
+    def _go_on(self, directions: Array) -> None:
+        if self._is_done():
+            return
+        if directions.shape[1]:
+            self.directions = directions
+        else:  # all dropped, together still above the target: start again
+            self.directions = self._led(self.residual, 0.0)
+
+    def _led(self, block: Array, least: float) -> Array:
+        """Return where the singular directions of ``block`` above ``least`` lead.
+
+        Directions of a preconditioner are made orthonormal in its norm, which is nearly the energy; in
+        the plain norm those along the leading eigenvectors would be lost to rounding.
+        """
+        wanted = _directions(block, least)
+        if self.precondition is None or wanted.shape[1] == 0:
+            return wanted
+        led = self.precondition(wanted)
+        square = inner(wanted, led)
+        values, vectors = np.linalg.eigh((square + square.T) / 2)
+        if not values[-1] > 0:
+            raise ValueError("precondition is not positive definite; it must be for CG to converge")
+        keep = values > _NOISE * values[-1]
+        return times(led, vectors[:, keep] / np.sqrt(values[keep]))
+
+    def state(self) -> State:
+        """Return what `_restore` needs; the arrays themselves, not copies."""
+        assert self.directions is not None
+        state = {
+            "solution": self.solution,
+            "residual": self.residual,
+            "directions": self.directions,
+            "numbers": np.array([self.iterations, self.since_best, self.best, self.norm]),
+        }
+        if self.first is not None:
+            state["first"], state["first_image"] = self.first
+        return state
+
+    def _restore(self, state: State) -> None:
+        # Copied into arrays made as ever, so that sums over them run in the same order.
+        self.solution[...] = state["solution"]
+        self.residual[...] = state["residual"]
+        self.directions = state["directions"]
+        iterations, since_best, self.best, self.norm = map(float, state["numbers"])
+        self.iterations, self.since_best = int(iterations), int(since_best)
+        if "first" in state:
+            self.first = state["first"], state["first_image"]
+
+    def result(self) -> CGResult:
+        """Return what was found, in the variables of the system."""
+        return CGResult(
+            value=self.scale * self.solution,
+            residual=self.residual / self.scale,
+            iterations=self.iterations,
+            converged=self.norm <= self.target,
+        )
 
 
 def block_cg(
@@ -111,6 +214,8 @@ def block_cg(
     target: float,
     max_iterations: int,
     tell: Callable[[float], None] | None = None,
+    precondition: list[Preconditioner] | None = None,
+    keep: Keep | None = None,
 ) -> list[CGResult]:
     """Solve all systems until ``||D^(-1/2) R||_2 <= target``, sharing the products with K.
 
@@ -126,30 +231,119 @@ def block_cg(
         Products at most.
     tell : callable, optional
         Called after each product with the largest residual so far, relative to the target.
+    precondition : list of callable, optional
+        For each system a function of a block (n, k) that returns ``M^-1`` times it (n, k), a symmetric
+        positive definite approximation of ``(K~ + I)^-1``.
+    keep : Keep, optional
+        Where the state of the iteration is saved after a product and where it starts from. A run that
+        was interrupted and goes on from there returns the same bits as one that was not.
+
+    Raises
+    ------
+    ValueError
+        A preconditioner is not positive definite.
     """
-    norms = [np.inf] * len(systems)
-    runs = [
-        _block_cg(system, target, max_iterations, norms, index)
-        for index, system in enumerate(systems)
-    ]
+    # The loaded state is no local here: its arrays must not be held longer than needed.
+    runs, results = _begin(operator, systems, target, max_iterations, precondition, keep)
+    passes = operator.passes
+
+    def settle() -> None:
+        for index in [index for index, run in runs.items() if run.directions is None]:
+            results[index] = runs.pop(index).result()
+
+    def current() -> State:
+        states = {"passes": np.array(passes)}
+        for index, run in runs.items():
+            states |= _named(index, run.state())
+        return states | state_of(results, passes)
+
+    settle()
+    try:
+        while runs:
+            product = operator.matmul(np.hstack([run.wanted for run in runs.values()]))
+            with _undivided(keep is not None):
+                passes = operator.passes
+                ends = np.cumsum([run.width for run in runs.values()])[:-1]
+                for run, part in zip(runs.values(), np.split(product, ends, axis=1), strict=True):
+                    run.take(part)
+                settle()
+            if tell is not None:
+                tell(max((run.norm for run in runs.values()), default=target) / target)
+            if keep is not None:
+                keep.save(current)
+    except KeyboardInterrupt:
+        if keep is not None:
+            keep.save(current, force=True)
+        raise
+    return [results[index] for index in range(len(systems))]
+
+
+def _begin(
+    operator: GramOperator,
+    systems: list[System],
+    target: float,
+    max_iterations: int,
+    precondition: list[Preconditioner] | None,
+    keep: Keep | None,
+) -> tuple[dict[int, _Run], dict[int, CGResult]]:
+    """Return the runs to go on with and the results that are there, both by index."""
+    state = keep.load() if keep is not None else None
+    runs: dict[int, _Run] = {}
     results: dict[int, CGResult] = {}
-    wanted: dict[int, Array] = {}
+    for index, system in enumerate(systems):
+        own = _within(state or {}, index)
+        if "value" in own:
+            results[index] = _finished(system, own)
+        else:
+            leads = None if precondition is None else precondition[index]
+            runs[index] = _Run(system, target, max_iterations, leads, own or None)
+    if state is not None:
+        operator.passes = int(state["passes"])
+    return runs, results
 
-    def advance(index: int, answer: Array | None) -> None:
-        try:
-            wanted[index] = next(runs[index]) if answer is None else runs[index].send(answer)
-        except StopIteration as stop:
-            wanted.pop(index, None)
-            results[index] = stop.value
 
-    for index in range(len(runs)):
-        advance(index, None)
-    while wanted:
-        active = sorted(wanted)
-        product = operator.matmul(np.hstack([wanted[index] for index in active]))
-        ends = np.cumsum([wanted[index].shape[1] for index in active])[:-1]
-        for index, part in zip(active, np.split(product, ends, axis=1), strict=True):
-            advance(index, part)
-        if tell is not None:
-            tell(max((norms[index] for index in wanted), default=target) / target)
-    return [results[index] for index in range(len(runs))]
+def state_of(results: Mapping[int, CGResult], passes: int) -> State:
+    """Return the state of systems that are solved, from which `block_cg` returns them at once."""
+    states: State = {"passes": np.array(passes)}
+    for index, result in results.items():
+        numbers = np.array([result.iterations, result.converged])
+        states |= _named(
+            index, {"value": result.value, "residual": result.residual, "numbers": numbers}
+        )
+    return states
+
+
+def _finished(system: System, state: State) -> CGResult:
+    iterations, converged = map(int, state["numbers"])
+    # Copied into an array laid out as ever, so that sums over it run in the same order.
+    value, residual = np.empty_like(system.rhs), np.empty_like(system.rhs)
+    value[...], residual[...] = state["value"], state["residual"]
+    return CGResult(value, residual, iterations, bool(converged))
+
+
+def _named(index: int, state: State) -> State:
+    return {f"{index}.{name}": array for name, array in state.items()}
+
+
+def _within(state: State, index: int) -> State:
+    start = f"{index}."
+    return {name[len(start) :]: array for name, array in state.items() if name.startswith(start)}
+
+
+@contextmanager
+def _undivided(wanted: bool) -> Iterator[None]:
+    """Hold back an interrupt until the block is done, so that no state is half updated."""
+    ordinary = signal.getsignal(signal.SIGINT)
+    # Python interrupts the main thread only, and only where it handles the signal.
+    here = threading.current_thread() is threading.main_thread() and callable(ordinary)
+    if not (wanted and here):
+        yield
+        return
+    held: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *about: held.append(about))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, ordinary)
+        if held and callable(ordinary):
+            ordinary(*held[0])

@@ -1,0 +1,350 @@
+"""Long computations that can be stopped and gone on with: their state in one file, never pickle.
+
+A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the arrays that the stage goes on
+from. It belongs to one computation on one data set, told by a fingerprint; a file of another is
+refused. It is written to a temporary file beside it and moved there in one step, so that whatever
+happens, the last complete state stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._version import __version__
+from fastmcmd.storage import write_atomically
+
+__all__ = ["Checkpoint", "Keep", "Stage", "State", "fingerprint_of"]
+
+State = dict[str, NDArray[Any]]
+
+_FORMAT = 1
+_ABOUT = "about.npy"  # no stage has this name: theirs hold a "/"
+_COPIED = 1 << 22  # bytes at a time of stages that are carried over
+_HASHED = 1 << 24  # bytes of an array that are looked at together
+_BROKEN = (
+    zipfile.BadZipFile,
+    KeyError,
+    ValueError,
+    EOFError,
+    OSError,  # a damaged offset leads before the beginning of the file
+    RuntimeError,  # a damaged flag reads as an encrypted or unknown member
+)
+
+
+class Keep(Protocol):
+    """Where an iteration finds its state and leaves it."""
+
+    def load(self) -> State | None:
+        """Return the state to go on from, None at the beginning."""
+
+    def save(self, state: Callable[[], State], *, force: bool = False) -> None:
+        """Save ``state()`` if it is time to, or ``force``."""
+
+
+class Checkpoint:
+    """The saved state of a run that may be interrupted.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. Made at the first save; loaded if it is there. One run at a time may use it.
+    fingerprint : str
+        What tells this computation and its data from others.
+    every : float, default 30.0
+        Seconds between two saves; 0 saves whenever there is something new.
+    settings : dict, optional
+        Settings by name, as JSON can hold them: where the fingerprint differs, the message says which.
+
+    Raises
+    ------
+    ValueError
+        The file is of another computation or another format, or is damaged.
+    OSError
+        The folder does not exist or cannot be written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = tempfile.mkdtemp() + "/run.ckpt"
+    >>> Checkpoint(path, "lam=0.1", every=0).save("sum", lambda: {"done": np.arange(3)})
+    >>> later = Checkpoint(path, "lam=0.1")
+    >>> later.load("sum")["done"]
+    array([0, 1, 2])
+    >>> later.finish()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fingerprint: str,
+        every: float = 30.0,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.every = every
+        about = {
+            "format": _FORMAT,
+            "fastmcmd": __version__,
+            "fingerprint": fingerprint,
+            "settings": settings or {},
+        }
+        self._about = json.loads(json.dumps(about, default=str))
+        self._dropped: set[str] = set()
+        self._saved = time.monotonic()
+        self._check_folder()
+        self._remove_leftovers()
+        if self.path.exists():
+            self._check_file()
+
+    def load(self, stage: str) -> State | None:
+        """Return the arrays saved for ``stage``, by name; None if there are none."""
+        if stage in self._dropped or not self.path.exists():
+            return None
+        state: State = {}
+        try:
+            with zipfile.ZipFile(self.path) as file:
+                for member in file.namelist():
+                    owner, _, name = member.partition("/")
+                    if owner == stage and name:
+                        state[name.removesuffix(".npy")] = _read(file, member)
+        except _BROKEN as error:
+            raise self._damaged(error) from None
+        return state or None
+
+    def save(self, stage: str, state: Callable[[], State], *, force: bool = False) -> None:
+        """Write the arrays that ``state()`` returns, if it is time to, or ``force``.
+
+        What other stages have saved is kept. Arrays are written as they are, without a copy in memory.
+
+        Parameters
+        ----------
+        stage : str
+            Name of the stage, without "/".
+        state : callable
+            Returns arrays by name; called only if something is written.
+        force : bool, default False
+            Whether to write however short the last time is ago.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written; an earlier one stays as it was.
+        """
+        if not force and time.monotonic() - self._saved < self.every:
+            return
+        arrays = state()
+
+        def write(stream: BinaryIO) -> None:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:
+                about = json.dumps(self._about).encode()
+                _write(file, _ABOUT, np.frombuffer(about, dtype=np.uint8))
+                self._carry_over(file, self._dropped | {stage})
+                for name, array in arrays.items():
+                    _write(file, f"{stage}/{name}.npy", np.asanyarray(array))
+
+        self._dropped.discard(stage)
+        try:
+            write_atomically(self.path, write)
+        except OSError as error:
+            raise self._failed("written", error) from error
+        self._saved = time.monotonic()
+
+    def drop(self, stage: str) -> None:
+        """Forget what ``stage`` has saved; the next save leaves it out of the file."""
+        self._dropped.add(stage)
+
+    def stage(self, name: str) -> Stage:
+        """Return the part of the checkpoint that belongs to the stage ``name``."""
+        return Stage(self, name)
+
+    def finish(self) -> None:
+        """Remove the file: the run is complete."""
+        self.path.unlink(missing_ok=True)
+        self._remove_leftovers()
+
+    def _carry_over(self, file: zipfile.ZipFile, without: set[str]) -> None:
+        if not self.path.exists():
+            return
+        with zipfile.ZipFile(self.path) as earlier:
+            for member in earlier.namelist():
+                owner, _, name = member.partition("/")
+                if name and owner not in without:
+                    with earlier.open(member) as source, _open(file, member) as target:
+                        shutil.copyfileobj(source, target, _COPIED)
+
+    def _check_folder(self) -> None:
+        if self.path.is_dir():
+            raise IsADirectoryError(f"checkpoint is {self.path}, a folder; a file name is needed")
+        try:
+            with tempfile.NamedTemporaryFile(dir=self.path.parent):
+                pass
+        except OSError as error:
+            raise self._failed("written", error) from error
+
+    def _remove_leftovers(self) -> None:
+        """Remove temporary files that a killed process could not remove."""
+        for other in self.path.parent.iterdir():
+            if other.name.startswith(self.path.name + ".") and other.suffix == ".part":
+                other.unlink(missing_ok=True)
+
+    def _check_file(self) -> None:
+        try:
+            self.path.open("rb").close()
+        except OSError as error:
+            raise self._failed("read", error) from error
+        try:
+            with zipfile.ZipFile(self.path) as file:
+                broken = file.testzip()  # first: no array is made of a damaged header
+                if broken is not None:
+                    raise ValueError(f"{broken} does not match its checksum")
+                about = json.loads(_read(file, _ABOUT).tobytes().decode())
+            theirs, settings = about["fingerprint"], dict(about["settings"])
+            version, format_ = about["fastmcmd"], about["format"]
+        except (*_BROKEN, TypeError) as error:
+            raise self._damaged(error) from None
+        if format_ != _FORMAT:
+            raise ValueError(
+                f"checkpoint {self.path} has format {format_} (fastmcmd {version}); this is fastmcmd "
+                f"{__version__}, which reads format {_FORMAT}. {_AFRESH}"
+            )
+        if theirs != self._about["fingerprint"]:
+            raise ValueError(
+                f"checkpoint {self.path} belongs to another computation: "
+                f"{_difference(settings, self._about['settings'])}. {_AFRESH}"
+            )
+
+    def _damaged(self, error: object) -> ValueError:
+        return ValueError(
+            f"checkpoint {self.path} is damaged, or no checkpoint of fastmcmd: {error}. {_AFRESH}"
+        )
+
+    def _failed(self, what: str, error: OSError) -> OSError:
+        text = f"checkpoint {self.path} cannot be {what}: {error.strerror or error}"
+        # With its number, the error is of the same class as the one it stands for.
+        return OSError(error.errno, text) if error.errno else OSError(text)
+
+
+class Stage:
+    """The part of a `Checkpoint` that belongs to one stage."""
+
+    def __init__(self, checkpoint: Checkpoint, name: str) -> None:
+        if not name or "/" in name:
+            raise ValueError(f"stage is {name!r}; a name without '/' is needed")
+        self.checkpoint = checkpoint
+        self.name = name
+
+    def load(self) -> State | None:
+        """Return the arrays saved for this stage, by name; None if there are none."""
+        return self.checkpoint.load(self.name)
+
+    def save(self, state: Callable[[], State], *, force: bool = False) -> None:
+        """Save ``state()`` if it is time to, or ``force``."""
+        self.checkpoint.save(self.name, state, force=force)
+
+    def drop(self) -> None:
+        """Forget what this stage has saved."""
+        self.checkpoint.drop(self.name)
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """Return a text that is the same for equal data and settings, and differs for others.
+
+    Parameters
+    ----------
+    *parts : ndarray, str, bytes, bool, int, float, None, or an object with ``fingerprint()``
+        Arrays count with dtype, shape and content, whatever their layout in memory; they are read in
+        blocks, so that those on disk are never loaded whole.
+
+    Raises
+    ------
+    TypeError
+        A part is of another type, or an array holds Python objects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.arange(6.0).reshape(2, 3)
+    >>> fingerprint_of(x, 0.1) == fingerprint_of(np.asfortranarray(x), 0.1)
+    True
+    >>> fingerprint_of(x, 0.1) == fingerprint_of(x, 0.2)
+    False
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        if isinstance(part, np.generic):
+            part = part.item()  # its repr differs between versions of NumPy
+        if isinstance(part, np.ndarray):
+            _hash_array(digest, part)
+        elif part is None or isinstance(part, str | bytes | bool | int | float):
+            _hash_text(digest, f"{type(part).__name__} {part!r}")
+        elif callable(getattr(part, "fingerprint", None)):
+            _hash_text(digest, f"rows {part.fingerprint()}")
+        else:
+            raise TypeError(
+                f"a fingerprint cannot be made of {type(part).__name__}; an array, a string, a number, "
+                "None or an object with fingerprint() is needed"
+            )
+    return digest.hexdigest()
+
+
+def _hash_text(digest: Any, text: str) -> None:
+    encoded = text.encode()
+    # With its length first, no two parts can run together into what another pair gives.
+    digest.update(len(encoded).to_bytes(8, "little") + encoded)
+
+
+def _hash_array(digest: Any, array: NDArray[Any]) -> None:
+    if array.dtype.hasobject:
+        raise TypeError(f"a fingerprint cannot be made of an array of dtype {array.dtype}")
+    _hash_text(digest, f"array {array.dtype.str} {array.shape}")
+    rows = np.atleast_1d(array)
+    step = max(1, _HASHED * len(rows) // max(1, rows.nbytes))
+    for start in range(0, len(rows), step):
+        block = np.ascontiguousarray(rows[start : start + step])
+        digest.update(block.reshape(-1).view(np.uint8))
+
+
+_AFRESH = "Remove it to start afresh, or name another file"
+
+
+def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """Say which settings differ."""
+    nothing = object()
+    told = [
+        f"{name} was {_shown(theirs, name)}, is {_shown(ours, name)}"
+        for name in [*theirs, *(name for name in ours if name not in theirs)]
+        if theirs.get(name, nothing) != ours.get(name, nothing)
+    ]
+    return "; ".join(told) or "the data differ"
+
+
+def _shown(settings: dict[str, Any], name: str) -> str:
+    return repr(settings[name]) if name in settings else "not given"
+
+
+def _open(file: zipfile.ZipFile, member: str) -> Any:
+    # The size is not known beforehand, and a member may have more than 4 GB.
+    return file.open(member, "w", force_zip64=True)
+
+
+def _write(file: zipfile.ZipFile, member: str, array: NDArray[Any]) -> None:
+    with _open(file, member) as target:
+        np.lib.format.write_array(target, array, allow_pickle=False)
+
+
+def _read(file: zipfile.ZipFile, member: str) -> NDArray[Any]:
+    with file.open(member) as source:
+        return np.lib.format.read_array(source, allow_pickle=False)

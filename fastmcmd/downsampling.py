@@ -1,0 +1,498 @@
+"""The CCE from subsamples, as published, with its spread over repeated subsamples."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.base import Backend
+from fastmcmd.cce import cce, encoded
+from fastmcmd.checks import (
+    as_rows,
+    as_weights,
+    check_choice,
+    check_positive,
+    check_same_length,
+)
+from fastmcmd.kernels import Kernel
+from fastmcmd.mcmd import common_dtype, default_kernels
+from fastmcmd.predictive import as_predictive
+from fastmcmd.result import Info
+
+__all__ = ["DownsampledResult", "downsampled_cce"]
+
+METHODS = ("uniform", "stratified", "leverage")
+
+_LANDMARKS = 256  # several hundred are an almost exact picture of K_X at the paper's lam
+_BLOCK = 1 << 20  # kernel values held together
+_UNIFORM_SHARE = 0.5  # of the sampling probabilities: no row weighs more than 1 / this
+_CERTAIN = 1e-9  # inclusion probabilities this close to 1 are 1, well above rounding of their sums
+
+Rows = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Sampler = Callable[[np.random.Generator], tuple[Rows, Floats]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DownsampledResult:
+    """The CCE estimated from repeated subsamples, at the same points each time.
+
+    Attributes
+    ----------
+    values : ndarray (q,)
+        Mean over the repeats of the CCE at each point.
+    std : ndarray (q,)
+        Standard deviation (ddof=1) over the repeats: the scatter of *one* subsample's estimate about
+        their mean. NaN for one repeat, which knows nothing of scatter. It does not contain the bias
+        of subsampling, see ``docs/downsampling.md``.
+    means : ndarray (repeats,)
+        Mean CCE over the points, of each repeat.
+    rows, weights : ndarray (repeats, size)
+        Rows of each subsample, ascending, and what each weighs beyond the caller's own weights:
+        with these ``fm.cce`` gives the estimate of that repeat again.
+    error_bound : float
+        Largest certified error of a value in any repeat, against the exact estimate of its subsample.
+    tol : float
+        The tolerance asked for.
+    n : int
+        Rows drawn from (those of positive weight).
+    method : str
+        "uniform", "stratified" or "leverage".
+    info : tuple of Info
+        How each repeat was computed.
+    """
+
+    values: Floats
+    std: Floats
+    means: Floats
+    rows: Rows
+    weights: Floats
+    error_bound: float
+    tol: float
+    n: int
+    method: str
+    info: tuple[Info, ...]
+
+    @property
+    def size(self) -> int:
+        """Rows k of a subsample."""
+        return self.rows.shape[1]
+
+    @property
+    def repeats(self) -> int:
+        """Number of subsamples."""
+        return len(self.means)
+
+    @property
+    def mean(self) -> float:
+        """Mean CCE over points and repeats."""
+        return float(self.values.mean())
+
+    @property
+    def mean_std(self) -> float:
+        """Standard deviation (ddof=1) of the mean CCE of one repeat; NaN for one repeat."""
+        if self.repeats == 1:
+            return float("nan")
+        return float((self.means - self.means[0]).std(ddof=1))  # shifted: equal means give 0
+
+    @property
+    def certificate(self) -> str:
+        """Kind of ``error_bound``: "rigorous", or "sampled" where that of any repeat is."""
+        kinds = {each.certificate for each in self.info}
+        return "sampled" if "sampled" in kinds else "rigorous"
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all repeats."""
+        return sum(each.seconds for each in self.info)
+
+    def quantile(self, level: Any) -> Any:
+        """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
+        return np.quantile(self.values, level)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe summary; spreads that one repeat cannot know are None."""
+        known = self.repeats > 1
+        levels = (5, 25, 50, 75, 95)
+        found = self.quantile(np.divide(levels, 100))
+        return {
+            "name": "downsampled CCE",
+            "method": self.method,
+            "n": self.n,
+            "size": self.size,
+            "repeats": self.repeats,
+            "points": len(self.values),
+            "mean": self.mean,
+            "mean_std": self.mean_std if known else None,
+            "means": self.means.tolist(),
+            **{f"q{level:02d}": float(v) for level, v in zip(levels, found, strict=True)},
+            "std_median": float(np.median(self.std)) if known else None,
+            "std_max": float(self.std.max()) if known else None,
+            "error_bound": self.error_bound,
+            "certificate": self.certificate,
+            "tol": self.tol,
+            "seconds": self.seconds,
+        }
+
+    def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
+        """Draw the values with their spread, over inputs ``x`` or in order of size."""
+        from fastmcmd.plots.downsampled import downsampled_cce as draw
+
+        return draw(self, x, ax=ax, **options)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the values, for ``np.asarray(result)``."""
+        if copy is False and dtype not in (None, self.values.dtype):
+            raise ValueError("a copy is needed to change the dtype")
+        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        low, middle, high = self.quantile([0.05, 0.5, 0.95])
+        times = "1 repeat" if self.repeats == 1 else f"{self.repeats:,} repeats"
+        if self.repeats == 1:
+            mean = point = "spread unknown: one repeat"
+        else:
+            mean = f"std {self.mean_std:.2g} from repeat to repeat"
+            point = (
+                f"std at a point: median {np.median(self.std):.2g}, largest {self.std.max():.2g}"
+            )
+        lines = [
+            f"Downsampled CCE at {len(self.values):,} points: mean {self.mean:.6g} ({mean})",
+            f"  {self.size:,} of {self.n:,} rows, {self.method}, {times}",
+            f"  5 / 50 / 95 %: {low:.4g} / {middle:.4g} / {high:.4g}; {point}",
+            f"  error <= {self.error_bound:.1e} ({self.certificate}) of each subsample's estimate, "
+            f"tol {self.tol:.0e}, {self.seconds:.3g} s",
+        ]
+        return "\n".join(lines)
+
+
+def downsampled_cce(
+    x: Any,
+    y: Any,
+    prediction: Any,
+    size: int,
+    *,
+    method: str = "uniform",
+    repeats: int = 10,
+    at: Any = None,
+    random_state: Any = None,
+    strata: int = 10,
+    x_kernel: Kernel | None = None,
+    y_kernel: Kernel | None = None,
+    lam: float = 0.1,
+    draws: int | None = None,
+    encoder: Callable[[Any], Any] | None = None,
+    weights: Any = None,
+    tol: float = 1e-6,
+    solver: str = "auto",
+    backend: str = "auto",
+    dtype: Any = None,
+    memory_limit: Any = None,
+    progress: bool = False,
+    certificate: str = "auto",
+) -> DownsampledResult:
+    """Estimate the CCE from subsamples of ``size`` rows, and how much it scatters.
+
+    Parameters
+    ----------
+    x, y, prediction
+        All n rows, as in `cce`.
+    size : int
+        Rows k of a subsample, from 2 to n.
+    method : {"uniform", "stratified", "leverage"}
+        How rows are drawn, always without replacement. "uniform": all alike, as published.
+        "stratified": in proportion from ``strata`` strata of equal count along y. "leverage": rows
+        that the inputs' kernel sees as unusual are more probable, and weigh less in return.
+    repeats : int
+        Independent subsamples, at least 1.
+    at : array_like (q, d) or (q,), optional
+        Inputs to score, the same in every repeat; default all of ``x``.
+    random_state : int, numpy.random.Generator or None
+        Source of subsamples and draws. Repeat j does not depend on how many repeats there are.
+    strata : int
+        For "stratified" only: number of strata, from 1 to ``size``. Equal outputs are spread over
+        neighbouring strata at random, anew in each repeat. Vector outputs are ordered along their
+        first principal component (unscaled, as the default output kernel measures distance).
+    x_kernel, y_kernel : Kernel, optional
+        As in `cce`. Parameters that depend on the data are taken from all n rows, once, so that all
+        repeats estimate the same thing.
+    lam, draws, encoder, weights
+        As in `cce`. Draws are made anew in each repeat. Rows of zero weight are never drawn.
+    tol, solver, backend, dtype, memory_limit, progress, certificate
+        As in `mcmd`, for each repeat.
+
+    Returns
+    -------
+    DownsampledResult
+        ``values``, ``std`` (q,), ``means`` (repeats,), ``mean``, ``mean_std``, ``error_bound``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Notes
+    -----
+    Young et al. (arXiv 2405.12412, appendix B.3) estimate the CCE from k of n test points drawn
+    uniformly, where n is too large. A row drawn with probability pi enters with weight
+    ``(k / n) / pi`` (Horvitz & Thompson, 1952), so that covariance and cross-covariance of the
+    subsample have those of all rows as expectation, up to the common factor ``sum w / k`` that `cce`
+    divides by. The CCE is no linear function of them: it is biased for small k, see
+    ``docs/downsampling.md``.
+
+    For "leverage", ``pi`` is proportional (and at most 1) to the mean of 1/n and ``l_i / sum l``, with
+    ``l(x) = f(x)' (F'F + n lam I)^-1 f(x) + e / (e + n lam)``, f the Nystroem features of 256 rows drawn
+    uniformly and ``e = k(x, x) - |f(x)|^2``; rows are drawn systematically in random order, which has
+    exactly these probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.downsampling import downsampled_cce
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, 1000)
+    >>> y = x + 0.3 * rng.normal(size=1000)
+    >>> some = downsampled_cce(x, y, fm.Gaussian(x, 0.6), 200, repeats=5, random_state=0)
+    >>> some.values.shape, some.means.shape
+    ((1000,), (5,))
+    >>> bool(abs(some.mean - fm.cce(x, y, fm.Gaussian(x, 0.6)).mean) < 0.05)
+    True
+    """
+    own = at is None or at is x
+    x = as_rows(encoded(x, encoder), "x")
+    grid = x if own else as_rows(encoded(at, encoder), "at", columns=x.shape[1])
+    x, grid = common_dtype(x, grid)
+    y = as_rows(y, "y")
+    check_same_length(x=x, y=y)
+    prediction = as_predictive(prediction, len(x), y.shape[1])
+    own_weights = as_weights(weights, "weights", len(x))
+    lam = check_positive(lam, "lam")
+    check_choice(method, "method", METHODS)
+    repeats = _whole(repeats, "repeats", 1, None, "")
+    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
+    part = np.arange(len(x)) if own_weights is None else np.flatnonzero(own_weights)
+    size = _whole(size, "size", 2, len(part), "the rows that take part")
+    shared, sources = _generators(random_state, repeats)
+    match method:
+        case "stratified":
+            strata = _whole(strata, "strata", 1, size, "size")
+            sampler = _stratified(_along(y[part]), size, strata)
+        case "leverage":
+            sampler = _leverage(
+                x[part], None if own_weights is None else own_weights[part], x_kernel,
+                get_backend(backend, x_kernel), lam, size, shared,
+            )  # fmt: skip
+        case _:
+            sampler = _uniform(len(part), size)
+
+    rows = np.empty((repeats, size), dtype=np.intp)
+    share = np.empty((repeats, size))
+    means = np.empty(repeats)
+    mean, squares = np.zeros(len(grid)), np.zeros(len(grid))
+    worst, infos = 0.0, []
+    for j, source in enumerate(sources):
+        chosen, share[j] = sampler(source)
+        rows[j] = part[chosen]
+        weigh = share[j] if own_weights is None else share[j] * own_weights[rows[j]]
+        found = cce(
+            x[rows[j]], y[rows[j]], prediction.take(rows[j]), at=grid, x_kernel=x_kernel,
+            y_kernel=y_kernel, lam=lam, draws=draws, weights=None if (weigh == 1).all() else weigh,
+            random_state=source, tol=tol, solver=solver, backend=backend, dtype=dtype,
+            memory_limit=memory_limit, progress=progress, certificate=certificate,
+        )  # fmt: skip
+        # Welford's updates: no values are kept, and equal values have a spread of exactly 0.
+        off = found.values - mean
+        mean += off / (j + 1)
+        squares += off * (found.values - mean)
+        means[j] = found.mean
+        worst = max(worst, found.error_bound)
+        infos.append(found.info)
+    std = np.full(len(grid), np.nan) if repeats == 1 else np.sqrt(squares / (repeats - 1))
+    return DownsampledResult(
+        mean, std, means, rows, share, worst, found.tol, len(part), method, tuple(infos)
+    )
+
+
+def _whole(value: Any, name: str, least: int, most: int | None, what: str) -> int:
+    """Return a whole number between its limits."""
+    needed = (
+        f"a whole number >= {least}" if most is None else f"a whole number in [{least}, {most}]"
+    )
+    told = f"; {needed}{f' ({what})' if what else ''} is needed"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}{told}")
+    number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} is {number}{told}")
+    return number
+
+
+def _generators(
+    random_state: Any, repeats: int
+) -> tuple[np.random.Generator, list[np.random.Generator]]:
+    """Return a source for what all repeats share, and one for each repeat.
+
+    A Generator gives its seed through its state, not its seed sequence, which forgets what was drawn.
+    """
+    seed = np.random.default_rng(random_state).integers(0, 2**32, 4, dtype=np.uint32)
+    shared, each = np.random.SeedSequence(seed.tolist()).spawn(2)
+    sources = [np.random.default_rng(child) for child in each.spawn(repeats)]
+    return np.random.default_rng(shared), sources
+
+
+def _uniform(n: int, size: int) -> Sampler:
+    def sample(rng: np.random.Generator) -> tuple[Rows, Floats]:
+        return np.sort(rng.choice(n, size, replace=False)), np.ones(size)
+
+    return sample
+
+
+def _stratified(position: Floats, size: int, strata: int) -> Sampler:
+    n = len(position)
+    counts = np.full(strata, n // strata) + (np.arange(strata) < n % strata)
+    taken = proportional(counts, size)
+    ends = np.cumsum(counts)[:-1]
+    weight = np.repeat(counts * (size / n) / taken, taken)
+    if (counts * size == taken * n).all():
+        weight = np.ones(size)  # in proportion without rounding
+
+    def sample(rng: np.random.Generator) -> tuple[Rows, Floats]:
+        shuffled = rng.permutation(n)
+        ordered = shuffled[np.argsort(position[shuffled], kind="stable")]
+        chosen = np.concatenate(
+            [
+                rng.choice(stratum, count, replace=False)
+                for stratum, count in zip(np.split(ordered, ends), taken, strict=True)
+            ]
+        )
+        ascending = np.argsort(chosen)
+        return chosen[ascending], weight[ascending]
+
+    return sample
+
+
+def proportional(counts: NDArray[np.int_], size: int) -> NDArray[np.int_]:
+    """Return how many of ``size`` fall to strata of ``counts`` rows, by largest remainders.
+
+    In whole numbers throughout, so that they add up; of equal remainders the first stratum comes
+    first. None gets more than it has, as ``size`` is at most their sum.
+    """
+    quota, rest = np.divmod(counts * size, counts.sum())
+    left = size - int(quota.sum())
+    quota[np.argsort(-rest, kind="stable")[:left]] += 1
+    return np.asarray(quota)
+
+
+def _along(y: NDArray[Any]) -> Floats:
+    """Return the position (n,) of outputs (n, k) on their first principal component."""
+    y = y.astype(np.float64)
+    if y.shape[1] == 1:
+        return y[:, 0]
+    centred = y - y.mean(axis=0)
+    return np.asarray(centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1])
+
+
+def _leverage(
+    x: NDArray[Any],
+    weights: Floats | None,
+    kernel: Kernel,
+    backend: Backend,
+    lam: float,
+    size: int,
+    rng: np.random.Generator,
+) -> Sampler:
+    scores = leverage_scores(x, weights, kernel, backend, lam, rng)
+    n, total = len(x), scores.sum()
+    density = np.full(n, 1 / n)
+    if total > 0:
+        density = _UNIFORM_SHARE / n + (1 - _UNIFORM_SHARE) * scores / total
+    chance = inclusion(density, size)
+
+    def sample(source: np.random.Generator) -> tuple[Rows, Floats]:
+        rows = systematic(chance, size, source)
+        return rows, (size / n) / chance[rows]
+
+    return sample
+
+
+def leverage_scores(
+    x: NDArray[Any],
+    weights: Floats | None,
+    kernel: Kernel,
+    backend: Backend,
+    lam: float,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return approximate ridge leverage scores (n,): the diagonal of ``K (K + N lam diag(1/w))^-1``.
+
+    From Nystroem features of landmarks. What they miss of a row is taken as orthogonal to all
+    others, which makes rows far from any landmark probable instead of impossible.
+    """
+    n = len(x)
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    landmarks = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
+    pivots = backend.points(x[landmarks], np.float64)
+    values, vectors = np.linalg.eigh(np.asarray(backend.gram(kernel, pivots), dtype=np.float64))
+    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    whiten = vectors[:, kept] / np.sqrt(values[kept])
+
+    def features() -> Any:
+        step = max(1, _BLOCK // len(landmarks))
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            gram = backend.gram(kernel, backend.points(x[rows], np.float64), pivots)
+            yield rows, np.asarray(gram, dtype=np.float64) @ whiten
+
+    covariance = lam * np.eye(whiten.shape[1])
+    for rows, f in features():
+        covariance += f.T @ (share[rows, None] * f)
+    precision = np.linalg.inv(covariance)  # of condition at most 1 + max k / lam
+    diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
+    scores = np.empty(n)
+    for rows, f in features():
+        inside = share[rows] * np.einsum("ij,ij->i", f @ precision, f)
+        missed = share[rows] * np.maximum(diagonal[rows] - np.einsum("ij,ij->i", f, f), 0.0)
+        scores[rows] = inside + missed / (missed + lam)
+    return scores
+
+
+def inclusion(density: Floats, size: int) -> Floats:
+    """Return inclusion probabilities ``min(1, c density)`` (n,) that sum to ``size``."""
+    order = np.argsort(-density)
+    falling = density[order]
+    below = np.cumsum(falling[::-1])[::-1]  # sums from each row on
+    # With the j most probable rows certain, the others share size - j; take the first j that fits.
+    scale = (size - np.arange(size)) / below[:size]
+    certain = int(np.argmax(scale * falling[:size] < 1 - _CERTAIN))
+    if not scale[certain] * falling[certain] < 1 - _CERTAIN:  # only where all rows are taken
+        return np.ones(len(density))
+    chance = np.ones(len(density))
+    chance[order[certain:]] = scale[certain] * falling[certain:]
+    return chance
+
+
+def systematic(chance: Floats, size: int, rng: np.random.Generator) -> Rows:
+    """Return ``size`` distinct rows, ascending, row i with probability ``chance[i]``.
+
+    Probabilities are laid end to end in random order, and the rows met at equal steps of 1 from a
+    random start are taken (Madow, 1949): no row is met twice, as none is longer than a step.
+    """
+    sure = np.flatnonzero(chance == 1)
+    rest = rng.permutation(np.flatnonzero(chance < 1))
+    count = size - len(sure)
+    if count == 0:
+        return sure
+    ends = np.cumsum(chance[rest])
+    ends *= count / ends[-1]
+    ends[-1] = np.inf  # a start just below 1 may round up to it
+    met = rest[np.searchsorted(ends, rng.random() + np.arange(count), side="right")]
+    return np.sort(np.concatenate([sure, met]))

@@ -1,0 +1,86 @@
+"""Pictures of the CCE from subsamples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastmcmd.checks import as_rows, check_same_length
+from fastmcmd.plots.style import COLOURS, axes, tidy
+
+if TYPE_CHECKING:
+    from fastmcmd.downsampling import DownsampledResult
+
+__all__ = ["downsampled_cce"]
+
+_BINS = 15
+
+
+def downsampled_cce(
+    result: DownsampledResult,
+    x: Any = None,
+    ax: Any = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+) -> Any:
+    """Draw the CCE of subsamples with the spread over repeats as a band of one std each way.
+
+    Parameters
+    ----------
+    result : DownsampledResult
+        What is drawn. One repeat has no band.
+    x : array_like (q,) or (q, d), optional
+        The inputs scored: values and band are medians in 15 bins of equal count; of several columns
+        the first principal component is drawn. Default: points in order of their CCE.
+    ax : matplotlib axes, optional
+        Where to draw.
+    label : str, optional
+        Name in the legend.
+    colour : str
+        Colour of line and band.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    values, std = result.values, result.std
+    if x is None:
+        order = np.argsort(values)
+        position, values, std = np.linspace(0, 100, len(order)), values[order], std[order]
+        name, marker = "points in order of their CCE, %", ""
+    else:
+        rows = as_rows(x, "x").astype(np.float64)
+        check_same_length(x=rows, values=values)
+        position, values, std, name = _binned(rows, values, std)
+        marker = "o"
+    ax = axes(ax)
+    if result.repeats > 1:
+        ax.fill_between(
+            position, np.maximum(values - std, 0), values + std, color=colour, alpha=0.2,
+            linewidth=0, zorder=2,
+        )  # fmt: skip
+    ax.plot(position, values, "-", marker=marker, markersize=3.5, color=colour, label=label)
+    ax.set(xlabel=name, ylabel="CCE", ylim=(0, None))
+    if label:
+        ax.legend(frameon=False)
+    tidy(ax)
+    return ax
+
+
+def _binned(rows: Any, values: Any, std: Any) -> tuple[Any, Any, Any, str]:
+    """Return medians of position, values and std in bins of about equal count."""
+    position, name = rows[:, 0], "x"
+    if rows.shape[1] > 1:
+        centred = rows - rows.mean(axis=0)
+        position = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
+        name = "first principal component of x"
+    edges = np.unique(np.quantile(position, np.linspace(0, 1, _BINS + 1)))
+    which = np.clip(np.searchsorted(edges, position, side="right") - 1, 0, max(0, len(edges) - 2))
+    found = [
+        [np.median(part[which == index]) for part in (position, values, std)]
+        for index in range(max(1, len(edges) - 1))
+        if (which == index).any()
+    ]
+    middle, height, width = np.array(found).T
+    return middle, height, width, name

@@ -1,0 +1,84 @@
+"""Files in NumPy's own format, and maps of them."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.rows.source import Array, Source
+
+
+class Npy(Source):
+    """A .npy file, by plain reads: mapped pages would count as memory, and end the process if cut."""
+
+    def __init__(self, path: Path, inside: str, where: str) -> None:
+        _no_inside(inside)
+        header = np.lib.format.open_memmap(path, mode="r")  # checks the size; refuses objects
+        self.where, self.path, self.shape, self.dtype = where, path, header.shape, header.dtype
+        self._offset = int(header.offset)
+        self._columns_first = header.ndim > 1 and not header.flags.c_contiguous
+        del header
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed with the source)
+        weakref.finalize(self, self._file.close)
+        self._plain(self.dtype.itemsize if self._columns_first else None)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return the rows; of a file that stores columns first, column by column."""
+        shape = (stop - start, *self.shape[1:])
+        if not self._columns_first:
+            out = np.empty(shape, self.dtype)
+            self._fill(out, start * self._row_bytes())
+            return out
+        by_column = np.empty(shape[::-1], self.dtype)
+        for j, column in enumerate(by_column):
+            self._fill(column, (j * self.shape[0] + start) * self.dtype.itemsize)
+        return by_column.T
+
+    def _fill(self, out: Array, position: int) -> None:
+        view = bytes_of(out)
+        self._file.seek(self._offset + position)
+        while len(view):
+            count = self._file.readinto(view)
+            if not count:
+                raise ValueError("the file ends before its last row")
+            view = view[count:]
+
+
+class Mapped(Source):
+    """An np.memmap: copies of its rows, whose pages are handed back after each read."""
+
+    def __init__(self, value: Any) -> None:
+        self.path = None if value.filename is None else Path(value.filename).absolute()
+        self.where = "np.memmap" if self.path is None else str(self.path)
+        self.shape, self.dtype = value.shape, value.dtype
+        self._value = value
+        # Pages of a copy-on-write map hold the only copy of what was written to it.
+        self._releases = sys.platform == "linux" and value.mode != "c"
+        self._plain()
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return a copy of the rows, and hand the pages back."""
+        block = np.array(self._value[start:stop], subok=False)
+        if self._releases:
+            self._value._mmap.madvise(mmap.MADV_DONTNEED)
+        return block
+
+
+def is_mapped(value: Any) -> bool:
+    """Return whether a map is behind ``value``; results of arithmetic have its type, and none."""
+    return isinstance(value, np.memmap) and getattr(value, "_mmap", None) is not None
+
+
+def _no_inside(inside: str) -> None:
+    if inside:
+        raise ValueError(f"a .npy file has no parts, but {inside!r} is named after '::'")
+
+
+def bytes_of(contiguous: Array) -> memoryview:
+    """Return the bytes of a contiguous array, to be read or written in place."""
+    return contiguous.reshape(-1).view(np.uint8).data

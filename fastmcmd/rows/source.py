@@ -1,0 +1,47 @@
+"""What a format tells and does: the base of all readers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_GAP_BYTES = 16_000  # reading through a gap this long costs about as much as another read
+
+
+class Source(ABC):
+    """What a format tells and does: its shape and type as stored, and consecutive rows.
+
+    ``where`` names it in messages; ``path`` is the file or folder that must not change, if any;
+    reads begin and end best at multiples of ``chunk_rows``; rows less than ``near`` apart are read
+    together; ``overhead`` is about how many bytes a read takes beside the rows it returns.
+    """
+
+    where: str
+    path: Path | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunk_rows: int = 1
+    near: int = 1
+    overhead: int = 0
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows ``start`` to ``stop - 1`` in a new array of any type, order and strides."""
+
+    def _row_bytes(self) -> int:
+        return max(1, int(np.prod(self.shape[1:], dtype=np.int64))) * self.dtype.itemsize
+
+    def _plain(self, bytes_apart: int | None = None) -> None:
+        """Set ``near`` for rows that begin ``bytes_apart`` (by default, a row) after each other."""
+        self.near = max(1, _GAP_BYTES // (bytes_apart or self._row_bytes()))
+
+    def _chunked(self, chunks: Sequence[int], together: int) -> None:
+        self.chunk_rows = self.near = max(1, int(chunks[0])) if len(chunks) else 1
+        self.overhead = together * int(np.prod(chunks, dtype=np.int64)) * self.dtype.itemsize

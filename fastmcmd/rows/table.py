@@ -1,0 +1,243 @@
+"""A table that is read in blocks, and blocks of any table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import _check_finite
+from fastmcmd.rows.npy import Mapped
+from fastmcmd.rows.packages import told
+from fastmcmd.rows.source import Array, Source
+from fastmcmd.rows.stamps import Stamp, stamp_of
+
+_BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
+_CHUNK_BYTES = 4 * _BLOCK_BYTES  # a chunk above this is read in pieces, and decoded once a piece
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """An (n, d) table that is read in blocks; made by `open_rows`.
+
+    Attributes
+    ----------
+    name : str
+        The argument that it came as.
+    shape : tuple of int
+        (n, d).
+    dtype : numpy.dtype
+        float32 or float64: what blocks come as.
+
+    Notes
+    -----
+    All that is read is checked: NaN and infinity are a ValueError that tells the row. A Zarr chunk
+    that was never written holds the array's fill value, as everywhere in Zarr.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from fastmcmd.rows import open_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.arange(10.0).reshape(5, 2))
+    ...     x = open_rows(f"{folder}/x.npy", "x")
+    ...     lengths = [len(block) for _, block in x.blocks(step=2)]
+    ...     last_first = x[[4, 0]]
+    >>> x.shape, lengths, last_first.tolist()
+    ((5, 2), [2, 2, 1], [[8.0, 9.0], [0.0, 1.0]])
+    """
+
+    name: str
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    _source: Source
+    _stamp: Stamp
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    ndim = 2
+
+    @property
+    def size(self) -> int:
+        """Number of elements n d."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all rows would take as they are read."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether no file is behind the rows (an Arrow table, a store in memory)."""
+        return self._source.path is None and not isinstance(self._source, Mapped)
+
+    @property
+    def overhead(self) -> int:
+        """About how many bytes the reader takes beside the rows that it returns."""
+        return self._source.overhead
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block where no step is given: about 16 MB, in whole chunks where there are any."""
+        row_bytes = self.shape[1] * self.dtype.itemsize
+        rows, chunk = max(1, _BLOCK_BYTES // row_bytes), self._source.chunk_rows
+        if chunk <= rows:
+            return rows - rows % chunk
+        return chunk if chunk * row_bytes <= _CHUNK_BYTES else rows
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Rows({self._label}, {self.shape[0]} x {self.shape[1]}, {self.dtype})"
+
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        raise TypeError(f"{self._label} is read in blocks; {self.name}[:] would load it whole")
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return the asked rows (m, d) as a new array, C-contiguous.
+
+        Parameters
+        ----------
+        rows : slice, integer array (m,) or boolean mask (n,)
+            In any order, with repeats; negative numbers count from the end.
+
+        Raises
+        ------
+        IndexError, TypeError
+            A row that is not there; an index of another kind.
+        ValueError
+            The rows hold NaN or infinity, or the file is damaged.
+        """
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step == 1:
+                return self._block(start, max(start, stop))
+            rows = np.arange(start, stop, step)
+        return self._take(self._row_numbers(rows))
+
+    def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield consecutive blocks of ``step`` rows with their place, reading one block ahead.
+
+        One thread reads while the caller works; its errors are raised here. Up to three blocks are
+        in memory at a time: the caller's, the one handed over, the one being read.
+        """
+        step = self.block_rows if step is None else _positive(step)
+        places = [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+        with ThreadPoolExecutor(1, thread_name_prefix="fastmcmd-rows") as reader:
+            ahead = reader.submit(self._block, places[0].start, places[0].stop)
+            for place, following in zip(places, [*places[1:], None], strict=True):
+                block = ahead.result()
+                if following is not None:
+                    ahead = reader.submit(self._block, following.start, following.stop)
+                yield place, block
+
+    def check_unchanged(self) -> None:
+        """Raise RuntimeError if a file is not the one that was opened (size, time, inode)."""
+        path = self._source.path
+        if path is None:
+            return
+        try:
+            now = stamp_of(path)
+        except OSError as error:
+            told = f"{path} cannot be looked at any more: {error.strerror}"
+        else:
+            changed = sorted(set(self._stamp.items()) ^ set(now.items()))
+            if not changed:
+                return
+            told = f"{changed[0][0]} is not what it was when it was opened"
+        raise RuntimeError(f"{self.name} changed on disk while it was being read: {told}")
+
+    def fingerprint(self) -> str:
+        """Return a hash of shape, type and content, wherever the rows lie and whatever the format."""
+        digest = blake2b(f"{self.shape} {self.dtype}".encode(), digest_size=16)
+        for _, block in self.blocks():
+            digest.update(block.data)
+        return digest.hexdigest()
+
+    @property
+    def _label(self) -> str:
+        return f"{self.name} ({self._source.where})"
+
+    def _block(self, start: int, stop: int) -> Array:
+        if start == stop:
+            return np.empty((0, self.shape[1]), self.dtype)
+        block = self._read(start, stop)
+        _check_finite(block, self._label, first_row=start)
+        return block
+
+    def _read(self, start: int, stop: int) -> Array:
+        try:
+            with self._lock, told(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
+                block = self._source.read(start, stop)
+        except (OSError, ValueError):
+            self.check_unchanged()  # the better explanation, where it is one
+            raise
+        return np.ascontiguousarray(block.reshape(stop - start, self.shape[1]), self.dtype)
+
+    def _take(self, rows: NDArray[np.intp]) -> Array:
+        out = np.empty((len(rows), self.shape[1]), self.dtype)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        apart = np.diff(ascending) >= self._source.near
+        apart |= np.diff(ascending // self.block_rows) > 0  # no read is longer than a block
+        ends = [*(np.flatnonzero(apart) + 1).tolist(), len(rows)]
+        begin = 0
+        for end in ends if len(rows) else []:
+            first, last = int(ascending[begin]), int(ascending[end - 1])
+            block = self._read(first, last + 1)
+            taken = block[ascending[begin:end] - first]  # what lies between may hold anything
+            for bad in np.flatnonzero(~np.isfinite(taken).all(axis=1))[:1]:
+                row = int(ascending[begin + bad])
+                _check_finite(taken[bad : bad + 1], self._label, first_row=row)
+            out[order[begin:end]] = taken
+            begin = end
+        return out
+
+    def _row_numbers(self, rows: Any) -> NDArray[np.intp]:
+        n, index = len(self), np.asarray(rows)
+        if index.size == 0 and index.dtype == np.float64:  # an empty list
+            index = index.astype(np.intp)
+        if index.ndim != 1 or index.dtype.kind not in "iub":
+            raise TypeError(
+                f"{self.name} is indexed with {type(rows).__name__} of shape {index.shape} and dtype "
+                f"{index.dtype}; a slice, row numbers (m,) or a mask ({n},) are needed"
+            )
+        if index.dtype == bool:
+            if len(index) != n:
+                raise IndexError(f"the mask has {len(index)} entries; {self.name} has {n} rows")
+            return np.flatnonzero(index)
+        wrong = index[(index < -n) | (index >= n)]
+        if wrong.size:
+            raise IndexError(f"row {wrong[0]} is asked for; {self.name} has {n} rows")
+        index = index.astype(np.intp)
+        return np.where(index < 0, index + n, index)
+
+
+def as_blocks(x: Array | Rows, step: int | None = None) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of rows with their place: views of an array, or what `Rows.blocks` reads.
+
+    Examples
+    --------
+    >>> [(place.start, len(block)) for place, block in as_blocks(np.ones((5, 2)), 2)]
+    [(0, 2), (2, 2), (4, 1)]
+    """
+    if isinstance(x, Rows):
+        yield from x.blocks(step)
+        return
+    step = max(1, _BLOCK_BYTES // max(1, x[:1].nbytes)) if step is None else _positive(step)
+    for start in range(0, len(x), step):
+        place = slice(start, min(start + step, len(x)))
+        yield place, x[place]
+
+
+def _positive(step: int) -> int:
+    if step < 1:
+        raise ValueError(f"step is {step}; at least 1 is needed")
+    return int(step)

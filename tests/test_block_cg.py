@@ -1,0 +1,258 @@
+"""Block CG against dense solves, with and without a preconditioner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import GramOperator
+from fastmcmd.progress import Progress
+from fastmcmd.solvers.base import Goal, System, scaled_norm
+from fastmcmd.solvers.block_cg import block_cg
+from fastmcmd.solvers.iterative import solve_cg
+from fastmcmd.solvers.tall import inner, times
+
+TARGET = 1e-6
+
+
+class Dense:
+    """K in memory, counting its products."""
+
+    def __init__(self, k):
+        self.k, self.passes = k, 0
+
+    def matmul(self, v):
+        self.passes += 1
+        return self.k @ v
+
+
+def rbf(x, z, gamma):
+    return np.exp(-gamma * ((x[:, None] - z[None]) ** 2).sum(-1))
+
+
+def features(rng, x, columns):
+    """Differences of output features of two samples at the inputs: what CCE solves for."""
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=len(x))
+    z = np.linspace(-2, 2, columns)
+    other = y + 0.2 * rng.normal(size=len(x))
+    p = np.exp(-0.5 * (y[:, None] - z) ** 2) - np.exp(-0.5 * (other[:, None] - z) ** 2)
+    u, s, _ = np.linalg.svd(np.exp(-0.5 * (z[:, None] - z) ** 2))
+    return p @ u / np.sqrt(np.maximum(s, 1e-14 * s[0]))
+
+
+def problem(rng, n=300, d=2, columns=12, gamma=0.5, lam=1e-2, weighted=False):
+    x = rng.normal(size=(n, d))
+    w = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
+    system = System(features(rng, x, columns), w.sum() * lam / w)
+    return x, rbf(x, x, gamma), system
+
+
+def nystrom(x, shift, gamma, landmarks, rng):
+    """Return a Nystroem approximation of (D^(-1/2) K D^(-1/2) + I)^-1.
+
+    What the landmarks leave is replaced by its median on the diagonal; without that, directions that
+    were not captured would be left with eigenvalues far above those that were.
+    """
+    chosen = x[rng.choice(len(x), landmarks, replace=False)]
+    values, vectors = np.linalg.eigh(rbf(chosen, chosen, gamma))
+    ok = values > 1e-12 * values[-1]
+    f = rbf(x, chosen, gamma) @ (vectors[:, ok] / np.sqrt(values[ok])) / np.sqrt(shift)[:, None]
+    mu = 1 + max(0.0, float(np.median(1 / shift - (f**2).sum(1))))
+    factor = scipy.linalg.cho_factor(mu * np.eye(f.shape[1]) + f.T @ f)
+    return lambda block: (block - f @ scipy.linalg.cho_solve(factor, f.T @ block)) / mu
+
+
+def true_norm(k, system, value):
+    return scaled_norm(system.rhs - system.shift[:, None] * value - k @ value, system.shift)
+
+
+def check(k, system, result, target=TARGET):
+    """The recurred residual is the true one, and the error is what it allows."""
+    assert result.converged
+    assert true_norm(k, system, result.value) <= 1.01 * target + 1e-9
+    exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
+    error = np.linalg.norm(np.sqrt(system.shift)[:, None] * (result.value - exact), 2)
+    assert error <= 1.01 * target + 1e-8
+
+
+def earlier(k, system, target, max_iterations):
+    """Block CG as it was before preconditioners and checkpoints: (value, residual, iterations)."""
+
+    def orthonormal(block, least):
+        values, vectors = np.linalg.eigh(inner(block, block))
+        keep = values > max(least * least, 1e-14 * values[-1], 1e-300)
+        return times(block, vectors[:, keep] / np.sqrt(values[keep]))
+
+    def spectral(block):
+        return float(np.sqrt(max(0.0, np.linalg.eigvalsh(inner(block, block))[-1])))
+
+    scale = 1.0 / np.sqrt(system.shift)[:, None]
+    residual = scale * system.rhs
+    solution = np.zeros_like(residual)
+    iterations, best, since_best, norm, first = 0, np.inf, 0, spectral(residual), None
+    start = np.hstack([residual, scale * (norm / np.linalg.norm(scale))])
+    directions = orthonormal(start, 0.1 * target)
+    while norm > target and iterations < max_iterations:
+        if directions.shape[1] == 0:
+            directions = orthonormal(residual, 0.0)
+        image = scale * (k @ (scale * directions)) + directions
+        iterations += 1
+        energy = inner(directions, image)
+        values, vectors = np.linalg.eigh((energy + energy.T) / 2)
+        good = values > 1e-13 * values[-1]
+        half = vectors[:, good] / np.sqrt(values[good])
+        directions, image = times(directions, half), times(image, half)
+        step = inner(directions, residual)
+        solution += times(directions, step)
+        residual -= times(image, step)
+        norm = spectral(residual)
+        best, since_best = (norm, 0) if norm < best / 2 else (best, since_best + 1)
+        if since_best > 25:
+            break
+        conjugate = residual - times(directions, inner(image, residual))
+        if first is None:
+            first = directions, image
+        else:
+            conjugate -= times(first[0], inner(first[1], residual))
+        directions = orthonormal(conjugate, 0.1 * target)
+    return scale * solution, residual / scale, iterations
+
+
+@pytest.mark.parametrize("lam", [1e-1, 1e-3, 1e-6])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("columns", "weighted"), [(12, False), (12, True), (1, True)])
+def test_without_preconditioner_every_bit_is_as_before(rng, lam, order, columns, weighted):
+    _, k, system = problem(rng, lam=lam, columns=columns, weighted=weighted)
+    system = System(np.asarray(system.rhs, order=order), system.shift)
+    found = block_cg(Dense(k), [system], TARGET, 60)[0]
+    value, residual, iterations = earlier(k, system, TARGET, 60)
+    assert found.iterations == iterations
+    assert np.array_equal(found.value, value)
+    assert np.array_equal(found.residual, residual)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("lam", [1e-1, 1e-3])
+@pytest.mark.parametrize("landmarks", [0, 5, 100])
+def test_against_a_dense_solve(rng, landmarks, lam, weighted):
+    x, k, system = problem(rng, lam=lam, weighted=weighted)
+    leads = [nystrom(x, system.shift, 0.5, landmarks, rng)] if landmarks else None
+    check(k, system, block_cg(Dense(k), [system], TARGET, 200, precondition=leads)[0])
+
+
+@pytest.mark.parametrize(("d", "gamma"), [(2, 0.5), (5, 0.1), (20, 0.05)])
+def test_a_preconditioner_saves_products(rng, d, gamma):
+    for lam in (1e-1, 1e-3, 1e-5):
+        x, k, system = problem(rng, n=400, d=d, gamma=gamma, lam=lam, columns=20)
+        plain = block_cg(Dense(k), [system], TARGET, 300)[0]
+        operator = Dense(k)
+        leads = [nystrom(x, system.shift, gamma, 150, rng)]
+        led = block_cg(operator, [system], TARGET, 300, precondition=leads)[0]
+        check(k, system, led)
+        assert operator.passes == led.iterations <= plain.iterations
+        if lam <= 1e-3 and d < 20:  # the landmarks hold nearly all of K
+            assert led.iterations <= plain.iterations / 3
+
+
+def test_tiny_lam_only_with_a_preconditioner(rng):
+    x, k, system = problem(rng, n=400, lam=1e-7)
+    assert not block_cg(Dense(k), [system], TARGET, 300)[0].converged
+    leads = [nystrom(x, system.shift, 0.5, 130, rng)]
+    found = block_cg(Dense(k), [system], TARGET, 300, precondition=leads)[0]
+    check(k, system, found)
+    assert found.iterations <= 15
+
+
+def test_the_inverse_itself_needs_two_products(rng):
+    _, k, system = problem(rng, lam=1e-4)
+    scale = 1 / np.sqrt(system.shift)
+    inverse = np.linalg.inv(scale[:, None] * k * scale + np.eye(len(k)))
+    found = block_cg(Dense(k), [system], TARGET, 9, precondition=[lambda b: inverse @ b])[0]
+    check(k, system, found)
+    assert found.iterations <= 2
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_the_scale_of_a_preconditioner_does_not_matter(rng, factor):
+    x, k, system = problem(rng, lam=1e-3)
+    lead = nystrom(x, system.shift, 0.5, 60, rng)
+    once = block_cg(Dense(k), [system], TARGET, 99, precondition=[lead])[0]
+    other = block_cg(Dense(k), [system], TARGET, 99, precondition=[lambda b: factor * lead(b)])[0]
+    check(k, system, other)
+    assert abs(other.iterations - once.iterations) <= 1
+
+
+def test_systems_in_step_share_products(rng):
+    x, k, system = problem(rng, lam=1e-2)
+    other = System(features(rng, x, 5), 0.03 * system.shift)
+    zero = System(np.zeros((len(k), 3)), system.shift)
+    systems = [system, zero, other]
+    leads = [nystrom(x, s.shift, 0.5, 20, rng) for s in systems]
+    for precondition in (None, leads):
+        operator = Dense(k)
+        found = block_cg(operator, systems, TARGET, 200, precondition=precondition)
+        for one, result in zip(systems, found, strict=True):
+            check(k, one, result)
+        assert found[1].iterations == 0
+        assert not found[1].value.any()
+        assert operator.passes == max(result.iterations for result in found)
+        alone = block_cg(
+            Dense(k), [other], TARGET, 200, precondition=precondition and precondition[2:]
+        )
+        assert abs(alone[0].iterations - found[2].iterations) <= 1
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 60),
+    columns=st.integers(1, 8),
+    lam=st.sampled_from([1e-5, 1e-3, 1e-1, 10.0]),
+    landmarks=st.integers(1, 60),
+    copied=st.booleans(),
+    order=st.sampled_from("CF"),
+)
+def test_random_problems(seed, n, columns, lam, landmarks, copied, order):
+    rng = np.random.default_rng(seed)
+    x, k, system = problem(rng, n, columns=columns, lam=lam, weighted=True)
+    rhs = np.hstack([system.rhs, system.rhs, 0 * system.rhs]) if copied else system.rhs
+    system = System(np.asarray(rhs, order=order), system.shift)
+    leads = [nystrom(x, system.shift, 0.5, min(n, landmarks), rng)]
+    found = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=leads)[0]
+    check(k, system, found)
+
+
+def test_a_preconditioner_must_be_positive_definite(rng):
+    _, k, system = problem(rng)
+    with pytest.raises(ValueError, match="precondition is not positive definite"):
+        block_cg(Dense(k), [system], TARGET, 9, precondition=[lambda b: -b])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("certificate", ["rigorous", "sampled"])
+def test_certified_solutions(rng, dtype, certificate):
+    n, gamma = 700, 0.5
+    lam = (
+        1e-3 if dtype == np.float64 else 1e-2
+    )  # below, the worst case of float32 is above the goal
+    x, k, system = problem(rng, n=n, lam=lam, gamma=gamma)
+    kernel = fm.RBF(gamma)
+    backend = get_backend("auto", kernel)
+    goal = Goal(1e-6, 1.0)
+    exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
+    taken = []
+    for landmarks in (0, 100):
+        operator = GramOperator(backend, kernel, x, np.dtype(dtype), 10**9)
+        leads = [nystrom(x, system.shift, gamma, landmarks, rng)] if landmarks else None
+        found = solve_cg(operator, [system], goal, certificate, 200, Progress(False, 1e-6), leads)
+        assert found.converged
+        (solution,) = found.solutions
+        assert goal.miss(solution.certificate) <= 1
+        off = np.linalg.norm(k @ (solution.value - exact), axis=1).max()
+        assert off <= solution.certificate.error(1.0) + 1e-10
+        taken.append(found.iterations)
+    assert taken[1] < taken[0]

@@ -1,0 +1,579 @@
+"""State on disk: what is saved is what comes back, and an interrupted run ends as any other."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.checkpoint import Checkpoint, fingerprint_of
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import iterative
+from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.block_cg import block_cg
+from fastmcmd.solvers.iterative import solve_cg
+
+KERNEL = fm.RBF(0.5)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.ckpt"
+
+
+def files(path):
+    return sorted(other.name for other in path.parent.iterdir())
+
+
+def same(state, other):
+    assert state.keys() == other.keys()
+    for name, array in state.items():
+        assert array.dtype == other[name].dtype
+        assert array.shape == other[name].shape
+        assert array.tobytes() == other[name].tobytes()
+
+
+# The file.
+
+
+@given(
+    arrays=st.dictionaries(
+        st.text("abc.0", min_size=1, max_size=5),
+        hnp.arrays(
+            st.sampled_from([np.float64, np.float32, np.int64, np.bool_, np.uint8]),
+            hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    fortran=st.booleans(),
+)
+def test_what_is_saved_comes_back(tmp_path_factory, arrays, fortran):
+    path = tmp_path_factory.mktemp("saved") / "run.ckpt"
+    if fortran:
+        arrays = {name: np.asarray(array, order="F") for name, array in arrays.items()}
+    Checkpoint(path, "f", every=0).save("stage", lambda: arrays)
+    loaded = Checkpoint(path, "f").load("stage")
+    same(loaded, arrays)
+    for name, array in arrays.items():  # the layout too: sums depend on it
+        assert loaded[name].flags.f_contiguous == array.flags.f_contiguous
+    with np.load(path, allow_pickle=False) as plain:  # an .npz as any other
+        assert len(plain.files) == len(arrays) + 1
+
+
+def test_stages_keep_what_others_saved(path):
+    checkpoint = Checkpoint(path, "f", every=0)
+    assert checkpoint.load("one") is None
+    first, second = {"a": np.arange(5.0)}, {"a": np.eye(2), "b": np.array(3)}
+    checkpoint.stage("one").save(lambda: first)
+    checkpoint.stage("two").save(lambda: second)
+    checkpoint.stage("two").save(lambda: {"b": np.array(4)})
+    later = Checkpoint(path, "f", every=0)
+    same(later.stage("one").load(), first)
+    same(later.load("two"), {"b": np.array(4)})
+    assert later.load("on") is None
+    later.stage("one").drop()
+    assert later.load("one") is None
+    later.save("three", lambda: first)
+    last = Checkpoint(path, "f")
+    assert last.load("one") is None
+    same(last.load("two"), {"b": np.array(4)})
+    same(last.load("three"), first)
+    assert files(path) == ["run.ckpt"]
+    last.finish()
+    assert files(path) == []
+    last.finish()
+    assert last.load("two") is None
+
+
+def test_nothing_is_gathered_before_it_is_time(path):
+    checkpoint = Checkpoint(path, "f", every=3600)
+
+    def never():
+        raise AssertionError("gathered")
+
+    checkpoint.save("stage", never)
+    assert files(path) == []
+    checkpoint.save("stage", lambda: {"a": np.zeros(1)}, force=True)
+    checkpoint.save("stage", never)
+    assert Checkpoint(path, "f").load("stage") is not None
+
+
+def test_time_passes(path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    checkpoint = Checkpoint(path, "f", every=30)
+    saved = []
+
+    def state():
+        saved.append(now[0])
+        return {"a": np.zeros(1)}
+
+    for now[0] in np.arange(100.0, 200.0, 7.0):
+        checkpoint.save("stage", state)
+    assert saved == [135.0, 170.0]
+
+
+def test_stage_names(path):
+    for name in ("", "a/b"):
+        with pytest.raises(ValueError, match="stage is"):
+            Checkpoint(path, "f").stage(name)
+
+
+# What is refused.
+
+
+def test_other_settings_are_named(path):
+    mine = {"lam": 0.1, "kernel": "RBF(0.5)", "n": 100, "old": None}
+    Checkpoint(path, "one", 0, mine).save("stage", lambda: {"a": np.zeros(1)})
+    theirs = {"lam": 0.2, "kernel": "RBF(0.5)", "n": 100, "new": [1, 2]}
+    with pytest.raises(ValueError, match="belongs to another computation") as told:
+        Checkpoint(path, "two", 0, theirs)
+    text = str(told.value)
+    assert f"checkpoint {path}" in text
+    assert "lam was 0.1, is 0.2; old was None, is not given; new was not given, is [1, 2]." in text
+    assert "kernel" not in text
+    with pytest.raises(ValueError, match="the data differ"):
+        Checkpoint(path, "two", 0, mine)
+    assert Checkpoint(path, "one", 0, mine).load("stage") is not None
+
+
+def saved(path, **arrays):
+    arrays = arrays or {"a": np.arange(1000.0)}
+    Checkpoint(path, "f", every=0).save("stage", lambda: arrays)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
+def test_truncated(path, share):
+    content = saved(path)
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=r"checkpoint .*run.ckpt is damaged"):
+        Checkpoint(path, "f")
+
+
+def test_every_flipped_byte_is_noticed_or_harmless(path):
+    content = saved(path, a=np.arange(40.0))
+    for place in range(0, len(content), 3):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        try:
+            state = Checkpoint(path, "f").load("stage")
+        except ValueError as error:
+            assert "checkpoint" in str(error)  # noqa: PT017
+        else:  # a byte that no reader looks at, or the name of the stage
+            assert state is None or np.array_equal(state.get("a", np.arange(40.0)), np.arange(40.0))
+
+
+def test_other_files(path):
+    path.write_text("not a checkpoint")
+    with pytest.raises(ValueError, match="no checkpoint of fastmcmd"):
+        Checkpoint(path, "f")
+    np.savez(path.with_suffix(".npz"), a=np.zeros(3))
+    with pytest.raises(ValueError, match="no checkpoint of fastmcmd"):
+        Checkpoint(path.with_suffix(".npz"), "f")
+
+
+def test_no_pickle(path):
+    saved(path)
+    with zipfile.ZipFile(path, "a") as file, file.open("stage/evil.npy", "w") as member:
+        np.lib.format.write_array(member, np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="damaged"):
+        Checkpoint(path, "f").load("stage")
+
+
+def test_other_format(path, monkeypatch):
+    monkeypatch.setattr("fastmcmd.checkpoint._FORMAT", 99)
+    saved(path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 1"):
+        Checkpoint(path, "f")
+
+
+# What cannot be written.
+
+
+def test_folder_that_is_missing_or_the_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"checkpoint .* cannot be written"):
+        Checkpoint(tmp_path / "none" / "run.ckpt", "f")
+    with pytest.raises(IsADirectoryError, match="checkpoint is"):
+        Checkpoint(tmp_path, "f")
+
+
+def test_read_only_folder(path, monkeypatch):
+    def refuse(*args, **kwargs):  # as chmod would, but for root too
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
+    with pytest.raises(PermissionError, match=r"checkpoint .*run.ckpt cannot be written: Perm"):
+        Checkpoint(path, "f")
+    monkeypatch.undo()
+    checkpoint = Checkpoint(path, "f", every=0)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(PermissionError, match=r"checkpoint .*run.ckpt cannot be written: Perm"):
+        checkpoint.save("stage", lambda: {"a": np.zeros(1)})
+
+
+def test_unreadable_file(path, monkeypatch):
+    saved(path)
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(PermissionError, match=r"checkpoint .*run.ckpt cannot be read: Perm"):
+        Checkpoint(path, "f")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])
+def test_full_disk(path, monkeypatch, error):
+    content = saved(path)
+    checkpoint = Checkpoint(path, "f", every=0)
+    written = []
+    real = np.lib.format.write_array
+
+    def write(stream, array, **options):
+        written.append(real(stream, array, **options))
+        if len(written) == 3:
+            raise error
+
+    monkeypatch.setattr(np.lib.format, "write_array", write)
+    with pytest.raises(type(error)) as told:
+        checkpoint.save("stage", lambda: {"a": np.zeros(9), "b": np.ones(9)})
+    if isinstance(error, OSError):
+        assert told.value.errno == errno.ENOSPC
+        assert str(told.value).endswith(f"checkpoint {path} cannot be written: {error.strerror}")
+    assert len(written) == 3
+    assert path.read_bytes() == content
+    assert files(path) == ["run.ckpt"]
+
+
+def test_leftovers_of_a_killed_process_are_removed(path):
+    other = path.with_name("run.ckpt2.abc.part")
+    left = path.with_name("run.ckpt.abc.part")
+    for file in (left, other):
+        file.write_bytes(b"half")
+    Checkpoint(path, "f")
+    assert files(path) == [other.name]
+
+
+# Fingerprints.
+
+
+def test_fingerprints(rng):
+    class Rows:
+        def fingerprint(self):
+            return "content"
+
+    x = rng.normal(size=(50, 3))
+    different = [
+        (x,),
+        (x.astype(np.float32),),
+        (x[:-1],),
+        (x.T,),
+        (x.reshape(-1),),
+        (x + 1e-16 * (np.arange(150).reshape(50, 3) == 149) * 1e3,),
+        (x, 0.1),
+        (x, 0.1, "a", "b"),
+        (x, 0.1, "ab"),
+        (x, 1),
+        (x, 1.0),
+        (x, True),
+        (x, "1"),
+        (x, b"1"),
+        (x, None),
+        (Rows(),),
+        ("content",),
+        (),
+        (np.zeros((0, 3)),),
+        (np.zeros((3, 0)),),
+        (np.array(1.0),),
+        (np.array([1.0]),),
+    ]
+    prints = [fingerprint_of(*parts) for parts in different]
+    assert len(set(prints)) == len(prints)
+    assert prints == [fingerprint_of(*parts) for parts in different]
+    assert fingerprint_of(np.asfortranarray(x)) == prints[0]
+    assert fingerprint_of(np.repeat(x, 2, axis=0)[::2]) == prints[0]
+    assert fingerprint_of(x, np.float64(0.1)) == prints[6]
+    with pytest.raises(TypeError, match="fingerprint cannot be made of list"):
+        fingerprint_of([1])
+    with pytest.raises(TypeError, match="dtype object"):
+        fingerprint_of(np.array([None]))
+
+
+def test_fingerprint_does_not_depend_on_blocks(tmp_path, monkeypatch, rng):
+    x = rng.normal(size=(100, 3))
+    whole = fingerprint_of(x, x[:, 0])
+    np.save(tmp_path / "x.npy", x)
+    monkeypatch.setattr("fastmcmd.checkpoint._HASHED", 100)
+    assert fingerprint_of(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0]) == whole
+
+
+# Runs that are interrupted.
+
+GOAL = Goal(1e-6, 1.0)
+
+
+class Stopped(Exception):
+    """Stands for whatever ends a run."""
+
+
+class Fragile(GramOperator):
+    """An operator that fails in a product after ``left`` of them."""
+
+    left: float = np.inf
+    error: BaseException = Stopped()
+
+    def matmul(self, v):
+        self._count()
+        return super().matmul(v)
+
+    def exact_matmul(self, v):
+        if self.dtype != EXACT:  # else it is a product as any other
+            self._count()
+        return super().exact_matmul(v)
+
+    def _count(self):
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+
+
+def operator_of(x, backend="cpu", dtype=np.float64, room=10**9, left=np.inf, error=None):
+    operator = Fragile(get_backend(backend, KERNEL), KERNEL, x, np.dtype(dtype), room)
+    operator.left, operator.error = left, error or Stopped()
+    return operator
+
+
+def systems_of(rng, n, lam=1e-3, columns=(7, 3, 1), order="C"):
+    x = rng.normal(size=(n, 2))
+    shift = n * lam * rng.uniform(0.5, 2, n)
+    blocks = [np.cos(np.outer(x[:, 0], np.arange(1, r + 1))) for r in columns]
+    return x, [
+        System(np.asarray(block, order=order), shift * 3**i) for i, block in enumerate(blocks)
+    ]
+
+
+def equal(found, other):
+    assert found.iterations == other.iterations
+    assert found.converged == other.converged
+    for one, two in zip(found.solutions, other.solutions, strict=True):
+        assert np.array_equal(one.value, two.value)
+        assert np.array_equal(one.image, two.image)
+        assert one.certificate == two.certificate
+
+
+def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=300):
+    progress = Progress(False, GOAL.error)
+    return solve_cg(operator, systems, GOAL, certificate, most, progress, leads, keep)
+
+
+@pytest.mark.parametrize(
+    ("backend", "dtype", "room", "order"),
+    [
+        ("numpy", np.float64, 10**9, "C"),
+        ("numpy", np.float32, 0, "F"),
+        ("cpu", np.float64, 10**9, "F"),
+        ("cpu", np.float32, 10**9, "C"),  # packed: the first product after resuming packs again
+        ("cpu", np.float32, 0, "C"),
+    ],
+)
+@pytest.mark.parametrize("certificate", ["rigorous", "sampled"])
+def test_resumed_after_any_product(rng, path, backend, dtype, room, order, certificate):
+    lam = 1e-3 if dtype == np.float64 else 1e-2
+    x, systems = systems_of(rng, 600, lam, order=order)
+    whole = operator_of(x, backend, dtype, room)
+    expected = run(whole, systems, certificate)
+    if dtype == np.float32 and certificate == "rigorous":
+        assert whole.passes > expected.iterations  # refined: rounds are resumed as well
+    for step in (1, 4):
+        for _ in range(99):
+            operator = operator_of(x, backend, dtype, room, left=step)
+            keep = Checkpoint(path, "f", every=0).stage("cg")
+            try:
+                found = run(operator, systems, certificate, keep)
+            except Stopped:
+                continue
+            break
+        equal(found, expected)
+        assert operator.passes == whole.passes
+        again = run(operator_of(x, backend, dtype, room, left=0), systems, certificate, keep)
+        equal(again, expected)  # what is done is not done again
+        keep.checkpoint.finish()
+
+
+@pytest.mark.parametrize("most", [9, 300])
+def test_runs_that_give_up_are_resumed(rng, path, most):
+    x, systems = systems_of(rng, 150, 1e-8)
+    expected = run(operator_of(x), systems, most=most)
+    assert not expected.converged  # for lack of products, or because more do not help
+    assert (expected.iterations == 9) == (most == 9)
+    for _ in range(300):
+        try:
+            keep = Checkpoint(path, "f", every=0).stage("cg")
+            found = run(operator_of(x, left=4), systems, keep=keep, most=most)
+        except Stopped:
+            continue
+        break
+    equal(found, expected)
+
+
+def test_resumed_with_a_preconditioner(rng, path):
+    x, systems = systems_of(rng, 200)
+    k = KERNEL(x, x)
+    leads = []
+    for system in systems:
+        scale = 1 / np.sqrt(system.shift)
+        values, vectors = np.linalg.eigh(scale[:, None] * k * scale)
+        values[:-20] = 0
+        leads.append(lambda block, u=vectors, v=values: u @ ((u.T @ block) / (1 + v)[:, None]))
+    expected = run(operator_of(x), systems, leads=leads)
+    assert expected.iterations < run(operator_of(x), systems).iterations
+    for _ in range(99):
+        try:
+            keep = Checkpoint(path, "f", every=0).stage("cg")
+            found = run(operator_of(x, left=2), systems, keep=keep, leads=leads)
+        except Stopped:
+            continue
+        break
+    equal(found, expected)
+
+
+def test_refinements_are_resumed(rng, path, monkeypatch):
+    x, systems = systems_of(rng, 600, 1e-2)
+    tried = []
+    refined = iterative.audit.refined
+
+    def told(*args):
+        tried.append(len(args[1]))
+        return refined(*args)
+
+    monkeypatch.setattr(iterative.audit, "refined", told)
+    expected = run(operator_of(x, dtype=np.float32), systems)
+    assert tried  # otherwise this tests nothing
+    stops = 0
+    for _ in range(99):
+        keep = Checkpoint(path, "f", every=0).stage("cg")
+        saved = keep.load() or {}
+        stops += "round" in saved
+        try:
+            found = run(operator_of(x, dtype=np.float32, left=1), systems, keep=keep)
+        except Stopped:
+            continue
+        break
+    equal(found, expected)
+    assert stops >= 2  # within a round, and at its start
+
+
+@pytest.mark.parametrize("left", [0, 1, 5, 12])
+def test_ctrl_c_saves_before_it_goes_on(rng, path, left):
+    x, systems = systems_of(rng, 200)
+    expected = run(operator_of(x), systems)
+    operator = operator_of(x, left=left, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        run(operator, systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))
+    keep = Checkpoint(path, "f", every=3600).stage("cg")
+    assert int(keep.load()["passes"]) == left
+    rest = operator_of(x)
+    equal(run(rest, systems, keep=keep), expected)
+
+
+def test_ctrl_c_in_the_certifying_pass(rng, path):
+    x, systems = systems_of(rng, 200)
+    expected = run(operator_of(x), systems)
+    operator = operator_of(x, left=expected.iterations, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        run(operator, systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))
+    keep = Checkpoint(path, "f", every=3600).stage("cg")
+    equal(run(operator_of(x, left=1), systems, keep=keep), expected)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
+    """A signal in the middle of an update is held back until the update is complete."""
+    x, systems = systems_of(rng, 200)
+    expected = run(operator_of(x), systems)
+    calls = []
+
+    def interrupting(a, small):
+        calls.append(None)
+        if len(calls) == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+        return times(a, small)
+
+    times = block_cg.__globals__["times"]
+    monkeypatch.setitem(block_cg.__globals__, "times", interrupting)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run(operator_of(x), systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert 30 <= len(calls) < 45
+    keep = Checkpoint(path, "f", every=3600).stage("cg")
+    equal(run(operator_of(x), systems, keep=keep), expected)
+
+
+def test_nothing_is_written_without_need(rng, path):
+    x, systems = systems_of(rng, 100)
+    expected = run(operator_of(x), systems)
+    equal(run(operator_of(x), systems, keep=Checkpoint(path, "f").stage("cg")), expected)
+    assert files(path) == []
+
+
+CODE = """
+import sys
+import time
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import test_checkpoint as t
+x, systems = t.systems_of(np.random.default_rng(5), 500, 1e-2)
+operator = t.operator_of(x, dtype=np.float32)
+multiply = operator.matmul
+operator.matmul = lambda v: time.sleep(0.005) or multiply(v)  # longer than the first kill waits
+keep = t.Checkpoint(sys.argv[2], "f", every=0).stage("cg") if len(sys.argv) > 3 else None
+print("begun", flush=True)
+found = t.run(operator, systems, keep=keep)
+arrays = {f"{i}value": s.value for i, s in enumerate(found.solutions)}
+arrays |= {f"{i}image": s.image for i, s in enumerate(found.solutions)}
+np.savez(sys.argv[-1], iterations=found.iterations, **arrays)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_again_and_again(path, tmp_path):
+    rng = np.random.default_rng(int(time.time()))  # other moments each time
+    here = os.path.dirname(__file__)
+    results = tmp_path / "kept.npz"
+    killed = 0
+    for attempt in range(30):
+        command = [sys.executable, "-c", CODE, here, str(path), "keep", str(results)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "begun\n"
+            if attempt < 4:
+                time.sleep(rng.uniform(0, 0.03 * (attempt + 1)))
+                process.kill()
+            process.wait()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL
+        killed += 1
+    assert killed >= 1
+    x, systems = systems_of(np.random.default_rng(5), 500, 1e-2)
+    expected = run(operator_of(x, dtype=np.float32), systems)
+    with np.load(results, allow_pickle=False) as found:
+        assert found["iterations"] == expected.iterations
+        for index, solution in enumerate(expected.solutions):
+            assert np.array_equal(found[f"{index}value"], solution.value)
+            assert np.array_equal(found[f"{index}image"], solution.image)

@@ -1,0 +1,382 @@
+"""The Cholesky factor in a file: against SciPy in memory, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.base import NotPositiveDefiniteError
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.gram import GramOperator
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import panels
+from fastmcmd.solvers.panels import PanelCholesky, file_bytes, least_room
+
+UNITS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
+KERNEL = fm.RBF(0.5)
+
+
+def operator_of(n, dtype=np.float64, d=3, kernel=KERNEL, backend="cpu"):
+    x = np.random.default_rng(n).normal(size=(n, d)).astype(dtype)
+    return GramOperator(get_backend(backend, kernel), kernel, x, np.dtype(dtype), 10**9)
+
+
+def dense(operator, shift):
+    return operator.kernel(operator.x.astype(np.float64)) + np.diag(shift)
+
+
+def open_files(folder):
+    """How many files in ``folder`` this process holds, removed ones included, and how many it lists."""
+    held = 0
+    if sys.platform == "linux":
+        for number in os.listdir("/proc/self/fd"):
+            try:
+                held += os.readlink(f"/proc/self/fd/{number}").startswith(f"{folder}/")
+            except OSError:  # the listing itself
+                continue
+    return held, len(os.listdir(folder))
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    """Call the returned function to let the write with the given number do something else."""
+
+    def install(number, action):
+        count = 0
+        plain = panels._File.write
+
+        class Raw:
+            def __init__(self, raw):
+                self.raw = raw
+
+            def write(self, view):
+                nonlocal count
+                count += 1
+                return action(self.raw, view) if count == number else self.raw.write(view)
+
+            def __getattr__(self, name):
+                return getattr(self.raw, name)
+
+        def write(self, offset, numbers):
+            if not isinstance(self._raw, Raw):
+                self._raw = Raw(self._raw)
+            plain(self, offset, numbers)
+
+        monkeypatch.setattr(panels._File, "write", write)
+        return lambda: count
+
+    return install
+
+
+# ------------------------------------------------------------------------------------- solutions
+
+
+@pytest.mark.parametrize("dtype", UNITS, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 701])
+@pytest.mark.parametrize("factor", [1.0, 1.4, 3.0, 1000.0])
+def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
+    operator = operator_of(n, dtype)
+    shift = rng.uniform(0.5, 3.0, size=n)
+    matrix = dense(operator, shift)
+    reference = linalg.cho_factor(matrix, lower=True)
+    condition = np.linalg.cond(matrix)
+    with PanelCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
+        for k in (1, 2, 37):
+            rhs = rng.normal(size=(n, k))
+            kept = rhs.copy()
+            solution = made.solve(rhs)
+            expected = linalg.cho_solve(reference, rhs)
+            assert solution.dtype == np.float64
+            assert solution.shape == (n, k)
+            error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
+            assert error <= 4 * UNITS[dtype] * condition
+            np.testing.assert_array_equal(rhs, kept)
+        assert made.solve(np.empty((n, 0))).shape == (n, 0)
+
+
+def test_several_panels_were_used():
+    operator = operator_of(701)
+    counts = [
+        len(panels._choose(operator, room).panels(room))
+        for room in (least_room(operator), 3 * least_room(operator), 1000 * least_room(operator))
+    ]
+    assert counts[0] >= 6
+    assert 2 <= counts[1] < counts[0]
+    assert counts[2] == 1
+
+
+@pytest.mark.parametrize("rows", [64, 100, 500])
+@pytest.mark.parametrize("width", [64, 90])
+def test_any_blocks(rows, width, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(panels, "_ROWS", rows)
+    monkeypatch.setattr(panels, "_WIDTHS", (width,))
+    monkeypatch.setattr(panels, "_GRAM_WORK", 6.0 * width * 33)  # blocks of K of 33 rows
+    operator, shift = operator_of(533), rng.uniform(1.0, 2.0, size=533)
+    rhs = rng.normal(size=(533, 4))
+    for factor in (1.0, 2.5, 100.0):
+        with PanelCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
+            np.testing.assert_allclose(
+                dense(operator, shift) @ made.solve(rhs), rhs, rtol=0, atol=1e-11
+            )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
+def test_rows_are_centred_as_for_other_solvers(backend, tmp_path, rng):
+    operator = operator_of(300, np.float32, d=40, kernel=fm.RBF(0.02), backend=backend)
+    operator = GramOperator(
+        operator.backend, operator.kernel, operator.x + np.float32(100), operator.dtype, 10**9
+    )
+    shift, rhs = np.full(300, 5.0), rng.normal(size=(300, 2))
+    with PanelCholesky(operator, shift, tmp_path, 10**6) as made:
+        miss = dense(operator, shift) @ made.solve(rhs) - rhs
+    assert np.abs(miss).max() < 1e-5  # 100^2 rounded to float32 alone would cost 6e-4 * 40
+
+
+def test_the_file_is_half_of_the_matrix(tmp_path):
+    operator = operator_of(701)
+    with PanelCholesky(operator, np.ones(701), tmp_path, least_room(operator)) as made:
+        assert 701**2 / 2 * 8 <= made.nbytes_on_disk <= file_bytes(operator) <= 701**2 * 8
+    assert made.nbytes_on_disk == 0
+
+
+def test_room_is_kept(tmp_path):
+    """NumPy's own allocations, traced: what is held at once is no more than ``room``."""
+    import tracemalloc
+
+    operator = operator_of(1500, d=50)
+    for room in (least_room(operator), 5_000_000):
+        tracemalloc.start()
+        try:
+            PanelCholesky(operator, np.ones(1500), tmp_path, room).close()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert 0.3 * room < peak <= room + 100_000
+
+
+def test_progress_tells_panels_and_rate(tmp_path):
+    operator, told = operator_of(300), []
+
+    class Lines(Progress):
+        def stage(self, name):
+            told.append(name)
+
+    room = least_room(operator)
+    PanelCholesky(operator, np.ones(300), tmp_path, room, Lines(False, 1e-6)).close()
+    count = len(panels._choose(operator, room).panels(room))
+    assert count >= 3
+    for index in range(count):
+        assert f"panel {index + 1} of {count}" in told[index]
+    rates = [float(line.split(", ")[-1].removesuffix(" GFLOP/s")) for line in told[1:]]
+    assert len(rates) == count
+    assert min(rates) > 0
+
+
+# -------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("bad", [0, 63, 64, 200, 299])
+@pytest.mark.parametrize("factor", [1.0, 100.0])
+def test_a_bad_pivot_is_named(bad, factor, tmp_path):
+    operator, shift = operator_of(300), np.ones(300)
+    shift[bad] = -2.0
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        PanelCholesky(operator, shift, tmp_path, int(factor * least_room(operator)))
+    assert caught.value.index == bad
+    del caught
+    assert open_files(tmp_path) == (0, 0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_pivot_that_is_not_a_number_is_named(value, tmp_path):
+    operator, shift = operator_of(300), np.ones(300)
+    shift[130] = value
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        PanelCholesky(operator, shift, tmp_path, least_room(operator))
+    assert caught.value.index == 130
+
+
+def test_too_little_room_says_how_much_is_needed(tmp_path):
+    operator = operator_of(300)
+    need = least_room(operator)
+    with pytest.raises(MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for panels.* leaves"):
+        PanelCholesky(operator, np.ones(300), tmp_path, need - 1)
+    PanelCholesky(operator, np.ones(300), tmp_path, need).close()
+    assert open_files(tmp_path) == (0, 0)
+
+
+def test_a_missing_folder(tmp_path):
+    operator = operator_of(50)
+    with pytest.raises(FileNotFoundError, match=r"cache_dir is .*nowhere'; an existing folder"):
+        PanelCholesky(operator, np.ones(50), tmp_path / "nowhere", 10**7)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path):
+    (tmp_path / "name").write_text("")
+    with pytest.raises(OSError, match=r"cache_dir is .*an existing folder"):
+        PanelCholesky(operator_of(50), np.ones(50), tmp_path / "name", 10**7)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written(number, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(OSError, match=r"cache_dir is .*; creating the file") as caught:
+        PanelCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
+    assert caught.value.errno == number
+    assert os.strerror(number) in str(caught.value)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write to every folder"
+)
+def test_a_read_only_folder(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match=r"cache_dir is .*; creating the file"):
+        PanelCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
+
+
+def test_too_little_space_is_found_before_anything_is_done(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(panels.shutil, "disk_usage", lambda folder: usage(10**6, 0, 15_999))
+    operator = operator_of(50)
+    monkeypatch.setattr(GramOperator, "_prepare", None)  # must not be reached
+    with pytest.raises(
+        OSError, match=r"cache_dir is .* needs 20 kB there, and 16 kB are free"
+    ) as e:
+        PanelCholesky(operator, np.ones(50), tmp_path, 10**7)
+    assert e.value.errno == errno.ENOSPC
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be taken ahead")
+def test_space_that_cannot_be_taken(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def unknown(*args):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    operator = operator_of(50)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"cache_dir is .*No space left") as caught:
+        PanelCholesky(operator, np.ones(50), tmp_path, 10**7)
+    assert caught.value.errno == errno.ENOSPC
+    assert open_files(tmp_path) == (0, 0)
+    monkeypatch.setattr(os, "posix_fallocate", unknown)
+    PanelCholesky(operator, np.ones(50), tmp_path, 10**7).close()
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_disk_that_fills_up(number, writes, tmp_path):
+    def full(raw, view):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    count = writes(number, full)
+    operator = operator_of(300)
+    with pytest.raises(
+        OSError, match=r"cache_dir is .*; writing the file .*No space left"
+    ) as caught:
+        PanelCholesky(operator, np.ones(300), tmp_path, least_room(operator))
+    assert count() == number
+    assert caught.value.errno == errno.ENOSPC
+    assert open_files(tmp_path) == (0, 0)
+
+
+def test_short_writes_are_finished(writes, tmp_path, rng):
+    count = writes(2, lambda raw, view: raw.write(view[:1001]))
+    operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
+    with PanelCholesky(operator, shift, tmp_path, least_room(operator)) as made:
+        assert count() > 2
+        np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
+
+
+def test_a_file_that_was_cut_is_told(tmp_path):
+    made = PanelCholesky(operator_of(300), np.ones(300), tmp_path, 10**7)
+    made._file._raw.truncate(1000)
+    with pytest.raises(OSError, match=r"cache_dir is .*; reading the file .*shorter"):
+        made.solve(np.ones((300, 1)))
+    made.close()
+
+
+# ------------------------------------------------------------------------------ nothing is left
+
+
+def test_the_file_is_gone_when_done(tmp_path):
+    operator = operator_of(100)
+    with PanelCholesky(operator, np.ones(100), tmp_path, 10**7) as made:
+        if os.name == "posix":
+            assert os.listdir(tmp_path) == []  # nothing that a killed process could leave
+        if sys.platform == "linux":
+            assert open_files(tmp_path) == (1, 0)
+    assert open_files(tmp_path) == (0, 0)
+    made.close()
+    with pytest.raises(ValueError, match="closed"):
+        made.solve(np.ones((100, 1)))
+
+
+def test_the_file_is_gone_when_the_factor_is(tmp_path):
+    made = PanelCholesky(operator_of(100), np.ones(100), tmp_path, 10**7)
+    del made
+    assert open_files(tmp_path) == (0, 0)
+
+
+def test_the_file_is_gone_after_an_error_inside(tmp_path):
+    with (
+        pytest.raises(RuntimeError, match="mine"),
+        PanelCholesky(operator_of(100), np.ones(100), tmp_path, 10**7),
+    ):
+        raise RuntimeError("mine")
+    assert open_files(tmp_path) == (0, 0)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_file_is_gone_after_an_interrupt(number, writes, tmp_path):
+    def interrupt(raw, view):
+        raise KeyboardInterrupt
+
+    count = writes(number, interrupt)
+    operator = operator_of(300)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        PanelCholesky(operator, np.ones(300), tmp_path, least_room(operator))
+    assert count() == number
+    assert open_files(tmp_path) == (0, 0)
+    del caught
+
+
+def test_systems_with_named_files_only(tmp_path, rng, monkeypatch):
+    """As on Windows: a named file that goes when it is closed, and no calls of POSIX."""
+    for name in ("posix_fallocate", "posix_fadvise"):
+        monkeypatch.delattr(os, name, raising=False)
+    monkeypatch.setattr(tempfile, "TemporaryFile", tempfile.NamedTemporaryFile)
+    operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
+    with PanelCholesky(operator, shift, tmp_path, least_room(operator)) as made:
+        assert len(os.listdir(tmp_path)) == 1
+        np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
+    assert open_files(tmp_path) == (0, 0)
+    shift[250] = -3.0
+    with pytest.raises(NotPositiveDefiniteError):
+        PanelCholesky(operator, shift, tmp_path, least_room(operator))
+    assert open_files(tmp_path) == (0, 0)
+
+
+def test_two_at_once_in_a_folder(tmp_path, rng):
+    operator, rhs = operator_of(300), rng.normal(size=(300, 2))
+    one, other = np.full(300, 1.0), np.full(300, 7.0)
+    room = least_room(operator)
+    with (
+        PanelCholesky(operator, one, tmp_path, room) as first,
+        PanelCholesky(operator, other, tmp_path, room) as second,
+    ):
+        for made, shift in ((first, one), (second, other), (first, one)):
+            np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
