@@ -13,21 +13,31 @@ def clip_like(n, d=512, seed=0):
     (101st), 0.007 (301st). Here: a mixture of 40 clusters with such a spectrum, the mean in a direction
     of small variance.
     """
+    (x, y, p), *rest = clip_like_blocks(n, d, seed, n)
+    assert not rest
+    return x, y, p
+
+
+def clip_like_blocks(n, d=512, seed=0, block=50000):
+    """Yield the same mixture in blocks of rows, for more of them than fit in memory."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
     scale = 1 / np.sqrt(np.arange(1, d + 1) + 5.0) * np.exp(-np.arange(d) / 180)
     scale *= np.sqrt(48.0 / (scale**2).sum())
     centres = rng.standard_normal((40, d)) * scale * 0.6
-    which = rng.integers(0, 40, n)
-    latent = centres[which] + rng.standard_normal((n, d)) * scale * 0.8
-    signal = latent[:, :8].sum(1)
-    signal /= signal.std()
-    latent[:, d // 2] += 8.5
-    latent *= np.clip(11.0 / np.linalg.norm(latent, axis=1), 0.92, 1.08)[:, None]
-    x = (latent @ basis.T).astype(np.float32)
-    y = signal + 0.3 * (1 + 0.5 * np.sin(2 * signal)) * rng.standard_normal(n)
-    y_prime = 0.95 * signal + 0.35 * rng.standard_normal(n)
-    return x, y, y_prime
+    spread = None
+    for start in range(0, n, block):
+        rows = min(block, n - start)
+        which = rng.integers(0, 40, rows)
+        latent = centres[which] + rng.standard_normal((rows, d)) * scale * 0.8
+        signal = latent[:, :8].sum(1)
+        spread = signal.std() if spread is None else spread
+        signal /= spread
+        latent[:, d // 2] += 8.5
+        latent *= np.clip(11.0 / np.linalg.norm(latent, axis=1), 0.92, 1.08)[:, None]
+        x = (latent @ basis.T).astype(np.float32)
+        y = signal + 0.3 * (1 + 0.5 * np.sin(2 * signal)) * rng.standard_normal(rows)
+        yield x, y, 0.95 * signal + 0.35 * rng.standard_normal(rows)
 
 
 def smooth(n, d, seed=0, dtype=np.float32):

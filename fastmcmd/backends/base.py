@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from fastmcmd.kernels import Kernel
 
-__all__ = ["Array", "Backend", "NotPositiveDefiniteError", "PackedGram", "Points", "RowFeatures", "packed_shape"]
+__all__ = [
+    "Array",
+    "Backend",
+    "NotPositiveDefiniteError",
+    "PackedGram",
+    "Points",
+    "RowFeatures",
+    "packed_shape",
+]
 
 Array = NDArray[Any]
 
@@ -151,7 +159,14 @@ class Backend(ABC):
 
     @abstractmethod
     def features(
-        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, *, keep: bool, sizes: bool
+        self,
+        kernel: Kernel,
+        landmarks: Points,
+        x: Points,
+        factor: Array,
+        *,
+        keep: bool,
+        sizes: bool,
     ) -> RowFeatures:
         """Return features ``L^-1 K(landmarks, x)`` of rows, or of them only what is asked for.
 

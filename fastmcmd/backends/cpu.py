@@ -117,7 +117,14 @@ class CpuBackend(Backend):
         return out
 
     def features(
-        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, *, keep: bool, sizes: bool
+        self,
+        kernel: Kernel,
+        landmarks: Points,
+        x: Points,
+        factor: Array,
+        *,
+        keep: bool,
+        sizes: bool,
     ) -> RowFeatures:
         """Return features of rows: substitution on tiles while they are in the cache."""
         values = np.empty((landmarks.n, x.n), dtype=x.dtype) if keep else None

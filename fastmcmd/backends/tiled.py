@@ -98,7 +98,14 @@ class TiledBackend(Backend):
         return out
 
     def features(
-        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, *, keep: bool, sizes: bool
+        self,
+        kernel: Kernel,
+        landmarks: Points,
+        x: Points,
+        factor: Array,
+        *,
+        keep: bool,
+        sizes: bool,
     ) -> RowFeatures:
         """Return features of rows."""
         lower = np.asarray(factor, dtype=x.dtype)

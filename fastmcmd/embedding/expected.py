@@ -102,7 +102,10 @@ def _telling(prediction: Predictive) -> Predictive:
         mean = np.asarray(prediction.mean).reshape(n, -1)
         std = np.asarray(prediction.std).reshape(n, -1)
         for column in range(mean.shape[1]):
-            for ends in (mean[:, column] - 10 * std[:, column], mean[:, column] + 10 * std[:, column]):
+            for ends in (
+                mean[:, column] - 10 * std[:, column],
+                mean[:, column] + 10 * std[:, column],
+            ):
                 order = np.argpartition(ends, (_AT_ENDS, n - 1 - _AT_ENDS))
                 rows.extend((order[:_AT_ENDS], order[-_AT_ENDS:]))
     return prediction.take(np.unique(np.concatenate(rows)))

@@ -120,9 +120,12 @@ class Sample:
         """Tell whether both have the same inputs and weights row by row, without collapsing them."""
         if other.twin is self or self.twin is other:
             return True
-        if len(self) != len(other) or (self.weights is None) != (other.weights is None):
+        if len(self) != len(other):
             return False
-        if self.weights is not None and not np.array_equal(self.weights, other.weights):
+        if self.weights is None or other.weights is None:
+            if self.weights is not other.weights:
+                return False
+        elif not np.array_equal(self.weights, other.weights):
             return False
         if self.x is other.x:
             return True

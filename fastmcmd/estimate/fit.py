@@ -21,6 +21,7 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import Setting
 from fastmcmd.estimate.lowrank_form import fit_low_rank
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
+from fastmcmd.gram.cost import affordable_rank
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
@@ -33,6 +34,9 @@ _SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at mo
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
 _LEAST_RANK, _MOST_RANK = 256, 2000
 _NODES = 400  # quadrature nodes of a prediction, about
+_MOST_LANDMARKS = 4096
+_COLUMNS = 30  # features of a scalar output, about
+_PATIENT = 40000  # rows from which CG takes long enough for a closer look
 _LEAST_LOW_RANK = 4000  # rows from which the low-rank form can pay
 _MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 
@@ -207,11 +211,14 @@ def _low_rank(
     if not wanted and n < _LEAST_LOW_RANK:
         return None
     room = options.memory_limit - 2 * 8 * n
-    most = min(n, 4096)
+    most = min(n, _MOST_LANDMARKS)
+    if not wanted:
+        dim = nature.x.shape[1]
+        most = min(most, n // 4, affordable_rank(x_kernel, n, dim, backend.name, _COLUMNS))
     setting = Setting(
         goal=_SOLVER_SHARE * options.tol, scale=scale, rank=options.rank, most=most,
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
-        room=room, give_up=not wanted,
+        room=room, give_up=not wanted, patient=n >= _PATIENT and options.certificate != "rigorous",
     )  # fmt: skip
     return fit_low_rank(
         (nature, model), backend, y_kernel, x_kernel, setting, options, eps, _MOST_RANK, progress

@@ -40,15 +40,18 @@ Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
-_LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
+_LADDER = tuple(
+    round(2 ** (k / 3)) for k in range(14, 42)
+)  # ranks looked at: 25, 32, 40, ... 13004
 _LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
-_SURE = 0.7  # a predicted error below that share of the goal is believed
+# A predicted error below that share of the goal is believed; residuals are seen at few rows only.
+_SURE = {"rigorous": 0.7, "sampled": 0.4}
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
 _CANDIDATES = 20000
-_THINNED = 4  # candidates are a problem of their own, and every fourth of them is another
+_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
@@ -76,6 +79,8 @@ class Setting:
         Bytes.
     give_up : bool
         Whether to end without a pass where the goal is out of reach.
+    patient : bool
+        Whether more than a glance at a few rows is worth it to find that out.
     """
 
     goal: float
@@ -87,6 +92,7 @@ class Setting:
     dtype: np.dtype[Any] | None
     room: int
     give_up: bool
+    patient: bool = True
 
     def block_rows(self, rank: int, columns: int, dim: int) -> int:
         """Return how many rows are worked on together."""
@@ -103,6 +109,12 @@ def fit_part(
     progress: Progress,
 ) -> LowRankPart | None:
     """Fit the embeddings over one set of inputs; None where the goal is out of reach."""
+    if (
+        setting.give_up
+        and not setting.patient
+        and not _promising(stream, terms, backend, kernel, setting)
+    ):
+        return None
     fitting = _Fitting(stream, terms, backend, kernel, setting, progress)
     if isinstance(setting.landmarks, np.ndarray):
         return fitting.run(fitting.given(), None, "rigorous")
@@ -172,12 +184,13 @@ class _Fitting:
             self._extend(search, rank)
             predicted = pilot.rigorous() if kind == "rigorous" else pilot.sampled()
             self.progress.tell(f"{search.rank} landmarks, error {predicted:.1e} of the goal")
-            if predicted <= _SURE:
+            if predicted <= _SURE[kind]:
                 return True
             if search.exhausted:
                 return False
             if search.rank >= _LOOKED_AT:
-                if looks and _hopeless(looks[-1], (search.rank, predicted), most, kind):
+                # Over two steps: a predicted error scatters.
+                if len(looks) > 1 and _hopeless(looks[-2], (search.rank, predicted), most, kind):
                     return False
                 looks.append((search.rank, predicted))
         return False
@@ -226,9 +239,7 @@ class _Fitting:
 
     # Passes ---------------------------------------------------------------------------------------
 
-    def run(
-        self, features: KernelFeatures, index: Index | None, kind: str
-    ) -> LowRankPart:
+    def run(self, features: KernelFeatures, index: Index | None, kind: str) -> LowRankPart:
         """Make passes until the certificate is within the goal, or there is no way on."""
         best: tuple[float, LowRankPart] | None = None
         for attempt in range(_ROUNDS):
@@ -269,6 +280,7 @@ class _Fitting:
                 f"went on with {found[0].rank}"
             )
             features, index = found[0].found(), found[1][found[0].pivots]
+        assert best is not None
         return best[1]
 
     def _precision(self, kind: str) -> np.dtype[Any]:
@@ -332,9 +344,7 @@ class _Fitting:
         self.passes += 1
         return self._certified(sample, solutions, sums.weight)
 
-    def _coefficients(
-        self, image: Array, rhs: Array, weight: Array | None, total: float
-    ) -> Array:
+    def _coefficients(self, image: Array, rhs: Array, weight: Array | None, total: float) -> Array:
         """Return ``B = D^-1 (P - F W)`` of a block, the terms side by side."""
         coefficients = rhs - image
         for term in self.terms:
@@ -347,7 +357,7 @@ class _Fitting:
         self, sample: ResidualSample, solutions: list[LowRankSolution], total: float
     ) -> list[LowRankSolution]:
         return [
-            sample.certified(solution, term.columns, total, term.lam)
+            sample.certified(solution, sample.residual()[:, term.columns], total, term.lam)
             for term, solution in zip(self.terms, solutions, strict=True)
         ]
 
@@ -363,12 +373,33 @@ class _Fitting:
         return float(sum(s.error(*at)[0] for s in solutions)) / self.setting.goal
 
 
+def _promising(
+    stream: RowStream, terms: list[Term], backend: Backend, kernel: Kernel, setting: Setting
+) -> bool:
+    """Tell from a few rows whether the trace can fall to what the goal needs."""
+    rng = np.random.default_rng(len(stream))
+    index = np.sort(rng.choice(len(stream), min(len(stream), _GLANCE), replace=False))
+    x = stream.x[index]
+    search = LandmarkSearch(backend, kernel, x, np.ones(len(x)), _GLANCED[-1], rng)
+    lam = min(term.lam for term in terms)
+    looks = []
+    for rank in _GLANCED:
+        search.grow(rank)
+        trace = float(search.missed.mean()) / lam
+        error = setting.scale / 2 * trace / math.sqrt(lam) / setting.goal
+        if error <= 1.0 or search.exhausted:
+            return error <= 1.0
+        looks.append((search.rank, error))
+    return not _hopeless(looks[0], looks[1], setting.most, "rigorous")
+
+
 class _Pilot:
     """The candidates as a problem of their own: what its certificate says, that of all rows will.
 
     The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
     around their conditional mean, and the share of the scatter in a residual falls with the root of the
-    number of rows. So the sampled certificate is computed on two sizes, and extrapolated.
+    number of rows. The two are told apart by the residuals through two halves of the rows: what does not
+    scatter is common to both, so that the mean of their products is the square of its half.
     """
 
     def __init__(self, fitting: _Fitting, search: LandmarkSearch, index: Index) -> None:
@@ -376,13 +407,12 @@ class _Pilot:
         self._rhs = fitting.stream.rhs(index)[0]
         self._n = len(fitting.stream)
 
-    def _sums(self, rows: slice = slice(None)) -> RowSums:
+    def _sums(self) -> RowSums:
         search = self.search
-        f = np.ascontiguousarray(search.columns[:, rows])
         sums = RowSums(search.rank, self._rhs.shape[1])
         sums.add(
-            self.fitting.backend, f, self._rhs[rows], search.missed[rows], search.diagonal[rows],
-            search.weight[rows],
+            self.fitting.backend, search.columns, self._rhs, search.missed, search.diagonal,
+            search.weight,
         )  # fmt: skip
         if len(self._rhs) < self._n:  # landmarks are rarer among all rows
             sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
@@ -396,30 +426,40 @@ class _Pilot:
 
     def sampled(self) -> float:
         """Return the error of the sampled certificate for all rows, relative to the goal."""
-        m = len(self._rhs)
-        whole = self._sampled(slice(None))
-        if m >= self._n:
-            return whole
-        part = self._sampled(slice(None, None, _THINNED))
-        scatter = max(0.0, part**2 - whole**2) / (_THINNED - 1)  # at m rows: e^2 = c^2 + scatter
-        return math.sqrt(max(0.0, whole**2 - scatter) + min(scatter, whole**2) * m / self._n)
-
-    def _sampled(self, rows: slice) -> float:
         fitting, search = self.fitting, self.search
-        features, sums = search.found(), self._sums(rows)
+        features, sums = search.found(), self._sums()
         solutions = fitting.solve(sums, features, None)
-        x, weight = search.rows[rows], search.weight[rows]
         weights = np.hstack([solution.weights for solution in solutions])
-        image = times(np.ascontiguousarray(search.columns[:, rows].T), weights)
-        coefficients = fitting._coefficients(image, self._rhs[rows], weight, sums.weight)
-        sample = ResidualSample(features, search.missed[rows], weight, len(image))
-        sample.begin(x[sample.rows], image.shape[1])
+        image = times(search.columns.T, weights)
+        coefficients = fitting._coefficients(image, self._rhs, search.weight, sums.weight)
+        sample = ResidualSample(features, search.missed, search.weight, len(image))
+        halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
+        total = halves[0] + halves[1]
+        certified = [
+            sample.certified(solution, total[:, term.columns], sums.weight, term.lam)
+            for term, solution in zip(fitting.terms, solutions, strict=True)
+        ]
+        worst = fitting.worst(certified, sums.most_missed)
+        size = sample.mean(np.einsum("ij,ij->i", total, total))
+        common = 4 * sample.mean(np.einsum("ij,ij->i", *halves))
+        common = min(max(common, 0.0), size)
+        share = len(image) / self._n
+        return worst * math.sqrt((common + (size - common) * share) / max(size, 1e-300))
+
+    def _residual(self, rows: Index, half: int, coefficients: Array) -> Array:
+        """Return what one half of the candidates adds to the residuals ``-E B`` of some rows."""
+        search, fitting = self.search, self.fitting
+        kernel, backend, offset = fitting.kernel, fitting.backend, search.offset
+        inputs, right = search.rows[half::2], np.ascontiguousarray(coefficients[half::2])
+        targets = backend.points(search.rows[rows], EXACT, offset)
+        image = np.zeros((len(rows), right.shape[1]))
         step = fitting._step(search.rank)
-        for start in range(0, len(image), step):
-            some = slice(start, min(start + step, len(image)))
-            sample.add(some, x[some], coefficients[some], image[some])
-        certified = fitting._certified(sample, solutions, sums.weight)
-        return fitting.worst(certified, sums.most_missed)
+        for start in range(0, len(inputs), step):
+            some = slice(start, start + step)
+            points = backend.points(inputs[some], EXACT, offset)
+            image += backend.matmul(kernel, targets, points, right[some])
+        low = search.columns[:, rows].T @ (search.columns[:, half::2] @ right)
+        return np.asarray(low - image)
 
 
 def _hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind: str) -> bool:
@@ -429,6 +469,7 @@ def _hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind
     through the last two looks is the best that can be hoped for.
     """
     (r0, e0), (r1, e1) = before, now
+    left: float
     if kind == "rigorous":
         slope, left = math.log(e1 / e0) / (r1 - r0), most - r1
     else:

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends import get_backend
+from fastmcmd.backends import Backend, get_backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
+from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
 from fastmcmd.gram import GramOperator, KernelFeatures
-from fastmcmd.kernels import kernel_from_dict
+from fastmcmd.kernels import Kernel, kernel_from_dict
 from fastmcmd.result import Info, Result
 from fastmcmd.solvers import Certificate, Solution, Solved
+from fastmcmd.solvers.lowrank import LowRankSolution
 
 if TYPE_CHECKING:
     from fastmcmd.estimator import ConditionalCongruence
@@ -77,6 +79,9 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
                 }
             )
         return arrays, settings
+    if isinstance(form, LowRankFit):
+        _put_low_rank(arrays, settings, form)
+        return arrays, settings
     settings["form"] = "dense"
     settings["room"] = form.room
     settings["node_error"] = form.node_error
@@ -100,7 +105,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     )
     options = estimator.options()
     backend = get_backend(options.backend, x_kernel)
-    form: PrimalFit | DenseFit
+    form: PrimalFit | DenseFit | LowRankFit
     if settings["form"] == "feature":
         features = KernelFeatures(
             y_kernel, arrays["pivots"], arrays["factor"], get_backend(options.backend, y_kernel)
@@ -118,6 +123,10 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
             parts.append(Part(design, value, image, solved))
         truncation = Truncation(*settings["truncation"])
         form = PrimalFit(features, parts, truncation, options.certificate)
+    elif settings["form"] == "lowrank":
+        form = _get_low_rank(
+            arrays, settings, x_kernel, y_kernel, backend, get_backend(options.backend, y_kernel)
+        )
     else:
         from scipy import sparse
 
@@ -158,6 +167,72 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
         fitted, result, settings["features_in"], settings["columns"], np.dtype(settings["x_dtype"])
     )
     return estimator
+
+
+_NUMBERS = ("slope", "constant", "miss", "floor", "through", "row", "kind")
+
+
+def _put_low_rank(arrays: Arrays, settings: Settings, form: LowRankFit) -> None:
+    settings["form"] = "lowrank"
+    settings["truncation"] = list(astuple(form.truncation))
+    settings["block_rows"] = form.block_rows
+    settings["parts"] = []
+    arrays["pivots"], arrays["factor"] = form.features.pivots, form.features.factor
+    for index, part in enumerate(form.parts):
+        name = f"part{index}"
+        arrays[f"{name}_landmarks"] = part.features.pivots
+        arrays[f"{name}_factor"] = part.features.factor
+        if part.features.offset is not None:
+            arrays[f"{name}_offset"] = part.features.offset
+        for term, solution in enumerate(part.solutions):
+            arrays[f"{name}_weights{term}"] = solution.weights
+        settings["parts"].append(
+            {
+                "terms": [[t.columns.start, t.columns.stop, t.lam, t.sign] for t in part.terms],
+                "solutions": [[getattr(s, key) for key in _NUMBERS] for s in part.solutions],
+                "dtype": str(part.dtype),
+                "rows": part.rows,
+                "passes": part.passes,
+                "missed": part.missed,
+                "notes": part.notes,
+            }
+        )
+
+
+def _get_low_rank(
+    arrays: Arrays,
+    settings: Settings,
+    x_kernel: Kernel,
+    y_kernel: Kernel,
+    backend: Backend,
+    y_backend: Backend,
+) -> LowRankFit:
+    parts = []
+    for index, told in enumerate(settings["parts"]):
+        name = f"part{index}"
+        features = KernelFeatures(
+            x_kernel, arrays[f"{name}_landmarks"], arrays[f"{name}_factor"], backend,
+            arrays.get(f"{name}_offset"),
+        )  # fmt: skip
+        solutions = [
+            LowRankSolution(arrays[f"{name}_weights{term}"], *numbers)
+            for term, numbers in enumerate(told["solutions"])
+        ]
+        terms = [Term(slice(a, b), lam, sign) for a, b, lam, sign in told["terms"]]
+        part = LowRankPart(
+            features,
+            solutions,
+            terms,
+            dtype=np.dtype(told["dtype"]),
+            rows=told["rows"],
+            passes=told["passes"],
+            missed=told["missed"],
+            notes=told["notes"],
+        )
+        parts.append(part)
+    output = KernelFeatures(y_kernel, arrays["pivots"], arrays["factor"], y_backend)
+    truncation = Truncation(*settings["truncation"])
+    return LowRankFit(output, parts, truncation, settings["block_rows"])
 
 
 def _put_design(arrays: Arrays, name: str, design: Design) -> None:

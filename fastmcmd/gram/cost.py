@@ -6,12 +6,15 @@ operation per ordered pair. The figures are ratios of measured times, see docs/p
 
 from __future__ import annotations
 
+import math
+
 from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
-__all__ = ["READ_COST", "cached_pays", "entry_cost"]
+__all__ = ["READ_COST", "affordable_rank", "cached_pays", "entry_cost"]
 
 _EPILOGUE = 15.0  # exponential or power of an entry
 READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
+_PRODUCTS = 4.0  # of CG at the default regulariser
 _CUSTOM = 1000.0  # a user's function, pair by pair
 
 
@@ -33,3 +36,11 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
 def cached_pays(kernel: Kernel, dim: int, backend: str) -> bool:
     """Tell whether stored tiles are read faster than they are computed again."""
     return entry_cost(kernel, dim, backend) > _EPILOGUE + READ_COST
+
+
+def affordable_rank(kernel: Kernel, n: int, dim: int, backend: str, columns: int) -> int:
+    """Return the number of landmarks whose two passes cost half as much as a run of CG."""
+    entry = entry_cost(kernel, dim, backend)
+    iterations = n * (entry + 2 * columns) * _PRODUCTS / 2  # a row of it
+    # 2 * 2 * (p entry + 2 p^2) operations in float64 a row.
+    return int((-entry + math.sqrt(entry * entry + 2 * iterations)) / 4)

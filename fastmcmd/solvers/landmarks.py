@@ -67,7 +67,7 @@ class LandmarkSearch:
         offset: NDArray[np.float64] | None = None,
     ) -> None:
         self.rows, self.weight = rows, weight
-        self._backend, self._kernel, self._offset = backend, kernel, offset
+        self._backend, self._kernel, self.offset = backend, kernel, offset
         self._rng = rng
         self._points = backend.points(rows, EXACT, offset)
         self._columns = np.empty((min(most, len(rows)), len(rows)))  # features, transposed
@@ -100,9 +100,7 @@ class LandmarkSearch:
     def grow(self, rank: int) -> None:
         """Add landmarks by randomly pivoted Cholesky until there are ``rank``, or none are left."""
         while self.rank < rank and not self.exhausted:
-            chance = self.weight * np.where(
-                self.missed > _FLOOR * self.diagonal, self.missed, 0.0
-            )
+            chance = self.weight * np.where(self.missed > _FLOOR * self.diagonal, self.missed, 0.0)
             total = float(chance.sum())
             if total <= 0:
                 self._dull = _DULL
@@ -123,7 +121,7 @@ class LandmarkSearch:
         """Eliminate the proposals one after the other; each is kept with its share of what is left."""
         distinct = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         known = self._columns[: self.rank, distinct]
-        points = self._backend.points(self.rows[distinct], EXACT, self._offset)
+        points = self._backend.points(self.rows[distinct], EXACT, self.offset)
         rest = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
         rest -= known.T @ known
         first = rest.diagonal().copy()
@@ -147,7 +145,7 @@ class LandmarkSearch:
         factor = np.tril(local[kept][:, : len(kept)])
         new = np.asarray(
             self._backend.gram(
-                self._kernel, self._backend.points(self.rows[chosen], EXACT, self._offset),
+                self._kernel, self._backend.points(self.rows[chosen], EXACT, self.offset),
                 self._points,
             ),
             dtype=np.float64,
@@ -165,5 +163,5 @@ class LandmarkSearch:
         index = self.pivots
         factor = np.tril(self._columns[: self.rank, index].T)
         return KernelFeatures(
-            self._kernel, np.ascontiguousarray(self.rows[index]), factor, self._backend, self._offset
+            self._kernel, np.ascontiguousarray(self.rows[index]), factor, self._backend, self.offset
         )

@@ -1,17 +1,19 @@
 """The low-rank solver: normal equations at landmarks, summed over rows in one pass, certified.
 
-With features f(x) at p landmarks, ``F = f(X)`` and ``K = F F' + E``, the systems ``(F F' + D) B = P`` need only
-sums over rows, however many there are: ``F' D^-1 F`` (p, p), ``F' D^-1 P`` (p, r), ``P' D^-1 P`` (r, r). The answer at
-x is ``f(x)' W``, ``W = (I + F' D^-1 F)^-1 F' D^-1 P``; the coefficients are ``B = D^-1 (P - F W)``.
+With features f(x) at p landmarks, ``F = f(X)`` and ``K = F F' + E``, the systems ``(F F' + D) B = P`` need
+only sums over rows, however many there are: ``F' D^-1 F`` (p, p), ``F' D^-1 P`` (p, r) and ``P' D^-1 P``
+(r, r). The answer at x is ``f(x)' W`` with ``W = (I + F' D^-1 F)^-1 F' D^-1 P``; the coefficients are
+``B = D^-1 (P - F W)``.
 
 What it is off by follows from ``R = P - (K + D) B = -E B`` and from what f misses at x itself::
 
     |k(x)'B* - f(x)'W| <= sqrt(k(x,x))/2 ||D^-1/2 E B||_2 + |e(x)'B|
 
-E is positive semi-definite with a known diagonal: ``||D^-1/2 E B|| <= t b`` and ``|e(x)'B| <= sqrt(e(x,x) t) b`` with
-``t = tr(D^-1/2 E D^-1/2)``, ``b = ||D^1/2 B||_2``. This bound is rigorous and takes no pass over K. It asks for a trace near
-``tol``; where the trace falls slowly the residual R is looked at in rows drawn in proportion to ``e(x, x)`` instead:
-because ``|R_i|^2 <= e(x_i, x_i) B'E B`` their ratios vary little, so that few rows suffice (sampled).
+E is positive semi-definite with a known diagonal: ``||D^-1/2 E B|| <= t b`` and
+``|e(x)'B| <= sqrt(e(x,x) t) b`` with ``t = tr(D^-1/2 E D^-1/2)``, ``b = ||D^1/2 B||_2``. This bound is
+rigorous and takes no pass over K. It asks for a trace near ``tol``; where the trace falls slowly the
+residual R is looked at in rows drawn in proportion to ``e(x, x)`` instead: because ``|R_i|^2 <=
+e(x_i, x_i) B'E B`` their ratios vary little, and few rows suffice (sampled).
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.tall import inner
 
-__all__ = ["LowRankSolution", "ResidualSample", "RowSums", "Rounding", "solve_sums"]
+__all__ = ["LowRankSolution", "ResidualSample", "Rounding", "RowSums", "solve_sums"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -222,7 +224,14 @@ def solve_sums(
     if rounding is None:
         t = sums.missed * scale
         return LowRankSolution(
-            weights, t * b / 2, 0.0, float(np.sqrt(t)) * b, 0.0, 0.0, 0.0, "sampled"
+            weights=weights,
+            slope=t * b / 2,
+            constant=0.0,
+            miss=float(np.sqrt(t)) * b,
+            floor=0.0,
+            through=0.0,
+            row=0.0,
+            kind="sampled",
         )
     # L f = k + g with |g| <= rounding.row: through the coefficients of interpolation L'^-1 f, which
     # are of moderate size although L'^-1 is not.
@@ -287,7 +296,7 @@ class ResidualSample:
         drawn = np.minimum(np.searchsorted(np.cumsum(chance), levels), len(missed) - 1)
         self.rows, where = np.unique(drawn, return_inverse=True)
         self._share = np.bincount(where, minlength=len(self.rows)) / _SAMPLE
-        self._chance = chance[self.rows] / total
+        self._chance = np.maximum(chance[self.rows] / total, 1e-300)
         self._weight = np.ones(len(self.rows)) if weight is None else weight[self.rows]
         self._missed = missed[self.rows]
         self._points: Any = None
@@ -303,28 +312,42 @@ class ResidualSample:
 
     def add(self, rows: slice, x: NDArray[Any], coefficients: Array, image: Array) -> None:
         """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
-        assert self._image is not None and self._seen is not None
+        assert self._image is not None
+        assert self._seen is not None
         features = self._features
         points = features.backend.points(x, EXACT, features.offset)
         self._image += features.backend.matmul(features.kernel, self._points, points, coefficients)
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         self._seen[first:last] = image[self.rows[first:last] - rows.start]
 
+    def residual(self) -> Array:
+        """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
+        assert self._image is not None
+        assert self._seen is not None
+        return self._seen - self._image
+
+    def mean(self, squares: Array) -> float:
+        """Return the estimate of ``sum w v`` over all rows from v (s,) of the sampled ones."""
+        return float(self._share @ (self._weight * squares / self._chance))
+
     def certified(
-        self, solution: LowRankSolution, columns: slice, weight: float, lam: float
+        self, solution: LowRankSolution, residual: Array, weight: float, lam: float
     ) -> LowRankSolution:
-        """Return the solution with a certificate from the rows seen."""
-        assert self._image is not None and self._seen is not None
-        # P - D B = F W, so that the residual is F W - K B.
-        residual = (self._seen - self._image)[:, columns]
+        """Return the solution with a certificate from the residuals (s, r) of the sampled rows."""
         squares = np.einsum("ij,ij->i", residual, residual)
-        terms = self._weight * squares / (weight * lam * np.maximum(self._chance, 1e-300))
+        terms = self._weight * squares / (weight * lam * self._chance)
         mean = float(self._share @ terms)
         spread = float(np.sqrt(max(self._share @ (terms - mean) ** 2, 0.0)))
         total = mean + _STANDARD_ERRORS * spread / np.sqrt(_SAMPLE - 1)
         floor = max(self.floor, 1e-30)
         ratio = float(np.sqrt((squares / (self._missed + floor)).max()))
-        return LowRankSolution(  # fmt: skip
-            solution.weights, float(np.sqrt(total)) / 2, 0.0, _SPREAD * ratio, floor, 0.0, 0.0,
-            "sampled",
+        return LowRankSolution(
+            weights=solution.weights,
+            slope=float(np.sqrt(total)) / 2,
+            constant=0.0,
+            miss=_SPREAD * ratio,
+            floor=floor,
+            through=0.0,
+            row=0.0,
+            kind="sampled",
         )
