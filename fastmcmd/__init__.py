@@ -9,6 +9,7 @@ from fastmcmd._version import __version__
 from fastmcmd.backends.threads import get_num_threads, set_num_threads
 from fastmcmd.cce import cce
 from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning
+from fastmcmd.downsampling import DownsampledResult, downsampled_cce
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.kernels import (
     RBF,

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at
+from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs
 from fastmcmd.options import Options
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.result import Result
+from fastmcmd.rows import Rows
 
 __all__ = ["cce", "encoded", "samples_of"]
 
@@ -40,13 +41,14 @@ def cce(
     certificate: str = "auto",
     rank: int | None = None,
     landmarks: Any = None,
+    out: Any = None,
 ) -> Result:
     """Estimate the conditional congruence error of predictions at each input.
 
     Parameters
     ----------
-    x : array_like (n, d) or (n,)
-        Inputs (or whatever ``encoder`` turns into such an array).
+    x : array_like (n, d) or (n,), or rows on disk
+        Inputs (or whatever ``encoder`` turns into such an array); on disk as in `mcmd`.
     y : array_like (n, k) or (n,)
         Observed outputs.
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
@@ -70,7 +72,7 @@ def cce(
         Nonnegative weights of the rows.
     random_state : int, numpy.random.Generator or None
         Source of the random draws.
-    tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
+    tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks, out
         As in `mcmd`.
 
     Returns
@@ -104,13 +106,13 @@ def cce(
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
     )  # fmt: skip
     at_x = at is None or at is x
-    x = as_rows(encoded(x, encoder), "x")
-    grid = x if at_x else as_rows(encoded(at, encoder), "at", columns=x.shape[1])
+    x = inputs(encoded(x, encoder), "x", options)
+    grid = x if at_x else inputs(encoded(at, encoder), "at", options, x.shape[1])
     x, grid = common_dtype(x, grid)
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    return evaluate_at(nature, model, *kernels, options, grid, "CCE")
+    return evaluate_at(nature, model, *kernels, options, grid, "CCE", out)
 
 
 def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
@@ -125,7 +127,7 @@ def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
 
 
 def samples_of(
-    x: NDArray[Any],
+    x: NDArray[Any] | Rows,
     y: Any,
     prediction: Any,
     x_kernel: Any,

@@ -7,6 +7,7 @@ and what is needed.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def as_rows(value: Any, name: str, *, columns: int | None = None) -> NDArray[Any
     return array
 
 
-def check_same_length(**arrays: NDArray[Any]) -> None:
+def check_same_length(**arrays: Sized) -> None:
     """Raise unless all named arrays have the same number of rows."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:

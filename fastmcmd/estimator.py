@@ -12,9 +12,11 @@ from fastmcmd.cce import encoded, samples_of
 from fastmcmd.checks import as_rows
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.kernels import Kernel
+from fastmcmd.mcmd import inputs
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
+from fastmcmd.rows import Rows
 
 __all__ = ["ConditionalCongruence"]
 
@@ -101,7 +103,7 @@ class ConditionalCongruence:
             As in `cce`.
         """
         options = self.options()
-        x = as_rows(encoded(x, self.encoder), "x")
+        x = inputs(encoded(x, self.encoder), "x", options)
         nature, model, kernels = samples_of(
             x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
@@ -131,9 +133,11 @@ class ConditionalCongruence:
         self._fit, self.result_ = fitted, result
         self.n_features_in_, self.output_columns, self.input_dtype = features, columns, dtype
 
-    def _grid(self, x_new: Any) -> NDArray[Any]:
+    def _grid(self, x_new: Any) -> NDArray[Any] | Rows:
         self.fitted()
-        grid = as_rows(encoded(x_new, self.encoder), "x_new", columns=self.n_features_in_)
+        grid = inputs(encoded(x_new, self.encoder), "x_new", self.options(), self.n_features_in_)
+        if isinstance(grid, Rows):
+            return grid
         return grid.astype(np.result_type(grid.dtype, self.input_dtype), copy=False)
 
     def evaluate(self, x_new: Any) -> Result:

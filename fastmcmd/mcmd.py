@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
+from fastmcmd.rows import Rows, open_out, open_rows
 
-__all__ = ["common_dtype", "default_kernels", "mcmd"]
+__all__ = ["common_dtype", "default_kernels", "inputs", "mcmd"]
+
+_SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
 
 
 def mcmd(
@@ -39,17 +43,20 @@ def mcmd(
     certificate: str = "auto",
     rank: int | None = None,
     landmarks: Any = None,
+    out: Any = None,
 ) -> Result:
     """Estimate the MCMD between two conditional distributions at the points of ``grid``.
 
     Parameters
     ----------
-    grid : array_like (q, d) or (q,)
+    grid : array_like (q, d) or (q,), or rows on disk
         Points at which the MCMD is evaluated.
     x, y : array_like (n, d) or (n,), (n, k) or (n,)
         Sample of the first distribution: inputs and outputs.
     x_prime, y_prime : array_like (m, d) or (m,), (m, k) or (m,)
-        Sample of the second distribution.
+        Sample of the second distribution. Inputs (``grid``, ``x``, ``x_prime``) may lie on disk: a memmap,
+        a Zarr array, an HDF5 dataset, an Arrow table, or a path: ``"x.npy"``, ``"x.zarr"``,
+        ``"x.h5::/name"``, ``"x.parquet::a,b"``. Large ones are read in blocks of rows, never loaded whole.
     x_kernel : Kernel, optional
         Kernel on inputs; default ``Polynomial(degree=3, gamma=None, coef0=1)``, that is
         ``(x.z / d + 1)^3``. Data-dependent parameters are resolved on ``x``.
@@ -82,6 +89,9 @@ def mcmd(
     landmarks : {"rpcholesky", "uniform"} or array_like (p, d), optional
         How the low-rank solver chooses its landmarks (default "rpcholesky", with "nystrom" "uniform"), or
         the landmarks themselves.
+    out : str, Path or array of shape (q,), optional
+        Where the values go: a path that ends in ``.npy``, or a memmap, Zarr array, HDF5 dataset or array.
+        A file appears when it is finished.
 
     Returns
     -------
@@ -122,12 +132,12 @@ def mcmd(
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
     )  # fmt: skip
     same_x, same_grid = x_prime is x, (grid is x, grid is x_prime)
-    x = as_rows(x, "x")
-    x_prime = x if same_x else as_rows(x_prime, "x_prime", columns=x.shape[1])
+    x = inputs(x, "x", options)
+    x_prime = x if same_x else inputs(x_prime, "x_prime", options, x.shape[1])
     if same_grid[0] or same_grid[1]:
         grid = x if same_grid[0] else x_prime
     else:
-        grid = as_rows(grid, "grid", columns=x.shape[1])
+        grid = inputs(grid, "grid", options, x.shape[1])
     y = as_rows(y, "y")
     y_prime = as_rows(y_prime, "y_prime", columns=y.shape[1])
     check_same_length(x=x, y=y)
@@ -140,7 +150,7 @@ def mcmd(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
-    return evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD")
+    return evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)
 
 
 def evaluate_at(
@@ -149,10 +159,16 @@ def evaluate_at(
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
-    grid: NDArray[Any],
+    grid: NDArray[Any] | Rows,
     name: str,
+    out: Any = None,
 ) -> Result:
     """Fit the two samples and evaluate at ``grid``; everything is checked already."""
+    if out is not None:
+        with open_out(out, (len(grid),)) as target:  # opened before any work is done
+            result = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, name)
+            target.write(slice(0, len(grid)), result.values)
+        return replace(result, values=target.array)
     progress = Progress(options.progress, options.tol)
     try:
         fitted = fit(nature, model, x_kernel, y_kernel, options, grid, progress)
@@ -162,17 +178,35 @@ def evaluate_at(
     return Result.of(values, errors, options.tol, info, name)
 
 
-def common_dtype(*arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Return the arrays in the widest of their precisions; the same array stays the same."""
-    wide = np.result_type(*arrays)
-    made: dict[int, NDArray[Any]] = {}
+def inputs(
+    value: Any, name: str, options: Options, columns: int | None = None
+) -> NDArray[Any] | Rows:
+    """Return inputs as an (n, d) array, or as rows on disk where they are too large to be loaded."""
+    rows = open_rows(value, name, columns=columns)
+    if isinstance(rows, Rows) and rows.nbytes <= options.memory_limit // _SMALL:
+        return rows[:]
+    return rows
+
+
+def common_dtype(*arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
+    """Return the arrays in the widest of their precisions; the same array stays the same.
+
+    Rows on disk stay as they are.
+    """
+    wide = np.result_type(*(array.dtype for array in arrays))
+    made: dict[int, NDArray[Any] | Rows] = {}
     for array in arrays:
-        made.setdefault(id(array), array.astype(wide, copy=False))
+        on_disk = isinstance(array, Rows)  # converted block by block
+        made.setdefault(id(array), array if on_disk else _as_dtype(array, wide))
     return tuple(made[id(array)] for array in arrays)
 
 
+def _as_dtype(array: Any, dtype: Any) -> NDArray[Any]:
+    return np.asarray(array.astype(dtype, copy=False))
+
+
 def default_kernels(
-    x_kernel: Any, y_kernel: Any, x: NDArray[Any], y: NDArray[Any]
+    x_kernel: Any, y_kernel: Any, x: NDArray[Any] | Rows, y: NDArray[Any]
 ) -> tuple[Kernel, Kernel]:
     """Return both kernels, the paper's where None, with their parameters resolved on the data."""
     resolved = []

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.rows import Rows
+
 __all__ = ["Design", "distinct_rows", "match_rows"]
 
 _HASH_BLOCK = 1 << 20  # elements hashed together
@@ -30,7 +32,7 @@ class Design:
     Attributes
     ----------
     x : ndarray (n, d)
-        Distinct inputs; the caller's own array where no row repeats.
+        Distinct inputs; the caller's own array where no row repeats, or is on disk.
     weight : ndarray (n,)
         Sum of the weights of the rows at each distinct input, all positive.
     rows : ndarray (N,) of int or None
@@ -41,19 +43,25 @@ class Design:
         Weight of each row that takes part; None means all equal to one.
     """
 
-    x: NDArray[Any]
+    x: NDArray[Any] | Rows
     weight: NDArray[np.float64]
     rows: NDArray[np.intp] | None
     group: NDArray[np.intp] | None
     row_weight: NDArray[np.float64] | None
 
     @staticmethod
-    def of(x: NDArray[Any], weights: NDArray[np.float64] | None) -> Design:
-        """Collapse equal rows of ``x`` (n, d); rows of zero weight take no part."""
+    def of(x: NDArray[Any] | Rows, weights: NDArray[np.float64] | None) -> Design:
+        """Collapse equal rows of ``x`` (n, d); rows of zero weight take no part.
+
+        Rows on disk stay there, and are not collapsed: that saves work, and changes no value.
+        """
         rows = None
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)
             x, weights = x[rows], weights[rows]
+        if isinstance(x, Rows):
+            weight = np.ones(len(x)) if weights is None else weights
+            return Design(x, weight, rows, None, weights)
         first, group = distinct_rows(x)
         if group is None:
             weight = np.ones(len(x)) if weights is None else weights
@@ -86,8 +94,15 @@ class Design:
         return self is other or (
             self.x.shape == other.x.shape
             and np.array_equal(self.weight / self.weight.sum(), other.weight / other.weight.sum())
-            and (self.x is other.x or np.array_equal(self.x, other.x))
+            and _same(self.x, other.x)
         )
+
+
+def _same(x: NDArray[Any] | Rows, z: NDArray[Any] | Rows) -> bool:
+    if x is z:
+        return True
+    on_disk = isinstance(x, Rows) or isinstance(z, Rows)
+    return not on_disk and np.array_equal(x, z)
 
 
 def _bits(x: NDArray[Any]) -> NDArray[np.uint64]:
@@ -152,9 +167,15 @@ def _distinct_rows_sorted(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np
     return first[order], rank[group.reshape(-1)]
 
 
-def match_rows(x: NDArray[Any], z: NDArray[Any]) -> NDArray[np.intp] | None:
+def match_rows(
+    x: NDArray[Any] | Rows, z: NDArray[Any] | Rows
+) -> NDArray[np.intp] | None:
     """Return for each row of ``z`` the row of ``x`` that equals it, or None if any has none."""
-    if x is z or (x.shape == z.shape and x.dtype == z.dtype and np.array_equal(x, z)):
+    if x is z:
+        return np.arange(len(x))
+    if isinstance(x, Rows) or isinstance(z, Rows):
+        return None
+    if x.shape == z.shape and x.dtype == z.dtype and np.array_equal(x, z):
         return np.arange(len(x))
     if x.shape[1] != z.shape[1] or x.dtype != z.dtype:
         return None

@@ -103,7 +103,7 @@ class Sample:
         """Its distinct inputs: rows of positive weight, equal inputs collapsed."""
         if self.twin is not None:
             return self.twin.design
-        return Design.of(self.x[:] if isinstance(self.x, Rows) else self.x, self.weights)
+        return Design.of(self.x, self.weights)
 
     @cached_property
     def outputs(self) -> Outputs:

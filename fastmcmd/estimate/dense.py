@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
-from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
+from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, System, solve
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
 
@@ -87,7 +88,7 @@ class DenseFit:
         }
 
     def evaluate(
-        self, grid: NDArray[Any], progress: Progress
+        self, grid: NDArray[Any] | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
         values = np.empty(len(grid))
@@ -114,12 +115,12 @@ class DenseFit:
             errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
         if self.node_error > 0:
             kinds.add("sampled")
-            scale = np.sqrt(np.maximum(np.asarray(self.x_kernel.diagonal(grid)), 0.0))
+            scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
             errors += self.node_error * scale / 2 / np.sqrt(min(s.lam for s in self.samples))
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
 
     def witness(
-        self, grid: NDArray[Any], y: NDArray[np.float64], progress: Progress
+        self, grid: NDArray[Any] | Rows, y: NDArray[np.float64], progress: Progress
     ) -> NDArray[np.float64]:
         """Return the witness h(x, y) (q, len(y))."""
         out = np.empty((len(grid), len(y)))
@@ -159,7 +160,7 @@ class DenseFit:
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), room)
 
     def _coefficients(
-        self, grid: NDArray[Any], largest: float, progress: Progress
+        self, grid: NDArray[Any] | Rows, largest: float, progress: Progress
     ) -> tuple[NDArray[np.float64], float, str]:
         """Return c (u, q), a bound on the error it causes in the value, and its kind."""
         samples = self._distinct_samples()
@@ -173,7 +174,12 @@ class DenseFit:
         return np.ascontiguousarray(total), error, kind
 
     def _solve(
-        self, index: int, sample: Sample, grid: NDArray[Any], largest: float, progress: Progress
+        self,
+        index: int,
+        sample: Sample,
+        grid: NDArray[Any] | Rows,
+        largest: float,
+        progress: Progress,
     ) -> tuple[NDArray[np.float64], float, str]:
         goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
         if self._use_direct():

@@ -21,11 +21,13 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import Setting
 from fastmcmd.estimate.lowrank_form import fit_low_rank
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
+from fastmcmd.gram import diagonal_of
 from fastmcmd.gram.cost import affordable_rank
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Info
+from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, Solved, System, solve
 
 __all__ = ["Fit", "fit"]
@@ -55,13 +57,13 @@ class Fit:
     started: float
 
     def evaluate(
-        self, grid: NDArray[Any], progress: Progress
+        self, grid: NDArray[Any] | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Info]:
         """Return values and error bounds (q,) at ``grid``, and how they were computed."""
         values, errors, kind = self.form.evaluate(grid, progress)
         return values, errors, self._info(kind)
 
-    def witness(self, grid: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""
         if isinstance(self.form, DenseFit):
             return self.form.witness(grid, y, Progress(False, self.options.tol))
@@ -87,7 +89,7 @@ def fit(
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
-    grid: NDArray[Any],
+    grid: NDArray[Any] | Rows,
     progress: Progress,
 ) -> Fit:
     """Fit the difference of the conditional embeddings of two samples.
@@ -107,7 +109,7 @@ def fit(
     """
     started = time.perf_counter()
     backend = get_backend(options.backend, x_kernel)
-    scale = float(np.sqrt(max(float(np.asarray(x_kernel.diagonal(grid)).max()), 0.0)))
+    scale = float(np.sqrt(max(float(diagonal_of(x_kernel, grid).max()), 0.0)))
     sides = [nature, model]
     lam = min(nature.lam, model.lam)
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)

@@ -161,10 +161,10 @@ class LowRankFit:
             error += off
         return total, error, scale
 
-    def difference(self, grid: NDArray[Any]) -> Array:
+    def difference(self, grid: NDArray[Any] | Rows) -> Array:
         """Return the difference of the embeddings (q, r) at some points."""
-        return self._at(grid)[0]
+        return self._at(grid[:])[0]
 
-    def witness(self, grid: NDArray[Any], y: Array) -> Array:
+    def witness(self, grid: NDArray[Any] | Rows, y: Array) -> Array:
         """Return ``h(x, y)`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.embedding.design import Design, match_rows
-from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
+from fastmcmd.rows import Rows
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.audit import SAMPLE, rounding
 
@@ -127,7 +128,7 @@ class PrimalFit:
         }
 
     def evaluate(
-        self, grid: NDArray[Any], progress: Progress
+        self, grid: NDArray[Any] | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
         del progress  # at most one product
@@ -138,14 +139,14 @@ class PrimalFit:
         errors = self.truncation.bounds(values, error, scale, self.features.rank)
         return values, errors, kind
 
-    def difference(self, grid: NDArray[Any]) -> NDArray[np.float64]:
+    def difference(self, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
         kernel = self.parts[0].solved.operator.kernel
         scale = _scale(kernel, grid)
         return self._difference(grid, scale)[0]
 
     def _difference(
-        self, grid: NDArray[Any], scale: NDArray[np.float64]
+        self, grid: NDArray[Any] | Rows, scale: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         total = np.zeros((len(grid), self.features.rank))
         error = np.zeros(len(grid))
@@ -164,7 +165,7 @@ class PrimalFit:
             kinds.update(s.certificate.kind for s in part.solved.solutions)
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _cross(self, part: Part, grid: NDArray[Any]) -> tuple[NDArray[np.float64], float, str]:
+    def _cross(self, part: Part, grid: NDArray[Any] | Rows) -> tuple[NDArray[np.float64], float, str]:
         """Return ``K(grid, x) B`` and a bound on the error of its rows."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
@@ -187,12 +188,12 @@ class PrimalFit:
         off = float(np.linalg.norm(image[rows] - check, axis=1).max())
         return image, 2 * off + fine, "sampled"
 
-    def witness(self, grid: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T
 
 
-def _scale(kernel: Kernel, grid: NDArray[Any]) -> NDArray[np.float64]:
+def _scale(kernel: Kernel, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
     """Return ``sqrt(k(x, x))`` (q,), with the rounding of a float32 diagonal on top."""
-    diagonal = np.asarray(kernel.diagonal(grid), dtype=np.float64)
+    diagonal = diagonal_of(kernel, grid)
     return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)) * (1 + 1e-5))

@@ -236,7 +236,7 @@ def _get_low_rank(
 
 
 def _put_design(arrays: Arrays, name: str, design: Design) -> None:
-    arrays[f"{name}_x"], arrays[f"{name}_weight"] = design.x, design.weight
+    arrays[f"{name}_x"], arrays[f"{name}_weight"] = design.x[:], design.weight
 
 
 def _get_design(arrays: Arrays, name: str) -> Design:

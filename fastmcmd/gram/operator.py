@@ -15,11 +15,32 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
 from fastmcmd.kernels import Kernel
+from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["EXACT", "GramOperator"]
+__all__ = ["EXACT", "GramOperator", "column_means", "diagonal_of"]
 
 EXACT = np.dtype(np.float64)
 _BLOCK_BYTES = 32_000_000  # of rows converted together where the whole would not fit
+
+
+def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> NDArray[np.float64]:
+    """Return k(x_i, x_i) (n,) in float64 of rows in memory or on disk."""
+    if not isinstance(x, Rows):
+        return np.asarray(kernel.diagonal(x), dtype=np.float64)
+    out = np.empty(len(x))
+    for rows, block in x.blocks():
+        out[rows] = kernel.diagonal(block)
+    return out
+
+
+def column_means(x: NDArray[Any] | Rows) -> NDArray[np.float64]:
+    """Return the mean (d,) of the rows."""
+    if not isinstance(x, Rows):
+        return np.asarray(x.mean(axis=0, dtype=np.float64))
+    total = np.zeros(x.shape[1])
+    for _, block in x.blocks():
+        total += block.sum(axis=0, dtype=np.float64)
+    return total / len(x)
 
 
 class GramOperator:
@@ -31,8 +52,8 @@ class GramOperator:
         What computes tiles.
     kernel : Kernel
         Resolved input kernel.
-    x : ndarray (n, d), float32 or float64
-        Inputs.
+    x : ndarray (n, d) or Rows, float32 or float64
+        Inputs, in memory or on disk.
     dtype : numpy.dtype
         Precision of the tiles.
     room : int
@@ -40,7 +61,12 @@ class GramOperator:
     """
 
     def __init__(
-        self, backend: Backend, kernel: Kernel, x: NDArray[Any], dtype: np.dtype[Any], room: int
+        self,
+        backend: Backend,
+        kernel: Kernel,
+        x: NDArray[Any] | Rows,
+        dtype: np.dtype[Any],
+        room: int,
     ) -> None:
         self.backend = backend
         self.kernel = kernel
@@ -52,11 +78,11 @@ class GramOperator:
         self._offset: NDArray[np.float64] | None = None
         if kernel.translation_invariant and not backend.direct_distances(x.shape[1]):
             # Centred rows lose fewer digits in |x|^2 + |z|^2 - 2 x.z.
-            self._offset = np.asarray(x.mean(axis=0, dtype=np.float64))
+            self._offset = column_means(x)
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None
-        self.diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
+        self.diagonal = diagonal_of(kernel, x)
         self.max_norm2 = self._norm2(x)
 
     def __len__(self) -> int:
@@ -72,7 +98,7 @@ class GramOperator:
         """Whether products come from packed tiles."""
         if not cached_pays(self.kernel, self.dim, self.backend.name):
             return False
-        return self.packed_bytes + self.row_bytes(self.dtype) <= self.room
+        return self.holds_rows and self.packed_bytes + self.row_bytes(self.dtype) <= self.room
 
     @property
     def packed_bytes(self) -> int:
@@ -86,23 +112,34 @@ class GramOperator:
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""
         if self._points is None:
-            self._points = self._prepare(self.x, self.dtype)
+            self._points = self._prepare(self._whole(), self.dtype)
         return self._points
 
     def _prepare(self, x: NDArray[Any], dtype: np.dtype[Any]) -> Points:
         return self.backend.points(x, dtype, self._offset)
 
-    def _norm2(self, x: NDArray[Any]) -> float:
+    def _whole(self) -> NDArray[Any]:
+        return self.x[:] if isinstance(self.x, Rows) else self.x
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether the prepared rows fit; else every product reads and prepares them anew."""
+        need = self.row_bytes(self.dtype)
+        if isinstance(self.x, Rows):
+            need += self.x.nbytes  # while they are prepared
+        return need <= self.room
+
+    def _norm2(self, x: NDArray[Any] | Rows) -> float:
         largest = 0.0
         step = self._block(x)
-        for start in range(0, len(x), step):
-            block = x[start : start + step].astype(np.float64)
+        for _, rows in as_blocks(x, step):
+            block = rows.astype(np.float64)
             if self._offset is not None:
                 block -= self._offset
             largest = max(largest, float(np.einsum("ij,ij->i", block, block).max()))
         return largest
 
-    def _block(self, x: NDArray[Any]) -> int:
+    def _block(self, x: NDArray[Any] | Rows) -> int:
         return max(256, min(_BLOCK_BYTES, self.room // 4) // (8 * x.shape[1]))
 
     def matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,6 +151,8 @@ class GramOperator:
             self.has_cached = True
             self._packed, product = self.backend.pack_matmul(self.kernel, self.points(), v)
             return product
+        if not self.holds_rows:
+            return self.cross_matmul(self.x, v, self.dtype)
         return self.backend.symmetric_matmul(self.kernel, self.points(), v)
 
     def drop_cache(self) -> None:
@@ -139,17 +178,19 @@ class GramOperator:
         self.passes += 1
         held = self._packed.nbytes if self._packed is not None else 0
         held += self.row_bytes(self.dtype)
-        if self._exact_points is None and held + self.row_bytes(EXACT) > self.room:
+        if self._exact_points is None and (
+            not self.holds_rows or held + self.row_bytes(EXACT) > self.room
+        ):
             return self.cross_matmul(self.x, v, EXACT)
         if self._exact_points is None:
-            self._exact_points = self._prepare(self.x, EXACT)
+            self._exact_points = self._prepare(self._whole(), EXACT)
         return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
 
     def cross_matmul(
-        self, grid: NDArray[Any], v: NDArray[np.float64], dtype: np.dtype[Any]
+        self, grid: NDArray[Any] | Rows, v: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return K(grid, x) v (q, k) in float64, from tiles of ``dtype``, streamed in blocks."""
-        if np.dtype(dtype) == self.dtype:
+        if np.dtype(dtype) == self.dtype and self.holds_rows:
             blocks = [(slice(None), self.points())]
         elif self._exact_points is not None:
             blocks = [(slice(None), self._exact_points)]
@@ -157,24 +198,22 @@ class GramOperator:
             blocks = None
         out = np.zeros((len(grid), v.shape[1]))
         step = self._block(grid)
-        for start in range(0, len(grid), step):
-            rows = slice(start, start + step)
-            targets = self._prepare(grid[rows], np.dtype(dtype))
+        for rows, some in as_blocks(grid, step):
+            targets = self._prepare(some, np.dtype(dtype))
             for columns, points in blocks or self._converted(np.dtype(dtype)):
                 out[rows] += self.backend.matmul(self.kernel, targets, points, v[columns])
         return out
 
     def _converted(self, dtype: np.dtype[Any]) -> Any:
         step = self._block(self.x)
-        for start in range(0, len(self.x), step):
-            columns = slice(start, start + step)
-            yield columns, self._prepare(self.x[columns], dtype)
+        for columns, some in as_blocks(self.x, step):
+            yield columns, self._prepare(some, dtype)
 
-    def columns(self, grid: NDArray[Any]) -> NDArray[np.float64]:
+    def columns(self, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
         return np.ascontiguousarray(
             self.backend.gram(
-                self.kernel, self._prepare(self.x, EXACT), self._prepare(grid, EXACT)
+                self.kernel, self._prepare(self._whole(), EXACT), self._prepare(grid[:], EXACT)
             ),
             dtype=np.float64,
         )
@@ -182,9 +221,9 @@ class GramOperator:
     def pack(self, dtype: np.dtype[Any]) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
-        return self.backend.pack(self.kernel, self._prepare(self.x, np.dtype(dtype)))
+        return self.backend.pack(self.kernel, self._prepare(self._whole(), np.dtype(dtype)))
 
-    def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | None = None) -> float:
+    def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
         unit = float(np.finfo(dtype).eps) / 2
         norm2 = self.max_norm2
@@ -193,12 +232,12 @@ class GramOperator:
         direct = self.backend.direct_distances(self.dim)
         return self.kernel.rounding(unit, self.dim, norm2, direct, self.largest(grid))
 
-    def largest(self, grid: NDArray[Any] | None = None) -> float:
+    def largest(self, grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""
         own = float(self.diagonal.max())
         if grid is None or grid is self.x:
             return own
-        return float(np.sqrt(own * float(np.asarray(self.kernel.diagonal(grid)).max())))
+        return float(np.sqrt(own * float(diagonal_of(self.kernel, grid).max())))
 
     def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
         """Return the cost of a streamed product, in float32 operations; ``exact`` in float64."""

@@ -37,7 +37,7 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
     """
     if isinstance(gamma, float):
         return gamma
-    rows = as_rows(data)
+    rows = data if hasattr(data, "blocks") else as_rows(data)  # on disk: read as it is needed
     if gamma is None:
         return 1.0 / rows.shape[1]
     if len(rows) < 2:
@@ -67,7 +67,7 @@ def _total_variance(rows: Array) -> float:
     exactly 0, where their mean may round.
     """
     step = max(1, _BLOCK // rows.shape[1])
-    first = rows[0].astype(np.float64)
+    first = rows[:1][0].astype(np.float64)
     blocks = [slice(start, start + step) for start in range(0, len(rows), step)]
     mean = sum((rows[block] - first).sum(axis=0) for block in blocks) / len(rows)
     total = sum(float(np.square(rows[block] - first - mean).sum()) for block in blocks)

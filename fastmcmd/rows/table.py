@@ -128,6 +128,7 @@ class Rows:
         One thread reads while the caller works; its errors are raised here. Up to three blocks are
         in memory at a time: the caller's, the one handed over, the one being read.
         """
+        self.check_unchanged()
         step = self.block_rows if step is None else _positive(step)
         places = [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
         with ThreadPoolExecutor(1, thread_name_prefix="fastmcmd-rows") as reader:
@@ -137,6 +138,7 @@ class Rows:
                 if following is not None:
                     ahead = reader.submit(self._block, following.start, following.stop)
                 yield place, block
+        self.check_unchanged()
 
     def check_unchanged(self) -> None:
         """Raise RuntimeError if a file is not the one that was opened (size, time, inode)."""

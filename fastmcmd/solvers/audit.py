@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Certificate, Solution, System, scaled_norm
 
 __all__ = ["SAMPLE", "exact", "refined", "rounding", "sampled"]
@@ -33,7 +34,7 @@ _SPREAD = 2.0  # largest deviation of any row, relative to the largest seen
 def rounding(
     operator: GramOperator,
     value: Array,
-    grid: NDArray[Any] | None = None,
+    grid: NDArray[Any] | Rows | None = None,
     dtype: np.dtype[Any] = EXACT,
 ) -> float:
     """Bound the rounding of a row of K(grid, x) B: ``max |dK_ij| * sum_j ||B_j||``.

@@ -15,6 +15,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
+from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
 from fastmcmd.solvers.iterative import solve_cg
@@ -47,7 +48,7 @@ class LinearProblem:
 
     backend: Backend
     kernel: Kernel
-    x: NDArray[Any]
+    x: NDArray[Any] | Rows
     systems: list[System]
     lam: float
     goal: Goal

@@ -207,10 +207,9 @@ def solve_sums(
     system = gram + np.eye(len(gram))
     factor = linalg.cho_factor(system, lower=True, check_finite=False)
     weights = linalg.cho_solve(factor, cross, check_finite=False)
-    for _ in range(2):  # refined: the residual below is part of the bound
-        weights += linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
+    # Refined once: what is left is part of the bound.
+    weights += linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
     left = float(np.linalg.norm(cross - system @ weights))
-    largest = float(linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1] * 2)[0])
     size = cross.T @ weights
     energy = square - size - size.T + weights.T @ gram @ weights
     energy = (energy + energy.T) / 2
@@ -244,7 +243,7 @@ def solve_sums(
     product = 2 * np.sqrt(c2) * g + (inverse * g) ** 2 + c2 * rounding.pivots
     mean = sums.diagonal * scale
     t = sums.missed * scale * (1 + sums.rounding) + product + rounding.diagonal * mean
-    slope = (np.sqrt(largest) * left + (product + t) * b) / 2 + left
+    slope = (np.sqrt(trace) * left + (product + t) * b) / 2 + left
     spread = np.linalg.norm(features.coefficients(weights), axis=1)
     at = float(features.kernel.diagonal(features.pivots).max())
     return LowRankSolution(
