@@ -8,8 +8,8 @@ error.
 from fastmcmd._version import __version__
 from fastmcmd.backends.threads import get_num_threads, set_num_threads
 from fastmcmd.cce import cce
-from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning
 from fastmcmd.downsampling import DownsampledResult, downsampled_cce
+from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.kernels import (
     RBF,
@@ -27,6 +27,7 @@ from fastmcmd.kernels import (
 )
 from fastmcmd.mcmd import mcmd
 from fastmcmd.metrics import ence, nll, pit_values, regression_ece
+from fastmcmd.planning import Plan, plan
 from fastmcmd.predictive import Draws, Gaussian, NegativeBinomial, Poisson, Predictive
 from fastmcmd.result import Info, Result
 from fastmcmd.storage import load
@@ -38,6 +39,7 @@ __all__ = [
     "Cosine",
     "CustomKernel",
     "Delta",
+    "DownsampledResult",
     "Draws",
     "Gaussian",
     "Info",
@@ -48,6 +50,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingDependencyError",
     "NegativeBinomial",
+    "Plan",
     "Poisson",
     "Polynomial",
     "Predictive",
@@ -57,12 +60,14 @@ __all__ = [
     "ToleranceWarning",
     "__version__",
     "cce",
+    "downsampled_cce",
     "ence",
     "get_num_threads",
     "load",
     "mcmd",
     "nll",
     "pit_values",
+    "plan",
     "regression_ece",
     "set_num_threads",
 ]

@@ -30,7 +30,7 @@ from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, Solved, System, solve
 
-__all__ = ["Fit", "fit"]
+__all__ = ["Fit", "fit", "low_rank_limit"]
 
 _SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
@@ -114,12 +114,10 @@ def fit(
     lam = min(nature.lam, model.lam)
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
     eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
-    if options.solver in ("auto", "lowrank", "nystrom"):
-        low = _low_rank(nature, model, backend, x_kernel, y_kernel, options, scale, eps, progress)
-        if low is not None:
-            return Fit(
-                low, backend, x_kernel, y_kernel, options, (len(nature), len(model)), 0, started
-            )
+    low = _low_rank(nature, model, backend, x_kernel, y_kernel, options, scale, eps, progress)
+    if low is not None:
+        sizes = (len(nature), len(model))
+        return Fit(low, backend, x_kernel, y_kernel, options, sizes, 0, started)
     values, where, importance = _pool(sides)
     same = nature.design.same_as(model.design)
     n = max(len(side.design) for side in sides)
@@ -196,6 +194,17 @@ def fit(
     return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)
 
 
+def low_rank_limit(n: int, dim: int, kernel: Kernel, backend: Backend, options: Options) -> int:
+    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered."""
+    if options.solver not in ("auto", "lowrank", "nystrom"):
+        return 0
+    if options.solver != "auto":
+        return min(n, _MOST_LANDMARKS)
+    if n < _LEAST_LOW_RANK:
+        return 0
+    return min(n // 4, _MOST_LANDMARKS, affordable_rank(kernel, n, dim, backend.name, _COLUMNS))
+
+
 def _low_rank(
     nature: Sample,
     model: Sample,
@@ -209,14 +218,11 @@ def _low_rank(
 ) -> LowRankFit | None:
     """Return the low-rank form where it was asked for, or serves best."""
     n = max(len(nature), len(model))
-    wanted = options.solver != "auto"
-    if not wanted and n < _LEAST_LOW_RANK:
+    most = low_rank_limit(n, nature.x.shape[1], x_kernel, backend, options)
+    if not most:
         return None
     room = options.memory_limit - 2 * 8 * n
-    most = min(n, _MOST_LANDMARKS)
-    if not wanted:
-        dim = nature.x.shape[1]
-        most = min(most, n // 4, affordable_rank(x_kernel, n, dim, backend.name, _COLUMNS))
+    wanted = options.solver != "auto"
     setting = Setting(
         goal=_SOLVER_SHARE * options.tol, scale=scale, rank=options.rank, most=most,
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,

@@ -33,7 +33,7 @@ from fastmcmd.solvers.lowrank import (
 )
 from fastmcmd.solvers.tall import times
 
-__all__ = ["Setting", "fit_part"]
+__all__ = ["Setting", "fit_part", "landmarks_needed"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -391,6 +391,33 @@ def _promising(
             return error <= 1.0
         looks.append((search.rank, error))
     return not _hopeless(looks[0], looks[1], setting.most, "rigorous")
+
+
+def landmarks_needed(
+    x: NDArray[Any],
+    backend: Backend,
+    kernel: Kernel,
+    lam: float,
+    goal: float,
+    scale: float,
+    most: int,
+) -> int | None:
+    """Return how many landmarks the trace certificate needs, judged by some rows; None if too many."""
+    search = LandmarkSearch(
+        backend, kernel, x, np.ones(len(x)), most, np.random.default_rng(len(x))
+    )
+    looks: list[tuple[int, float]] = []
+    for rank in [*(step for step in _LADDER if step < most), most]:
+        search.grow(rank)
+        error = scale / 2 * float(search.missed.mean()) / lam**1.5 / goal
+        if error <= _SURE["rigorous"]:
+            return search.rank
+        if search.exhausted:
+            return None
+        if len(looks) > 1 and _hopeless(looks[-2], (search.rank, error), most, "rigorous"):
+            return None
+        looks.append((search.rank, error))
+    return None
 
 
 class _Pilot:

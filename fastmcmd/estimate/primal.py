@@ -165,7 +165,9 @@ class PrimalFit:
             kinds.update(s.certificate.kind for s in part.solved.solutions)
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _cross(self, part: Part, grid: NDArray[Any] | Rows) -> tuple[NDArray[np.float64], float, str]:
+    def _cross(
+        self, part: Part, grid: NDArray[Any] | Rows
+    ) -> tuple[NDArray[np.float64], float, str]:
         """Return ``K(grid, x) B`` and a bound on the error of its rows."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
