@@ -104,8 +104,9 @@ class RowStream:
                 mean, miss = expected.mean, expected.missed
             means.append(mean)
             missed.append(miss)
-        if len(means) == 2:
-            # Where both have the same outputs their features cancel, and so does what they miss.
+        if self.difference:
+            # Where both have the same outputs their features cancel, and so does what they miss
+            # (not with two regularisers: the coefficients differ).
             equal = (means[0] == means[1]).all(axis=1)
             if equal.any():
                 missed = [np.where(equal, 0.0, miss) for miss in missed]

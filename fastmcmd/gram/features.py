@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, solve_triangular
+from scipy.linalg import solve_triangular
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.kernels import Kernel
@@ -60,20 +60,16 @@ class KernelFeatures:
         step = max(1, _BLOCK // max(1, self.rank))
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
-            values = self._values(y[rows], EXACT)
-            # In the order of Fortran the values are (r, n) and the factor is L' (upper), transposed.
-            solved = blas.dtrsm(1.0, self.factor.T, values.T, lower=0, trans_a=1, overwrite_b=1)
-            out[rows] = solved.T
+            found = self._features(y[rows], EXACT, keep=True, sizes=False)
+            assert found.values is not None
+            out[rows] = found.values.T
         return out
 
     def of_rows(
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
     ) -> tuple[RowFeatures, NDArray[np.float64]]:
         """Return features of rows (n, k) in ``dtype``, by columns, and what they miss (n,)."""
-        points = self.backend.points(y, dtype, self.offset)
-        found = self.backend.features(
-            self.kernel, self._points[dtype], points, self.factor, keep=keep, sizes=sizes
-        )
+        found = self._features(y, dtype, keep=keep, sizes=sizes)
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
         return found, np.maximum(diagonal - found.squares, 0.0)
 
@@ -84,9 +80,13 @@ class KernelFeatures:
         points = self.backend.points(y, dtype, self.offset)
         return self.backend.matmul(self.kernel, points, self._points[dtype], coefficients)
 
-    def _values(self, y: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    def _features(
+        self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
+    ) -> RowFeatures:
         points = self.backend.points(y, dtype, self.offset)
-        return self.backend.gram(self.kernel, points, self._points[dtype])
+        return self.backend.features(
+            self.kernel, self._points[dtype], points, self.factor, keep=keep, sizes=sizes
+        )
 
     @cached_property
     def _points(self) -> dict[np.dtype[Any], Points]:

@@ -19,7 +19,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Certificate, Solution, System, scaled_norm
 
-__all__ = ["SAMPLE", "exact", "refined", "rounding", "sampled"]
+__all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sampled_cost"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -106,6 +106,21 @@ def refined(
             )
         )
     return solutions
+
+
+def sampled_cost(operator: GramOperator, columns: int) -> float:
+    """Return the cost of `sampled` in operations of a product in float32."""
+    share = (SAMPLE + _LARGEST) / len(operator)
+    return 2 * share * operator.streamed_cost(columns, exact=True)
+
+
+def replaced(operator: GramOperator, systems: list[System], values: list[Array]) -> list[Array]:
+    """Return the residuals as tiles of the operator's own precision see them, by one product."""
+    images = _split(operator.matmul(np.hstack(values)), values)
+    return [
+        system.rhs - system.shift[:, None] * value - image
+        for system, value, image in zip(systems, values, images, strict=True)
+    ]
 
 
 def sampled(

@@ -151,7 +151,12 @@ def _first(
     later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
     spent = operator.streamed_cost(columns) + max(0, iterations - 1) * later
     if not _exactly(operator, columns, certificate, spent):
-        found = audit.sampled(operator, systems, values, [r.residual for r in results])
+        believed = [result.residual for result in results]
+        if later <= audit.sampled_cost(operator, columns):
+            # Few rows: a fresh residual is cheap, and free of what the iterations' rounding left in the
+            # old one; without it the sampled bound would often miss the goal, and the exact pass follow.
+            believed = audit.replaced(operator, systems, values)
+        found = audit.sampled(operator, systems, values, believed)
         if _worst(found, goal) <= 1.0:
             return Iterated(found, iterations, True)
     found, residuals = audit.exact(operator, systems, values)

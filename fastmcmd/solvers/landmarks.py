@@ -99,6 +99,7 @@ class LandmarkSearch:
 
     def grow(self, rank: int) -> None:
         """Add landmarks by randomly pivoted Cholesky until there are ``rank``, or none are left."""
+        rank = min(rank, len(self._columns))
         while self.rank < rank and not self.exhausted:
             chance = self.weight * np.where(self.missed > _FLOOR * self.diagonal, self.missed, 0.0)
             total = float(chance.sum())
@@ -110,16 +111,25 @@ class LandmarkSearch:
             before = self.rank
             self._accept(drawn, rank)
             self._dull = 0 if self.rank > before else self._dull + 1
+        self._never_empty()
 
     def take(self, index: NDArray[np.intp]) -> None:
         """Make given candidates landmarks, but for those that the others reproduce already."""
         self.tried += len(index)
         for start in range(0, len(index), _MOST_BLOCK):
             self._accept(index[start : start + _MOST_BLOCK], len(self._columns), certain=True)
+        self._never_empty()
+
+    def _never_empty(self) -> None:
+        """Take the first candidate where the kernel is zero at all: its feature is zero everywhere."""
+        if not self._pivots:
+            self._columns[0] = 0.0
+            self._pivots.append(0)
 
     def _accept(self, drawn: NDArray[np.intp], most: int, certain: bool = False) -> None:
         """Eliminate the proposals one after the other; each is kept with its share of what is left."""
-        distinct = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        # A row drawn again after it was refused has its chance again.
+        distinct, proposals = np.unique(drawn, return_inverse=True)
         known = self._columns[: self.rank, distinct]
         points = self._backend.points(self.rows[distinct], EXACT, self.offset)
         rest = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
@@ -127,7 +137,7 @@ class LandmarkSearch:
         first = rest.diagonal().copy()
         kept: list[int] = []
         local = np.empty((len(distinct), len(distinct)))  # its columns: local Cholesky factor
-        for index in range(len(distinct)):
+        for index in proposals:
             if self.rank + len(kept) >= most:
                 break
             left = rest[index, index]
@@ -162,6 +172,8 @@ class LandmarkSearch:
         """Return the features at the landmarks so far."""
         index = self.pivots
         factor = np.tril(self._columns[: self.rank, index].T)
+        nothing = np.flatnonzero(factor.diagonal() == 0)  # `_never_empty`
+        factor[nothing, nothing] = 1.0
         return KernelFeatures(
             self._kernel, np.ascontiguousarray(self.rows[index]), factor, self._backend, self.offset
         )
