@@ -29,6 +29,7 @@ class Progress:
         self.target = target
         self._stream = stream or sys.stderr
         self._products = 0
+        self._before = time.perf_counter()
         self._history: list[tuple[float, float]] = []
         self._bar = self._make_bar() if shown else None
         self._shown = shown
@@ -38,15 +39,21 @@ class Progress:
             from tqdm.auto import tqdm
         except ImportError:  # the plain line below says the same
             return None
-        return tqdm(unit="product", desc="fastmcmd", file=self._stream, dynamic_ncols=True)
+        return tqdm(
+            desc="fastmcmd", file=self._stream, dynamic_ncols=True, bar_format="{desc} {elapsed}{postfix}"
+        )
 
-    def product(self, certificate: float) -> None:
-        """Tell that one more product with the Gram matrix is done."""
+    def product(self, certificate: float, work: float = 0.0) -> None:
+        """Tell that one more product with the Gram matrix, of ``work`` operations, is done."""
         self._products += 1
         if not self._shown:
             return
-        self._history.append((time.perf_counter(), max(certificate, 1e-300)))
+        now = time.perf_counter()
+        self._history.append((now, max(certificate, 1e-300)))
         told = f"certificate {certificate:.1e} (target {self.target:.1e}), {self._time_left()}"
+        if work:
+            told = f"{work / 1e9 / max(now - self._before, 1e-9):.0f} GFLOP/s, {told}"
+        self._before = now
         self._tell(told, 1)
 
     def sweep(self, name: str, rows: int, work: float = 0.0) -> Sweep:
@@ -75,13 +82,14 @@ class Progress:
             self._tell(text, 0)
 
     def _tell(self, text: str, step: int) -> None:
+        text = f"{self._products} products, {text}" if self._products else text
         if self._bar is not None:
-            self._bar.set_postfix_str(text, refresh=step == 0)
-            self._bar.update(step)
+            self._bar.set_postfix_str(text)
+            self._bar.n += step
         else:
             end = "" if self._stream.isatty() else "\n"
             start = "\r\x1b[K" if self._stream.isatty() else ""
-            print(f"{start}fastmcmd: {self._products} products, {text}", end=end, file=self._stream)
+            print(f"{start}fastmcmd: {text}", end=end, file=self._stream)
             self._stream.flush()
 
     def _time_left(self) -> str:

@@ -45,7 +45,7 @@ _LADDER = tuple(
 )  # ranks looked at: 25, 32, 40, ... 13004
 _LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
 # A predicted error below that share of the goal is believed; residuals are seen at few rows only.
-_SURE = {"rigorous": 0.7, "sampled": 0.4}
+_SURE = {"rigorous": 0.7, "sampled": 0.3}
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
 # Of a block; not a power of two, whose columns would share few sets of the cache.
@@ -165,6 +165,10 @@ class _Fitting:
         kind = "rigorous"
         if setting.rank is not None:
             self._extend(search, most)
+            if setting.certificate == "sampled" or (
+                setting.certificate == "auto" and pilot.rigorous() > 1.0
+            ):
+                kind = "sampled"
         else:
             reached = setting.certificate != "sampled" and self._climb(pilot, most, "rigorous")
             if not reached and setting.certificate != "rigorous":
@@ -183,7 +187,10 @@ class _Fitting:
         for rank in [*(step for step in _LADDER if search.rank <= step < most), most]:
             self._extend(search, rank)
             predicted = pilot.rigorous() if kind == "rigorous" else pilot.sampled()
-            self.progress.tell(f"{search.rank} landmarks, error {predicted:.1e} of the goal")
+            error = predicted * self.setting.goal
+            self.progress.tell(
+                f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
+            )
             if predicted <= _SURE[kind]:
                 return True
             if search.exhausted:

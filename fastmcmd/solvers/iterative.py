@@ -69,7 +69,7 @@ def solve_cg(
         Where the state is saved and where it starts from: iterations, and the refinement they are of.
         A run that was interrupted and goes on from there returns the same bits as one that was not.
     """
-    limit, tell = goal.residual, _teller(progress)
+    limit, tell = goal.residual, _teller(progress, operator, systems)
     state = keep.load() if keep is not None else None
     if state is not None:
         progress.stage(f"went on from a checkpoint after {int(state['passes'])} products")
@@ -239,8 +239,13 @@ def _worst(solutions: list[Solution], goal: Goal) -> float:
     return max(goal.miss(solution.certificate) for solution in solutions)
 
 
-def _teller(progress: Progress) -> Callable[[float], None]:
+def _teller(
+    progress: Progress, operator: GramOperator, systems: list[System]
+) -> Callable[[float], None]:
+    columns = sum(system.rhs.shape[1] for system in systems)
+    work = float(len(operator)) ** 2 * (operator.dim + 2 * columns)  # symmetric: d a pair, not 2 d
+
     def tell(relative: float) -> None:
-        progress.product(relative * progress.target)
+        progress.product(relative * progress.target, work)
 
     return tell
