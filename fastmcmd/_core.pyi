@@ -136,6 +136,42 @@ def matmul(
     tile: int = 256,
 ) -> None: ...
 @overload
+def features(
+    codes: _Codes,
+    params: _Params,
+    landmarks: PointsF32,
+    x: PointsF32,
+    factor: _F32,
+    out: _F32 | None,
+    squares: _F64,
+    sizes: _F64 | None,
+    threads: int,
+) -> None:
+    """Features ``f = L^-1 k(landmarks, x)`` of n rows at p landmarks.
+
+    ``factor`` is L (p, p) of dtype T. They go into ``out`` (p, n), column j for row j (None: not kept), their
+    squared norms into ``squares`` (n,), and ``|L^-T f|`` into ``sizes`` (n,) or nowhere.
+    """
+
+@overload
+def features(
+    codes: _Codes,
+    params: _Params,
+    landmarks: PointsF64,
+    x: PointsF64,
+    factor: _F64,
+    out: _F64 | None,
+    squares: _F64,
+    sizes: _F64 | None,
+    threads: int,
+) -> None: ...
+def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -> None:
+    """Add ``a diag(weight) a'`` to out (p, p); a is (p, n), weight (n,) or None.
+
+    Sums over 256 columns are in the dtype of a, over those in float64.
+    """
+
+@overload
 def symmetric_matmul(
     codes: _Codes,
     params: _Params,
