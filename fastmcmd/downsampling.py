@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends import get_backend
-from fastmcmd.backends.base import Backend
 from fastmcmd.cce import cce, encoded
 from fastmcmd.checks import (
     as_rows,
@@ -24,19 +23,14 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import common_dtype, default_kernels
 from fastmcmd.predictive import as_predictive
 from fastmcmd.result import Info
+from fastmcmd.rows import open_rows
+from fastmcmd.subsample import along, leverage, stratified, uniform
 
 __all__ = ["DownsampledResult", "downsampled_cce"]
 
 METHODS = ("uniform", "stratified", "leverage")
 
-_LANDMARKS = 256  # several hundred are an almost exact picture of K_X at the paper's lam
-_BLOCK = 1 << 20  # kernel values held together
-_UNIFORM_SHARE = 0.5  # of the sampling probabilities: no row weighs more than 1 / this
-_CERTAIN = 1e-9  # inclusion probabilities this close to 1 are 1, well above rounding of their sums
-
-Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
-Sampler = Callable[[np.random.Generator], tuple[Rows, Floats]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +65,7 @@ class DownsampledResult:
     values: Floats
     std: Floats
     means: Floats
-    rows: Rows
+    rows: NDArray[np.intp]
     weights: Floats
     error_bound: float
     tol: float
@@ -268,8 +262,8 @@ def downsampled_cce(
     True
     """
     own = at is None or at is x
-    x = as_rows(encoded(x, encoder), "x")
-    grid = x if own else as_rows(encoded(at, encoder), "at", columns=x.shape[1])
+    x = open_rows(encoded(x, encoder), "x")
+    grid = x if own else open_rows(encoded(at, encoder), "at", columns=x.shape[1])
     x, grid = common_dtype(x, grid)
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
@@ -285,14 +279,14 @@ def downsampled_cce(
     match method:
         case "stratified":
             strata = _whole(strata, "strata", 1, size, "size")
-            sampler = _stratified(_along(y[part]), size, strata)
+            sampler = stratified(along(y[part]), size, strata)
         case "leverage":
-            sampler = _leverage(
-                x[part], None if own_weights is None else own_weights[part], x_kernel,
-                get_backend(backend, x_kernel), lam, size, shared,
-            )  # fmt: skip
+            some = x if len(part) == len(x) else x[part]
+            weigh = None if own_weights is None else own_weights[part]
+            maker = get_backend(backend, x_kernel)
+            sampler = leverage(some, weigh, x_kernel, maker, lam, size, shared)
         case _:
-            sampler = _uniform(len(part), size)
+            sampler = uniform(len(part), size)
 
     rows = np.empty((repeats, size), dtype=np.intp)
     share = np.empty((repeats, size))
@@ -347,152 +341,3 @@ def _generators(
     shared, each = np.random.SeedSequence(seed.tolist()).spawn(2)
     sources = [np.random.default_rng(child) for child in each.spawn(repeats)]
     return np.random.default_rng(shared), sources
-
-
-def _uniform(n: int, size: int) -> Sampler:
-    def sample(rng: np.random.Generator) -> tuple[Rows, Floats]:
-        return np.sort(rng.choice(n, size, replace=False)), np.ones(size)
-
-    return sample
-
-
-def _stratified(position: Floats, size: int, strata: int) -> Sampler:
-    n = len(position)
-    counts = np.full(strata, n // strata) + (np.arange(strata) < n % strata)
-    taken = proportional(counts, size)
-    ends = np.cumsum(counts)[:-1]
-    weight = np.repeat(counts * (size / n) / taken, taken)
-    if (counts * size == taken * n).all():
-        weight = np.ones(size)  # in proportion without rounding
-
-    def sample(rng: np.random.Generator) -> tuple[Rows, Floats]:
-        shuffled = rng.permutation(n)
-        ordered = shuffled[np.argsort(position[shuffled], kind="stable")]
-        chosen = np.concatenate(
-            [
-                rng.choice(stratum, count, replace=False)
-                for stratum, count in zip(np.split(ordered, ends), taken, strict=True)
-            ]
-        )
-        ascending = np.argsort(chosen)
-        return chosen[ascending], weight[ascending]
-
-    return sample
-
-
-def proportional(counts: NDArray[np.int_], size: int) -> NDArray[np.int_]:
-    """Return how many of ``size`` fall to strata of ``counts`` rows, by largest remainders.
-
-    In whole numbers throughout, so that they add up; of equal remainders the first stratum comes
-    first. None gets more than it has, as ``size`` is at most their sum.
-    """
-    quota, rest = np.divmod(counts * size, counts.sum())
-    left = size - int(quota.sum())
-    quota[np.argsort(-rest, kind="stable")[:left]] += 1
-    return np.asarray(quota)
-
-
-def _along(y: NDArray[Any]) -> Floats:
-    """Return the position (n,) of outputs (n, k) on their first principal component."""
-    y = y.astype(np.float64)
-    if y.shape[1] == 1:
-        return y[:, 0]
-    centred = y - y.mean(axis=0)
-    return np.asarray(centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1])
-
-
-def _leverage(
-    x: NDArray[Any],
-    weights: Floats | None,
-    kernel: Kernel,
-    backend: Backend,
-    lam: float,
-    size: int,
-    rng: np.random.Generator,
-) -> Sampler:
-    scores = leverage_scores(x, weights, kernel, backend, lam, rng)
-    n, total = len(x), scores.sum()
-    density = np.full(n, 1 / n)
-    if total > 0:
-        density = _UNIFORM_SHARE / n + (1 - _UNIFORM_SHARE) * scores / total
-    chance = inclusion(density, size)
-
-    def sample(source: np.random.Generator) -> tuple[Rows, Floats]:
-        rows = systematic(chance, size, source)
-        return rows, (size / n) / chance[rows]
-
-    return sample
-
-
-def leverage_scores(
-    x: NDArray[Any],
-    weights: Floats | None,
-    kernel: Kernel,
-    backend: Backend,
-    lam: float,
-    rng: np.random.Generator,
-) -> Floats:
-    """Return approximate ridge leverage scores (n,): the diagonal of ``K (K + N lam diag(1/w))^-1``.
-
-    From Nystroem features of landmarks. What they miss of a row is taken as orthogonal to all
-    others, which makes rows far from any landmark probable instead of impossible.
-    """
-    n = len(x)
-    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    landmarks = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
-    pivots = backend.points(x[landmarks], np.float64)
-    values, vectors = np.linalg.eigh(np.asarray(backend.gram(kernel, pivots), dtype=np.float64))
-    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    whiten = vectors[:, kept] / np.sqrt(values[kept])
-
-    def features() -> Any:
-        step = max(1, _BLOCK // len(landmarks))
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            gram = backend.gram(kernel, backend.points(x[rows], np.float64), pivots)
-            yield rows, np.asarray(gram, dtype=np.float64) @ whiten
-
-    covariance = lam * np.eye(whiten.shape[1])
-    for rows, f in features():
-        covariance += f.T @ (share[rows, None] * f)
-    precision = np.linalg.inv(covariance)  # of condition at most 1 + max k / lam
-    diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
-    scores = np.empty(n)
-    for rows, f in features():
-        inside = share[rows] * np.einsum("ij,ij->i", f @ precision, f)
-        missed = share[rows] * np.maximum(diagonal[rows] - np.einsum("ij,ij->i", f, f), 0.0)
-        scores[rows] = inside + missed / (missed + lam)
-    return scores
-
-
-def inclusion(density: Floats, size: int) -> Floats:
-    """Return inclusion probabilities ``min(1, c density)`` (n,) that sum to ``size``."""
-    order = np.argsort(-density)
-    falling = density[order]
-    below = np.cumsum(falling[::-1])[::-1]  # sums from each row on
-    # With the j most probable rows certain, the others share size - j; take the first j that fits.
-    scale = (size - np.arange(size)) / below[:size]
-    certain = int(np.argmax(scale * falling[:size] < 1 - _CERTAIN))
-    if not scale[certain] * falling[certain] < 1 - _CERTAIN:  # only where all rows are taken
-        return np.ones(len(density))
-    chance = np.ones(len(density))
-    chance[order[certain:]] = scale[certain] * falling[certain:]
-    return chance
-
-
-def systematic(chance: Floats, size: int, rng: np.random.Generator) -> Rows:
-    """Return ``size`` distinct rows, ascending, row i with probability ``chance[i]``.
-
-    Probabilities are laid end to end in random order, and the rows met at equal steps of 1 from a
-    random start are taken (Madow, 1949): no row is met twice, as none is longer than a step.
-    """
-    sure = np.flatnonzero(chance == 1)
-    rest = rng.permutation(np.flatnonzero(chance < 1))
-    count = size - len(sure)
-    if count == 0:
-        return sure
-    ends = np.cumsum(chance[rest])
-    ends *= count / ends[-1]
-    ends[-1] = np.inf  # a start just below 1 may round up to it
-    met = rest[np.searchsorted(ends, rng.random() + np.arange(count), side="right")]
-    return np.sort(np.concatenate([sure, met]))

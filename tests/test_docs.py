@@ -30,11 +30,17 @@ def test_quickstart_runs():
 
 
 def test_links_of_the_documents_lead_somewhere():
-    for name in ("README.md", "docs/design.md", "docs/performance.md", "CHANGELOG.md"):
+    for name in (
+        "README.md",
+        "docs/design.md",
+        "docs/performance.md",
+        "docs/downsampling.md",
+        "CHANGELOG.md",
+    ):
         page = ROOT / name
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{name}: {target}"
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_design_names_existing_places():

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastmcmd as fm
-from fastmcmd import downsampling
+from fastmcmd import subsample
 from fastmcmd.backends import get_backend
 from fastmcmd.downsampling import downsampled_cce
 
@@ -130,7 +130,7 @@ def test_seeds(data, method):
 )
 def test_allocation(case):
     counts, size = np.array(case[0]), case[1]
-    taken = downsampling.proportional(counts, size)
+    taken = subsample.proportional(counts, size)
     quota = counts * size / counts.sum()
     assert taken.sum() == size
     assert (taken <= counts).all()
@@ -156,7 +156,7 @@ def test_strata_are_intervals_of_the_outputs(data):
 def test_equal_outputs_are_as_probable_as_each_other(rng):
     """Ties go to neighbouring strata at random: none of them is preferred."""
     y = np.repeat([0.0, 1.0], [35, 25])
-    sampler = downsampling._stratified(y, 14, 4)
+    sampler = subsample.stratified(y, 14, 4)
     counts, drawn = np.zeros(60), np.zeros(60)
     totals = []
     for _ in range(3000):
@@ -176,7 +176,7 @@ def test_equal_outputs_are_as_probable_as_each_other(rng):
 def test_vector_outputs_are_stratified_along_their_main_direction(rng):
     main = rng.permutation(N)
     y = np.outer(main, [3.0, 4.0]) / 5 + 0.1 * rng.normal(size=(N, 2)) + [100, -7]
-    position = downsampling._along(y)
+    position = subsample.along(y)
     assert abs(np.corrcoef(position, main)[0, 1]) > 0.9999
     found = downsampled_cce(
         rng.normal(size=N), y, y + rng.normal(size=y.shape), 30, method="stratified", strata=3,
@@ -190,7 +190,7 @@ def test_vector_outputs_are_stratified_along_their_main_direction(rng):
 def test_inclusion_probabilities(density, part):
     density = np.array(density) / np.sum(density)
     size = 1 + int(part * (len(density) - 1))
-    chance = downsampling.inclusion(density, size)
+    chance = subsample.inclusion(density, size)
     assert chance.sum() == pytest.approx(size, rel=1e-7)
     assert (chance <= 1).all()
     assert (chance > 0).all()
@@ -202,11 +202,11 @@ def test_inclusion_probabilities(density, part):
 
 
 def test_systematic_draws_have_their_probabilities(rng):
-    chance = downsampling.inclusion(rng.exponential(size=40), 12)
+    chance = subsample.inclusion(rng.exponential(size=40), 12)
     assert (chance == 1).any()
     counts, trials = np.zeros(40), 20_000
     for _ in range(trials):
-        rows = downsampling.systematic(chance, 12, rng)
+        rows = subsample.systematic(chance, 12, rng)
         assert len(rows) == 12
         counts[rows] += 1  # distinct: a repeated row would be counted once and the sum be short
     assert counts.sum() == 12 * trials
@@ -219,7 +219,7 @@ def test_systematic_draws_have_their_probabilities(rng):
 
 def test_systematic_draws_meet_every_pair(rng):
     """In a fixed order neighbours would never be drawn together."""
-    drawn = [tuple(downsampling.systematic(np.full(4, 0.5), 2, rng)) for _ in range(600)]
+    drawn = [tuple(subsample.systematic(np.full(4, 0.5), 2, rng)) for _ in range(600)]
     pairs, counts = np.unique(drawn, axis=0, return_counts=True)
     assert len(pairs) == 6
     assert counts.min() > 60
@@ -233,21 +233,19 @@ def test_leverage_scores_from_all_rows_are_exact(data, rng, weighted):
     for kernel in (fm.Polynomial(degree=3, gamma=0.5, coef0=1.0), fm.RBF(0.7), fm.Laplacian(2.0)):
         gram = oracle.gram(kernel, x, x)
         exact = np.diag(np.linalg.solve(gram + np.diag(w.sum() * 0.1 / w), gram).T)
-        found = downsampling.leverage_scores(
-            x, weights, kernel, get_backend("auto", kernel), 0.1, rng
-        )
+        found = subsample.leverage_scores(x, weights, kernel, get_backend("auto", kernel), 0.1, rng)
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
 def test_leverage_scores_from_landmarks(rng, monkeypatch):
     """Nearly the exact ones, and a row that no landmark knows is not taken for impossible."""
-    monkeypatch.setattr(downsampling, "_LANDMARKS", 60)
+    monkeypatch.setattr(subsample, "_LANDMARKS", 60)
     x = rng.normal(size=(400, 1))
     x[-1] = 50.0
     kernel = fm.RBF(0.5)
     gram = oracle.gram(kernel, x, x)
     exact = np.diag(np.linalg.solve(gram + 400 * 1e-3 * np.eye(400), gram))
-    found = downsampling.leverage_scores(x, None, kernel, get_backend("auto", kernel), 1e-3, rng)
+    found = subsample.leverage_scores(x, None, kernel, get_backend("auto", kernel), 1e-3, rng)
     assert np.max(np.abs(found / exact - 1)) < 0.05
     assert found[-1] == pytest.approx(1 / 1.4, rel=1e-6)
 
@@ -257,7 +255,7 @@ def test_leverage_weights_undo_the_probabilities(rng):
     x = np.concatenate([rng.normal(size=(180, 1)), 4 + rng.normal(size=(20, 1))])
     kernel = fm.Polynomial(degree=1, gamma=1.0, coef0=1.0)
     phi = np.concatenate([np.ones((200, 1)), x], axis=1)
-    sampler = downsampling._leverage(
+    sampler = subsample.leverage(
         x, None, kernel, get_backend("auto", kernel), 0.1, 25, np.random.default_rng(0)
     )
     weighted, plain = [], []
@@ -299,7 +297,7 @@ def test_leverage_estimate_is_of_all_rows(rng):
 def test_kernel_that_is_zero_somewhere_still_reaches_all_rows(rng):
     x = np.concatenate([np.zeros(20), np.ones(20)])
     kernel = fm.Linear()
-    scores = downsampling.leverage_scores(
+    scores = subsample.leverage_scores(
         x[:, None], None, kernel, get_backend("auto", kernel), 0.1, rng
     )
     np.testing.assert_allclose(scores[:20], 0, atol=1e-15)
