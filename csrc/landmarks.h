@@ -63,46 +63,64 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   });
 }
 
+// One block of columns of a symmetric product with a few of its blocks of rows: they share the
+// transposed copy that is the right operand.
+struct product_task {
+  index_t col, first, last;
+};
+
+inline std::vector<product_task> product_tasks(index_t blocks, index_t together) {
+  std::vector<product_task> tasks;
+  for (index_t j = 0; j < blocks; ++j) {
+    for (index_t i = j; i < blocks; i += together) {
+      tasks.push_back({j, i, std::min(i + together, blocks)});
+    }
+  }
+  return tasks;
+}
+
 // out (p, p) += a diag(w) a' for a (p, n); w may be null. Sums over a chunk of columns are in T,
 // over chunks in double, always in the same order.
 template <class T>
 void self_product(const kernel_table<T>& table, const T* a, const double* weight, index_t p,
                   index_t n, double* out, const execution& how) {
-  constexpr index_t chunk = 256;
+  constexpr index_t chunk = 256, together = 4;
   const index_t least = 64, most = 128;
   const index_t block = std::min(most, std::max(least, round_up(divide_up(p, 6), tile_unit)));
-  const index_t blocks = divide_up(p, block);
-  const execution run = with_threads(how, area(p, p) * n, pair_count(blocks));
+  const std::vector<product_task> tasks = product_tasks(divide_up(p, block), together);
+  const index_t count = static_cast<index_t>(tasks.size());
+  const execution run = with_threads(how, area(p, p) * static_cast<double>(n), count);
   workspace<T> memory(run.threads, chunk * block, 0, block * block);
-  std::vector<index_t> row_of(static_cast<size_t>(pair_count(blocks)));
-  for (index_t i = 0; i < blocks; ++i) {
-    std::fill_n(row_of.begin() + pair_index(i, 0), i + 1, i);
-  }
-  parallel_for(pair_count(blocks), run, [&](index_t task, int thread, const loop_control&) {
-    const index_t i = row_of[static_cast<size_t>(task)], j = task - pair_index(i, 0);
-    const block_range rows(i, block, p), cols(j, block, p);
+  parallel_for(count, run, [&](index_t task, int thread, const loop_control& control) {
+    const product_task& mine = tasks[static_cast<size_t>(task)];
+    const block_range cols(mine.col, block, p);
     T* right = memory.tile(thread);
     T* product = memory.first(thread);
     const index_t nv = divide_up(cols.count, table.vector_width);
     std::fill_n(right, chunk * block, T(0));
-    for (index_t start = 0; start < n; start += chunk) {
-      const index_t count = std::min(chunk, n - start);
+    for (index_t start = 0; start < n && !control.stopped(); start += chunk) {
+      const index_t length = std::min(chunk, n - start);
       for (index_t c = 0; c < cols.count; ++c) {
         const T* from = a + (cols.start + c) * n + start;
-        for (index_t k = 0; k < count; ++k) {
+        for (index_t k = 0; k < length; ++k) {
           right[k * block + c] =
               weight ? static_cast<T>(static_cast<double>(from[k]) * weight[start + k]) : from[k];
         }
       }
-      table.multiply(rows.count, count, nv, a + rows.start * n + start, n, 1, right, block,
-                     product, block, update::store);
-      table.add_to_double(rows.count, cols.count, product, block,
-                          out + rows.start * p + cols.start, p);
+      for (index_t i = mine.first; i < mine.last; ++i) {
+        const block_range rows(i, block, p);
+        table.multiply(rows.count, length, nv, a + rows.start * n + start, n, 1, right, block,
+                       product, block, update::store);
+        table.add_to_double(rows.count, cols.count, product, block,
+                            out + rows.start * p + cols.start, p);
+      }
     }
-    if (i == j) return;
-    for (index_t r = 0; r < rows.count; ++r) {
-      for (index_t c = 0; c < cols.count; ++c) {
-        out[(cols.start + c) * p + rows.start + r] = out[(rows.start + r) * p + cols.start + c];
+    for (index_t i = std::max(mine.first, mine.col + 1); i < mine.last; ++i) {
+      const block_range rows(i, block, p);
+      for (index_t r = 0; r < rows.count; ++r) {
+        for (index_t c = 0; c < cols.count; ++c) {
+          out[(cols.start + c) * p + rows.start + r] = out[(rows.start + r) * p + cols.start + c];
+        }
       }
     }
   });
