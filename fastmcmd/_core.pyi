@@ -149,8 +149,8 @@ def features(
 ) -> None:
     """Features ``f = L^-1 k(landmarks, x)`` of n rows at p landmarks.
 
-    ``factor`` is L (p, p) of dtype T. They go into ``out`` (p, n), column j for row j (None: not kept), their
-    squared norms into ``squares`` (n,), and ``|L^-T f|`` into ``sizes`` (n,) or nowhere.
+    ``factor`` is L (p, p) of dtype T. They go into ``out`` (p, n), column j for row j (None: not kept),
+    their squared norms into ``squares`` (n,), and ``|L^-T f|`` into ``sizes`` (n,) or nowhere.
     """
 
 @overload

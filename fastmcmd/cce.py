@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,8 @@ def cce(
     rank: int | None = None,
     landmarks: Any = None,
     out: Any = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Estimate the conditional congruence error of predictions at each input.
 
@@ -73,6 +76,7 @@ def cce(
     random_state : int, numpy.random.Generator or None
         Source of the random draws.
     tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks, out
+    cache_dir, checkpoint
         As in `mcmd`.
 
     Returns
@@ -104,6 +108,7 @@ def cce(
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
+        cache_dir=cache_dir, checkpoint=checkpoint,
     )  # fmt: skip
     at_x = at is None or at is x
     x = inputs(encoded(x, encoder), "x", options)

@@ -66,6 +66,13 @@ class Checkpoint:
         Seconds between two saves; 0 saves whenever there is something new.
     settings : dict, optional
         Settings by name, as JSON can hold them: where the fingerprint differs, the message says which.
+    plan : dict, optional
+        What a run goes on with as it began, as JSON can hold it; not compared.
+
+    Attributes
+    ----------
+    plan : dict
+        That of the run that began the file.
 
     Raises
     ------
@@ -92,6 +99,7 @@ class Checkpoint:
         fingerprint: str,
         every: float = 30.0,
         settings: dict[str, Any] | None = None,
+        plan: dict[str, Any] | None = None,
     ) -> None:
         self.path = Path(path)
         self.every = every
@@ -100,6 +108,7 @@ class Checkpoint:
             "fastmcmd": __version__,
             "fingerprint": fingerprint,
             "settings": settings or {},
+            "plan": plan or {},
         }
         self._about = json.loads(json.dumps(about, default=str))
         self._dropped: set[str] = set()
@@ -107,7 +116,12 @@ class Checkpoint:
         self._check_folder()
         self._remove_leftovers()
         if self.path.exists():
-            self._check_file()
+            self._about["plan"] = self._check_file()
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What the run that began the file goes on with."""
+        return dict(self._about["plan"])
 
     def load(self, stage: str) -> State | None:
         """Return the arrays saved for ``stage``, by name; None if there are none."""
@@ -200,7 +214,8 @@ class Checkpoint:
             if other.name.startswith(self.path.name + ".") and other.suffix == ".part":
                 other.unlink(missing_ok=True)
 
-    def _check_file(self) -> None:
+    def _check_file(self) -> dict[str, Any]:
+        """Check that the file is of this computation, and return its plan."""
         try:
             self.path.open("rb").close()
         except OSError as error:
@@ -213,6 +228,7 @@ class Checkpoint:
                 about = json.loads(_read(file, _ABOUT).tobytes().decode())
             theirs, settings = about["fingerprint"], dict(about["settings"])
             version, format_ = about["fastmcmd"], about["format"]
+            plan = dict(about.get("plan", {}))
         except (*_BROKEN, TypeError) as error:
             raise self._damaged(error) from None
         if format_ != _FORMAT:
@@ -225,6 +241,7 @@ class Checkpoint:
                 f"checkpoint {self.path} belongs to another computation: "
                 f"{_difference(settings, self._about['settings'])}. {_AFRESH}"
             )
+        return plan
 
     def _damaged(self, error: object) -> ValueError:
         return ValueError(

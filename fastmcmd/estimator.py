@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.cce import encoded, samples_of
 from fastmcmd.checks import as_rows
 from fastmcmd.estimate.fit import Fit, fit
+from fastmcmd.estimate.resume import begin
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import inputs
 from fastmcmd.options import Options
@@ -29,7 +31,8 @@ class ConditionalCongruence:
     x_kernel, y_kernel, lam, draws, encoder, random_state
         What is estimated; as in `cce`.
     tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
-        How it is computed; as in `cce`.
+    cache_dir, checkpoint
+        How it is computed; as in `cce`. ``fit`` uses the checkpoint, what follows does not.
 
     Attributes
     ----------
@@ -68,6 +71,8 @@ class ConditionalCongruence:
         certificate: str = "auto",
         rank: int | None = None,
         landmarks: Any = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.x_kernel = x_kernel
         self.y_kernel = y_kernel
@@ -84,6 +89,8 @@ class ConditionalCongruence:
         self.certificate = certificate
         self.rank = rank
         self.landmarks = landmarks
+        self.cache_dir = cache_dir
+        self.checkpoint = checkpoint
         self._fit: Fit | None = None
 
     def options(self) -> Options:
@@ -91,7 +98,8 @@ class ConditionalCongruence:
         return Options.of(
             tol=self.tol, solver=self.solver, backend=self.backend, dtype=self.dtype,
             memory_limit=self.memory_limit, progress=self.progress, certificate=self.certificate,
-            rank=self.rank, landmarks=self.landmarks,
+            rank=self.rank, landmarks=self.landmarks, cache_dir=self.cache_dir,
+            checkpoint=self.checkpoint,
         )  # fmt: skip
 
     def fit(self, x: Any, y: Any, prediction: Any, weights: Any = None) -> ConditionalCongruence:
@@ -108,16 +116,19 @@ class ConditionalCongruence:
             x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
+        options, checkpoint = begin((nature, model), kernels, options, x)
         progress = Progress(options.progress, options.tol)
         try:
-            self._fit = fit(nature, model, *kernels, options, x, progress)
-            values, errors, info = self._fit.evaluate(x, progress)
+            self._fit = fit(nature, model, *kernels, options, x, progress, checkpoint)
+            values, errors, info = self._fit.evaluate(x, progress, checkpoint)
         finally:
             progress.close()
         self.n_features_in_ = x.shape[1]
         self.input_dtype = x.dtype
         self.output_columns = nature.outputs.values.shape[2]  # type: ignore[union-attr]
         self.result_ = Result.of(values, errors, options.tol, info, "CCE")
+        if checkpoint is not None:
+            checkpoint.finish()
         return self
 
     def fitted(self) -> Fit:

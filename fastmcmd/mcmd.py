@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.fit import fit
+from fastmcmd.estimate.resume import begin
 from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
@@ -44,6 +47,8 @@ def mcmd(
     rank: int | None = None,
     landmarks: Any = None,
     out: Any = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Estimate the MCMD between two conditional distributions at the points of ``grid``.
 
@@ -92,6 +97,14 @@ def mcmd(
     out : str, Path or array of shape (q,), optional
         Where the values go: a path that ends in ``.npy``, or a memmap, Zarr array, HDF5 dataset or array.
         A file appears when it is finished.
+    cache_dir : str or Path, optional
+        Existing folder on disk, for the Cholesky factor where ``memory_limit`` has no room for it: at
+        most about ``n^2 / 2`` numbers, in a file that is gone when the call ends, however it ends.
+    checkpoint : str or Path, optional
+        File in which a long computation keeps its state, every 30 seconds and at Ctrl-C. The same call
+        goes on from there, also after the process was killed, to the same values bit for bit; one
+        with other data or options is refused. Removed when the call succeeds. Kept are iterations of CG
+        and passes of the low-rank solver; a Cholesky factorisation begins anew.
 
     Returns
     -------
@@ -130,6 +143,7 @@ def mcmd(
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
+        cache_dir=cache_dir, checkpoint=checkpoint,
     )  # fmt: skip
     same_x, same_grid = x_prime is x, (grid is x, grid is x_prime)
     x = inputs(x, "x", options)
@@ -166,16 +180,36 @@ def evaluate_at(
     """Fit the two samples and evaluate at ``grid``; everything is checked already."""
     if out is not None:
         with open_out(out, (len(grid),)) as target:  # opened before any work is done
-            result = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, name)
+            # The checkpoint stays until the values are written.
+            result, checkpoint = _evaluated(
+                nature, model, x_kernel, y_kernel, options, grid, name
+            )  # fmt: skip
             target.write(slice(0, len(grid)), result.values)
-        return replace(result, values=target.array)
+        result = replace(result, values=target.array)
+    else:
+        result, checkpoint = _evaluated(nature, model, x_kernel, y_kernel, options, grid, name)
+    if checkpoint is not None:
+        checkpoint.finish()
+    return result
+
+
+def _evaluated(
+    nature: Sample,
+    model: Sample,
+    x_kernel: Kernel,
+    y_kernel: Kernel,
+    options: Options,
+    grid: NDArray[Any] | Rows,
+    name: str,
+) -> tuple[Result, Checkpoint | None]:
+    options, checkpoint = begin((nature, model), (x_kernel, y_kernel), options, grid)
     progress = Progress(options.progress, options.tol)
     try:
-        fitted = fit(nature, model, x_kernel, y_kernel, options, grid, progress)
-        values, errors, info = fitted.evaluate(grid, progress)
+        fitted = fit(nature, model, x_kernel, y_kernel, options, grid, progress, checkpoint)
+        values, errors, info = fitted.evaluate(grid, progress, checkpoint)
     finally:
         progress.close()
-    return Result.of(values, errors, options.tol, info, name)
+    return Result.of(values, errors, options.tol, info, name), checkpoint
 
 
 def inputs(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +45,12 @@ class Options:
         Landmarks of the low-rank solver; None takes as many as the tolerance needs.
     landmarks : str or ndarray (p, d)
         How the low-rank solver chooses them: "rpcholesky", "uniform", or the landmarks themselves.
+    cache_dir : Path or None
+        Folder for a Cholesky factor that does not fit in memory.
+    checkpoint : Path or None
+        File that the state of a long computation is kept in.
+    limit_given : bool
+        Whether ``memory_limit`` was given, and not found from the free memory.
     """
 
     tol: float
@@ -53,6 +62,9 @@ class Options:
     certificate: str
     rank: int | None
     landmarks: Any
+    cache_dir: Path | None = None
+    checkpoint: Path | None = None
+    limit_given: bool = True
 
     @staticmethod
     def of(
@@ -66,6 +78,8 @@ class Options:
         certificate: Any,
         rank: Any = None,
         landmarks: Any = None,
+        cache_dir: Any = None,
+        checkpoint: Any = None,
     ) -> Options:
         """Return checked options."""
         if dtype is not None:
@@ -87,6 +101,9 @@ class Options:
             certificate=check_choice(certificate, "certificate", CERTIFICATES),
             rank=_rank(rank, solver),
             landmarks=_landmarks(landmarks, solver),
+            cache_dir=_cache_dir(cache_dir),
+            checkpoint=_checkpoint(checkpoint),
+            limit_given=memory_limit is not None,
         )
 
 
@@ -108,6 +125,49 @@ def _landmarks(landmarks: Any, solver: str) -> Any:
     if isinstance(landmarks, str):
         return check_choice(landmarks, "landmarks", LANDMARKS)
     return as_rows(landmarks, "landmarks")
+
+
+def _cache_dir(cache_dir: Any) -> Path | None:
+    if cache_dir is None:
+        return None
+    path = _path(cache_dir, "cache_dir", "None or the path of a folder")
+    if not path.is_dir():
+        raise FileNotFoundError(f"cache_dir is {str(path)!r}; an existing folder is needed")
+    _check_writable(path, f"cache_dir is {str(path)!r}; a folder that can be written to is needed")
+    return path
+
+
+def _checkpoint(checkpoint: Any) -> Path | None:
+    if checkpoint is None:
+        return None
+    path = _path(checkpoint, "checkpoint", "None or the path of a file")
+    if path.is_dir():
+        raise IsADirectoryError(f"checkpoint is {str(path)!r}, a folder; a file name is needed")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"checkpoint is {str(path)!r}; a file name in an existing folder is needed"
+        )
+    _check_writable(
+        path.parent,
+        f"checkpoint is {str(path)!r}; a file in a folder that can be written to is needed",
+    )
+    return path
+
+
+def _path(value: Any, name: str, needed: str) -> Path:
+    if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} is {value!r}; {needed} is needed")
+    # Absolute: it stays the same file if the working folder changes meanwhile.
+    return Path(value).expanduser().absolute()
+
+
+def _check_writable(folder: Path, told: str) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(error.errno or 0, f"{told} ({reason})") from None
 
 
 def _only_low_rank(name: str, solver: str) -> None:

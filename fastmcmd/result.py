@@ -25,8 +25,8 @@ class Info:
     form : str
         "feature" (low rank of the output kernel) or "dense".
     backend, dtype, cache : str
-        Who computed the tiles, in which final precision, and whether they were "packed" in memory or
-        "streamed".
+        Who computed the tiles, in which final precision, and whether they were "packed" in memory, on
+        "disk" (a Cholesky factor in ``cache_dir``) or "streamed".
     certificate : str
         Kind of the error bound: "rigorous", or "sampled" where the residual was estimated from
         rows drawn at random (256, besides the 32 of largest kernel value; four standard errors).
@@ -102,7 +102,7 @@ class Result:
                 f"the error of the {name} is certified to be at most {worst:.1e} only, above "
                 f"tol={tol:.0e}: {_advice(info)}",
                 ToleranceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return Result(values, error_bounds, tol, info, name)
 
@@ -168,6 +168,8 @@ class Result:
 
 
 def _advice(info: Info) -> str:
+    if info.solver == "lowrank":
+        return "use a larger rank, solver='auto' or 'cg', or a larger tol"
     if info.dtype == "float32":
         return "leave dtype=None, or use dtype='float64'"
     if info.solver == "cg":

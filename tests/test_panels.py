@@ -18,8 +18,9 @@ from fastmcmd.backends.base import NotPositiveDefiniteError
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import panels
+from fastmcmd.solvers import panels, scratch
 from fastmcmd.solvers.panels import PanelCholesky, file_bytes, least_room
+from fastmcmd.solvers.scratch import ScratchFile
 
 UNITS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 KERNEL = fm.RBF(0.5)
@@ -52,7 +53,7 @@ def writes(monkeypatch):
 
     def install(number, action):
         count = 0
-        plain = panels._File.write
+        plain = ScratchFile.write
 
         class Raw:
             def __init__(self, raw):
@@ -71,7 +72,7 @@ def writes(monkeypatch):
                 self._raw = Raw(self._raw)
             plain(self, offset, numbers)
 
-        monkeypatch.setattr(panels._File, "write", write)
+        monkeypatch.setattr(ScratchFile, "write", write)
         return lambda: count
 
     return install
@@ -249,9 +250,9 @@ def test_a_read_only_folder(tmp_path):
 
 def test_too_little_space_is_found_before_anything_is_done(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(panels.shutil, "disk_usage", lambda folder: usage(10**6, 0, 15_999))
+    monkeypatch.setattr(scratch.shutil, "disk_usage", lambda folder: usage(10**6, 0, 15_999))
     operator = operator_of(50)
-    monkeypatch.setattr(GramOperator, "_prepare", None)  # must not be reached
+    monkeypatch.setattr(GramOperator, "prepare", None)  # must not be reached
     with pytest.raises(
         OSError, match=r"cache_dir is .* needs 20 kB there, and 16 kB are free"
     ) as e:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
 
-__all__ = ["Budget"]
+__all__ = ["TILE_BYTES", "Budget"]
 
-_TILE_BYTES = 4_000_000  # a thread's tiles and partial products
+TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold together
 _LEAST_ROOM = 8_000_000  # blocks of prepared rows, when neither rows nor tiles are kept
 
@@ -37,7 +37,7 @@ class Budget:
         iterates = _CG_ARRAYS * 8 * n * columns
         features = 8 * outputs * (3 * rank + 6)
         values = 8 * points * (2 * columns + 4)
-        return Budget(limit, iterates + features + values + threads * _TILE_BYTES)
+        return Budget(limit, iterates + features + values + threads * TILE_BYTES)
 
     def room(self) -> int:
         """Return what is left for prepared rows, tiles and factors.

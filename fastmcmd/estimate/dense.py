@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.checkpoint import Keep, State
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
@@ -30,6 +31,7 @@ from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
 
 __all__ = ["DenseFit"]
 
+Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
 
@@ -70,6 +72,7 @@ class DenseFit:
     passes: int = 0
     solver: str = ""
     dtype: str = "float64"
+    cache: str = "packed"
     notes: list[str] = field(default_factory=list)
     _direct: list[DirectSolver] = field(default_factory=list)
 
@@ -79,7 +82,7 @@ class DenseFit:
             "solver": self.solver,
             "form": "dense",
             "dtype": self.dtype,
-            "cache": "packed",
+            "cache": self.cache,
             "rank": 0,
             "iterations": self.iterations,
             "passes": self.passes,
@@ -88,9 +91,12 @@ class DenseFit:
         }
 
     def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress
+        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Keep | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        """Return values (q,), their error bounds (q,) and the kind of the bounds."""
+        """Return values (q,), their error bounds (q,) and the kind of the bounds.
+
+        ``keep`` is where those of the blocks that are done are saved, and gone on with.
+        """
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
         largest = float(self.y_kernel.diagonal(self.outputs).max())
@@ -101,9 +107,17 @@ class DenseFit:
         # Sums over a tile, over tiles, and over coefficients.
         unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)
         points = self.backend.points(self.outputs, EXACT)
-        kinds = set()
-        step = self._block(len(grid))
-        for start in range(0, len(grid), step):
+        kinds: set[str] = set()
+        step, begun = self._block(len(grid)), 0
+        saved = None if keep is None else keep.load()
+        if saved is not None:
+            begun, step, self.iterations, self.passes = (int(v) for v in saved["numbers"])
+            values[:begun], errors[:begun] = saved["values"], saved["errors"]
+            self.solver, self.dtype, *notes = (str(text) for text in saved["told"])
+            self.notes.extend(notes)
+            kinds.update(str(kind) for kind in saved["kinds"])
+            progress.stage(f"went on from a checkpoint after {begun:,} points")
+        for start in range(begun, len(grid), step):
             rows = slice(start, start + step)
             coefficients, error, kind = self._coefficients(grid[rows], largest, progress)
             kinds.add(kind)
@@ -113,11 +127,29 @@ class DenseFit:
             low = np.sqrt(np.maximum(square - slack, 0.0))
             high = np.sqrt(np.maximum(square, 0.0) + slack)
             errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
+            if keep is not None:
+                done = min(len(grid), rows.stop)
+                keep.save(lambda: self._state(done, step, values, errors, kinds))  # noqa: B023
         if self.node_error > 0:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
             errors += self.node_error * scale / 2 / np.sqrt(min(s.lam for s in self.samples))
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+
+    def _state(self, done: int, step: int, values: Array, errors: Array, kinds: set[str]) -> State:
+        return {
+            "numbers": np.array([done, step, self.iterations, self.passes]),
+            "values": values[:done],
+            "errors": errors[:done],
+            "told": np.array([self.solver, self.dtype, *self.notes]),
+            "kinds": np.array(sorted(kinds)),
+        }
+
+    def close(self) -> None:
+        """Give back the factors, those on disk included; they are made again where needed."""
+        for direct in self._direct:
+            direct.close()
+        self._direct.clear()
 
     def witness(
         self, grid: NDArray[Any] | Rows, y: NDArray[np.float64], progress: Progress
@@ -185,13 +217,20 @@ class DenseFit:
         if self._use_direct():
             if len(self._direct) <= index:
                 self._direct.append(
-                    DirectSolver(self._operator(sample, self.options.dtype or EXACT))
+                    DirectSolver(
+                        self._operator(sample, self.options.dtype or EXACT), self.options.cache_dir
+                    )
                 )
             direct = self._direct[index]
             system = System(direct.operator.columns(grid), sample.shift)
             before = direct.operator.passes
-            (solution,) = direct.solve([system], goal, progress, keep=True)
+            try:
+                (solution,) = direct.solve([system], goal, progress, keep=True)
+            except BaseException:
+                self.close()  # the other factor, too
+                raise
             self.solver, self.dtype = "cholesky", str(direct.operator.dtype)
+            self.cache = min(self.cache, direct.operator.cache)  # "disk" comes first
             self.passes += direct.operator.passes - before
         else:
             columns = self._operator(sample, EXACT).columns(grid)

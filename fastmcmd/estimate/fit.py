@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.expected import Expectation, candidates, node_error, node_outputs
 from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
-from fastmcmd.estimate.budget import Budget
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.estimate.budget import TILE_BYTES, Budget
 from fastmcmd.estimate.dense import DenseFit, spread_matrix
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import Setting
@@ -24,6 +27,7 @@ from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
 from fastmcmd.gram import diagonal_of
 from fastmcmd.gram.cost import affordable_rank
 from fastmcmd.kernels import Kernel
+from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Info
@@ -39,6 +43,9 @@ _NODES = 400  # quadrature nodes of a prediction, about
 _MOST_LANDMARKS = 4096
 _COLUMNS = 30  # features of a scalar output, about
 _PATIENT = 40000  # rows from which CG takes long enough for a closer look
+_MOST_LOOKED_AT = 20000  # points of a grid whose certificate is looked at before the end
+_LEAST_LANDMARKS = 32
+_BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
 _LEAST_LOW_RANK = 4000  # rows from which the low-rank form can pay
 _MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 
@@ -57,10 +64,17 @@ class Fit:
     started: float
 
     def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress
+        self, grid: NDArray[Any] | Rows, progress: Progress, checkpoint: Checkpoint | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Info]:
-        """Return values and error bounds (q,) at ``grid``, and how they were computed."""
-        values, errors, kind = self.form.evaluate(grid, progress)
+        """Return values and error bounds (q,) at ``grid``, and how they were computed.
+
+        ``checkpoint`` keeps what is done in dense form, where evaluation is the work.
+        """
+        if isinstance(self.form, DenseFit):
+            keep = None if checkpoint is None else checkpoint.stage("dense")
+            values, errors, kind = self.form.evaluate(grid, progress, keep)
+        else:
+            values, errors, kind = self.form.evaluate(grid, progress)
         return values, errors, self._info(kind)
 
     def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,6 +105,7 @@ def fit(
     options: Options,
     grid: NDArray[Any] | Rows,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> Fit:
     """Fit the difference of the conditional embeddings of two samples.
 
@@ -106,6 +121,8 @@ def fit(
         Points where the tolerance must hold.
     progress : Progress
         Told of each product.
+    checkpoint : Checkpoint, optional
+        Where the state of CG and of the passes over rows is kept.
     """
     started = time.perf_counter()
     backend = get_backend(options.backend, x_kernel)
@@ -113,8 +130,11 @@ def fit(
     sides = [nature, model]
     lam = min(nature.lam, model.lam)
     amplitude = scale / 2 * (nature.lam**-0.5 + model.lam**-0.5)
-    eps = float(np.clip((options.tol / 4 / max(amplitude, 1e-300)) ** 2, _LEAST_EPS, _MOST_EPS))
-    low = _low_rank(nature, model, backend, x_kernel, y_kernel, options, scale, eps, progress)
+    share = min(1.0, options.tol / 4 / max(amplitude, 1e-300))
+    eps = float(np.clip(share**2, _LEAST_EPS, _MOST_EPS))
+    low = _low_rank(
+        nature, model, backend, x_kernel, y_kernel, options, grid, scale, eps, progress, checkpoint
+    )
     if low is not None:
         sizes = (len(nature), len(model))
         return Fit(low, backend, x_kernel, y_kernel, options, sizes, 0, started)
@@ -127,7 +147,13 @@ def fit(
         y_kernel, get_backend(options.backend, y_kernel), values, eps, most, importance
     )
     if found is None:
-        return _dense(nature, model, backend, x_kernel, y_kernel, options, len(grid), started)
+        dense = _dense(nature, model, backend, x_kernel, y_kernel, options, len(grid), started)
+        if options.solver in ("lowrank", "nystrom") and isinstance(dense.form, DenseFit):
+            dense.form.notes.append(
+                f"y_kernel has no low rank over these outputs, which solver={options.solver!r} needs: "
+                "went on in dense form (lowrank is for output features)"
+            )
+        return dense
     features, p = found
     means, missed, expectation, noise, rigorous = [], [], 0.0, 0.0, True
     residuals = np.sqrt(features.residuals(values, p))
@@ -144,7 +170,7 @@ def fit(
             rigorous = rigorous and expected.rigorous
         means.append(side.design.average(rows))
         missed.append(side.design.average(miss)[:, 0])
-    if same:
+    if same and nature.lam == model.lam:
         # Where both sides have the same outputs their features cancel, and so does what they miss.
         equal = (means[0] == means[1]).all(axis=1)
         missed = [np.where(equal, 0.0, miss) for miss in missed]
@@ -165,12 +191,12 @@ def fit(
     )  # fmt: skip
     room = budget.room()
 
-    def solved(sample: Sample, systems: list[System], share: float) -> Solved:
+    def solved(sample: Sample, systems: list[System], share: float, name: str = "both") -> Solved:
         problem = LinearProblem(
             backend, x_kernel, sample.design.x, systems, lam,
-            Goal(_SOLVER_SHARE * share * options.tol, scale), room,
+            Goal(_SOLVER_SHARE * share * options.tol, scale), room, name,
         )  # fmt: skip
-        result = solve(problem, options, progress)
+        result = solve(problem, options, progress, checkpoint)
         result.operator.release()
         return result
 
@@ -186,12 +212,21 @@ def fit(
     else:
         parts = []
         for side, mean, sign in zip(sides, means, (1.0, -1.0), strict=True):
-            result = solved(side, [System(mean, side.shift)], 0.5)
+            name = "nature" if sign > 0 else "model"
+            result = solved(side, [System(mean, side.shift)], 0.5, name)
             (one,) = result.solutions
             parts.append(Part(side.design, sign * one.value, sign * one.image, result))
     form = PrimalFit(features, parts, truncation, options.certificate)
     sizes = (len(nature.design), len(model.design))
     return Fit(form, backend, x_kernel, y_kernel, options, sizes, budget.working, started)
+
+
+def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:
+    """Return the points of a grid, or some of very many."""
+    if len(grid) <= _MOST_LOOKED_AT:
+        return grid[:]
+    rng = np.random.default_rng(len(grid))
+    return grid[np.sort(rng.choice(len(grid), _MOST_LOOKED_AT, replace=False))]
 
 
 def low_rank_limit(n: int, dim: int, kernel: Kernel, backend: Backend, options: Options) -> int:
@@ -212,25 +247,46 @@ def _low_rank(
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
+    grid: NDArray[Any] | Rows,
     scale: float,
     eps: float,
     progress: Progress,
+    checkpoint: Checkpoint | None,
 ) -> LowRankFit | None:
     """Return the low-rank form where it was asked for, or serves best."""
     n = max(len(nature), len(model))
     most = low_rank_limit(n, nature.x.shape[1], x_kernel, backend, options)
     if not most:
         return None
-    room = options.memory_limit - 2 * 8 * n
     wanted = options.solver != "auto"
+    dim = nature.x.shape[1]
+    if isinstance(options.landmarks, np.ndarray) and options.landmarks.shape[1] != dim:
+        raise ValueError(
+            f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
+        )
+    # What each row misses, its size, values and bounds; then sums, factors and candidates.
+    room = options.memory_limit - 8 * (4 * n + 2 * len(grid)) - get_num_threads() * TILE_BYTES
+    fitting = math.isqrt(max(0, room) // _BYTES_PER_PAIR)
+    least = options.rank or _LEAST_LANDMARKS
+    if fitting < least:
+        if not wanted:
+            return None
+        need = options.memory_limit - room + _BYTES_PER_PAIR * (least + 1) ** 2
+        raise MemoryLimitError(
+            f"memory_limit is {format_bytes(options.memory_limit)}; about {format_bytes(need)} are needed "
+            f"for {least} landmarks of {n:,} rows"
+        )
+    most = min(most, fitting)
     setting = Setting(
         goal=_SOLVER_SHARE * options.tol, scale=scale, rank=options.rank, most=most,
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
         room=room, give_up=not wanted, patient=n >= _PATIENT and options.certificate != "rigorous",
+        grid=None if grid is nature.x else some_rows(grid),
     )  # fmt: skip
     return fit_low_rank(
-        (nature, model), backend, y_kernel, x_kernel, setting, options, eps, _MOST_RANK, progress
-    )
+        (nature, model), backend, y_kernel, x_kernel, setting, options, eps, _MOST_RANK, progress,
+        checkpoint,
+    )  # fmt: skip
 
 
 def _pool(

@@ -10,6 +10,7 @@ pivoted Cholesky of the whole matrix, one pass a block).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.checkpoint import Keep, State, fingerprint_of
 from fastmcmd.estimate.lowrank import LowRankPart, Term
 from fastmcmd.estimate.rowwise import RowStream
 from fastmcmd.gram import EXACT, KernelFeatures
@@ -33,9 +35,10 @@ from fastmcmd.solvers.lowrank import (
 )
 from fastmcmd.solvers.tall import times
 
-__all__ = ["Setting", "fit_part", "landmarks_needed"]
+__all__ = ["Setting", "Stages", "fit_part", "landmarks_needed"]
 
 Array = NDArray[np.float64]
+Stages = Callable[[str], Keep]
 Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -52,6 +55,7 @@ _GROWTH = 1.5
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
 _CANDIDATES = 20000
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
+_WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
@@ -81,6 +85,8 @@ class Setting:
         Whether to end without a pass where the goal is out of reach.
     patient : bool
         Whether more than a glance at a few rows is worth it to find that out.
+    grid : ndarray (g, d) or None
+        Points where the goal must hold, too (some, where they are many).
     """
 
     goal: float
@@ -93,6 +99,7 @@ class Setting:
     room: int
     give_up: bool
     patient: bool = True
+    grid: NDArray[Any] | None = None
 
     def block_rows(self, rank: int, columns: int, dim: int) -> int:
         """Return how many rows are worked on together."""
@@ -107,17 +114,21 @@ def fit_part(
     kernel: Kernel,
     setting: Setting,
     progress: Progress,
+    stages: Stages | None = None,
 ) -> LowRankPart | None:
-    """Fit the embeddings over one set of inputs; None where the goal is out of reach."""
+    """Fit the embeddings over one set of inputs; None where the goal is out of reach.
+
+    ``stages`` returns where the state of a named pass is kept. Landmarks are found again: the same ones.
+    """
     if (
         setting.give_up
         and not setting.patient
         and not _promising(stream, terms, backend, kernel, setting)
     ):
         return None
-    fitting = _Fitting(stream, terms, backend, kernel, setting, progress)
+    fitting = _Fitting(stream, terms, backend, kernel, setting, progress, stages)
     if isinstance(setting.landmarks, np.ndarray):
-        return fitting.run(fitting.given(), None, "rigorous")
+        return fitting.run(fitting.given(), True, fitting.kind_of_given())[0]
     return fitting.chosen()
 
 
@@ -134,12 +145,14 @@ class _Pass:
 class _Fitting:
     def __init__(
         self, stream: RowStream, terms: list[Term], backend: Backend, kernel: Kernel,
-        setting: Setting, progress: Progress,
+        setting: Setting, progress: Progress, stages: Stages | None,
     ) -> None:  # fmt: skip
+        self.stages = stages
         self.stream, self.terms, self.setting = stream, terms, setting
         self.backend, self.kernel, self.progress = backend, kernel, progress
         self.rng = np.random.default_rng(len(stream))
         self.passes = 0
+        self.grid_missed = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
         self.notes: list[str] = []
 
@@ -178,7 +191,12 @@ class _Fitting:
                 return None
             if not reached:
                 self._extend(search, most)
-        return self.run(search.found(), index[search.pivots], kind)
+        part, worst = self.run(search.found(), setting.rank is not None, kind)
+        return None if setting.give_up and worst > 1.0 else part
+
+    def kind_of_given(self) -> str:
+        """Return the kind of certificate that is asked for with given landmarks."""
+        return "sampled" if self.setting.certificate == "sampled" else "rigorous"
 
     def _climb(self, pilot: _Pilot, most: int, kind: str) -> bool:
         """Take landmarks until the predicted error is within the goal; False if it will not be."""
@@ -228,45 +246,52 @@ class _Fitting:
             offset = np.asarray(x.mean(axis=0, dtype=np.float64))
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
 
-    def _more(self, features: KernelFeatures, index: Index, miss: Array, rank: int) -> Any:
-        """Return a search with more landmarks, from the rows that were missed most."""
-        chance = miss if self.stream.weights is None else miss * self.stream.weights
+    def _more(self, features: KernelFeatures, miss: Array, rank: int) -> LandmarkSearch:
+        """Return a search with more landmarks, from the points that were missed most."""
+        size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
+        weights = self.stream.weights
+        rows = self._drawn(miss if weights is None else miss * weights, size)
+        candidates = [features.pivots, self.stream.x[rows]]
+        counts = [np.ones(features.rank), self._weight(rows)]
+        if self.setting.grid is not None:
+            some = self._drawn(self.grid_missed, size // 4)
+            candidates.append(self.setting.grid[some])
+            counts.append(np.full(len(some), float(counts[1].max(initial=1.0))))
+        search = self._search(np.concatenate(candidates), np.concatenate(counts), rank)
+        search.take(np.arange(features.rank))
+        search.grow(rank)
+        return search
+
+    def _drawn(self, chance: Array, size: int) -> Index:
+        """Return distinct rows drawn in proportion to ``chance``."""
         total = float(chance.sum())
         if not total > 0:
-            return None
-        size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
+            return np.empty(0, dtype=np.intp)
         drawn = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
-        fresh = np.setdiff1d(np.minimum(drawn, len(miss) - 1), index)
-        pool = np.concatenate([index, fresh])
-        search = self._search(self.stream.x[pool], self._weight(pool), rank)
-        search.take(np.arange(len(index)))
-        search.grow(rank)
-        del features
-        return search, pool
+        return np.unique(np.minimum(drawn, len(chance) - 1))
 
     # Passes ---------------------------------------------------------------------------------------
 
-    def run(self, features: KernelFeatures, index: Index | None, kind: str) -> LowRankPart:
-        """Make passes until the certificate is within the goal, or there is no way on."""
+    def run(self, features: KernelFeatures, fixed: bool, kind: str) -> tuple[LowRankPart, float]:
+        """Make passes until the certificate is within the goal, or there is no way on.
+
+        Returns the best part, and its error relative to the goal; ``fixed`` landmarks stay.
+        """
         best: tuple[float, LowRankPart] | None = None
         for attempt in range(_ROUNDS):
-            dtype = self._precision(kind)
+            dtype = self._precision(kind, features)
             done = self._sum(features, dtype)
             sums, miss = done.sums, done.missed
             solutions = self.solve(sums, features, done.rounding)
-            worst = self.worst(solutions, sums.most_missed)
+            most_missed = max(sums.most_missed, self._missed_on_grid(features, dtype))
+            worst = self.worst(solutions, most_missed)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
-            last = (
-                self.setting.rank is not None
-                or index is None
-                or attempt + 1 == _ROUNDS
-                or rank <= features.rank
-            )
+            last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
             if kind == "sampled" or (
                 worst > 1.0 and last and self.setting.certificate != "rigorous"
             ):
                 sampled = self._sample(features, dtype, sums, solutions, miss)
-                better = self.worst(sampled, sums.most_missed)
+                better = self.worst(sampled, most_missed)
                 if kind == "sampled" or better < worst:
                     solutions, worst = sampled, better
             self.progress.certified(worst * self.setting.goal)
@@ -278,23 +303,36 @@ class _Fitting:
                 best = worst, part
             if worst <= 1.0 or last:
                 break
-            assert index is not None
-            found = self._more(features, index, miss, rank)
-            if found is None or found[0].rank <= features.rank:
+            found = self._more(features, miss, rank)
+            if found.rank <= features.rank:
                 break
             self.notes.append(
                 f"{features.rank} landmarks left an error of {worst * self.setting.goal:.1e}: "
-                f"went on with {found[0].rank}"
+                f"went on with {found.rank}"
             )
-            features, index = found[0].found(), found[1][found[0].pivots]
+            features = found.found()
         assert best is not None
-        return best[1]
+        return best[1], best[0]
 
-    def _precision(self, kind: str) -> np.dtype[Any]:
+    def _missed_on_grid(self, features: KernelFeatures, dtype: np.dtype[Any]) -> float:
+        """Return the largest e(x, x) at points of the grid, where it is not the sample itself."""
+        grid = self.setting.grid
+        if grid is None:
+            return 0.0
+        found, off = features.of_rows(grid, dtype, keep=False, sizes=dtype == EXACT)
+        if found.sizes is not None:
+            self.size = max(self.size, float(found.sizes.max()))
+        self.grid_missed = off
+        return float(off.max())
+
+    def _precision(self, kind: str, features: KernelFeatures) -> np.dtype[Any]:
+        """Return the precision of the features: float32 only where residuals are looked at."""
+        if kind == "rigorous" or not self.kernel.compiled:
+            return EXACT
         if self.setting.dtype is not None:
             return self.setting.dtype
-        coarse = self.setting.goal >= _COARSE and self.kernel.compiled
-        return _FLOAT32 if kind == "sampled" and coarse else EXACT
+        coarse = self.setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
+        return _FLOAT32 if coarse else EXACT
 
     def _step(self, rank: int) -> int:
         return self.setting.block_rows(rank, self.stream.columns, self.stream.x.shape[1])
@@ -310,7 +348,22 @@ class _Fitting:
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
         stream.begin()
-        for block in stream.blocks(self._step(features.rank)):
+        step, start = self._step(features.rank), 0
+        keep = None if self.stages is None else self.stages(f"sums {self.passes}")
+        told = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
+        saved = None if keep is None else keep.load()
+        # With other memory other landmarks may have been found: the pass begins anew.
+        if saved is not None and str(saved["of"]) == told:
+            sums.restore(saved)
+            stream.restore(saved)
+            start, step = (int(value) for value in saved["rows"])
+            largest, norm2 = (float(value) for value in saved["largest"])
+            miss[:start] = saved["missed"]
+            if sizes is not None:
+                sizes[:start] = saved["sizes"]
+            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
+        del saved
+        for block in stream.blocks(step, start):
             f, off = features.of_rows(block.x, dtype, keep=True, sizes=sizes is not None)
             assert f.values is not None
             miss[block.rows] = off
@@ -323,6 +376,9 @@ class _Fitting:
                 moved = block.x if features.offset is None else block.x - features.offset
                 norm2 = max(norm2, float(np.einsum("ij,ij->i", moved, moved).max()))
             sweep.done(block.rows.stop)
+            if keep is not None:
+                done, most = block.rows.stop, (largest, norm2)
+                keep.save(lambda: _sums_state(sums, stream, told, (done, step), most, miss, sizes))  # noqa: B023
         self.passes += 1
         rounding = None
         if sizes is not None:
@@ -378,6 +434,19 @@ class _Fitting:
         """Return the largest certified error, relative to the goal."""
         at = np.array([self.setting.scale]), np.array([most_missed]), np.array([self.size])
         return float(sum(s.error(*at)[0] for s in solutions)) / self.setting.goal
+
+
+def _sums_state(
+    sums: RowSums, stream: RowStream, told: str, rows: tuple[int, int],
+    largest: tuple[float, float], miss: Array, sizes: Array | None,
+) -> State:  # fmt: skip
+    """Return the state of a pass after ``rows[0]`` rows in blocks of ``rows[1]``."""
+    state: State = {**sums.state(), **stream.state()}
+    state["of"], state["rows"], state["largest"] = np.array(told), np.array(rows), np.array(largest)
+    state["missed"] = miss[: rows[0]]
+    if sizes is not None:
+        state["sizes"] = sizes[: rows[0]]
+    return state
 
 
 def _promising(

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
+from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.expected import candidates
 from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
-from fastmcmd.estimate.lowrank_fit import Setting, fit_part
+from fastmcmd.estimate.lowrank_fit import Setting, Stages, fit_part
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.rowwise import RowStream
 from fastmcmd.kernels import Kernel
@@ -37,6 +38,7 @@ def fit_low_rank(
     eps: float,
     most: int,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> LowRankFit | None:
     """Return the fitted low-rank form, or None where its goal is out of reach.
 
@@ -56,6 +58,8 @@ def fit_low_rank(
         Rank of the output features at most.
     progress : Progress
         Told of each pass.
+    checkpoint : Checkpoint, optional
+        Where the sums of the passes are kept.
     """
     extra: list[NDArray[np.float64]] = []
     for attempt in range(_ROUNDS):
@@ -71,10 +75,11 @@ def fit_low_rank(
         missed = expectation = 0.0
         rigorous = True
         groups = _groups(samples, features.rank)
-        for group, terms, difference in groups:
+        for number, (group, terms, difference) in enumerate(groups):
             stream = RowStream(group, features, difference)
             share = replace(setting, goal=setting.goal / len(groups))
-            part = fit_part(stream, terms, backend, x_kernel, share, progress)
+            stages = _stages(checkpoint, f"low rank {attempt} {number}")
+            part = fit_part(stream, terms, backend, x_kernel, share, progress, stages)
             if part is None:
                 return None
             error, certain = stream.expectation_error()
@@ -97,6 +102,13 @@ def fit_low_rank(
     rank = max(part.features.rank for part in parts)
     rows = setting.block_rows(rank, features.rank, parts[0].features.pivots.shape[1])
     return LowRankFit(features, parts, truncation, rows)
+
+
+def _stages(checkpoint: Checkpoint | None, name: str) -> Stages | None:
+    if checkpoint is None:
+        return None
+    kept = checkpoint
+    return lambda part: kept.stage(f"{name} {part}")
 
 
 def _groups(

@@ -119,7 +119,9 @@ class PrimalFit:
             "solver": "+".join(sorted({each.solver for each in solved})),
             "form": "feature",
             "dtype": str(max((each.dtype for each in operators), key=lambda kind: kind.itemsize)),
-            "cache": "packed" if any(each.has_cached for each in operators) else "streamed",
+            "cache": min(
+                each.cache for each in operators
+            ),  # "disk" before "packed" before "streamed"
             "rank": self.features.rank,
             "iterations": sum(each.iterations for each in solved),
             "passes": sum(each.passes for each in operators),

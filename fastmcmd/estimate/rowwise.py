@@ -138,6 +138,19 @@ class RowStream:
             self._truncated[index] += float(weight @ (miss**2 + noise))
         self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.missed))))
 
+    def state(self) -> dict[str, Array]:
+        """Return the account so far, to be written down."""
+        return {
+            "account": np.array([self._total, *self._truncated]),
+            "worst_rows": np.array(self.worst_rows, dtype=np.int64),
+        }
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on with an account that was written down."""
+        self._total, *truncated = state["account"].tolist()
+        self._truncated = np.array(truncated)
+        self.worst_rows = [int(row) for row in state["worst_rows"]]
+
     def truncated(self) -> float:
         """Return ``sum ||D^(-1/2) s||`` over the samples, after a pass."""
         return sum(
@@ -145,9 +158,11 @@ class RowStream:
             for total, sample in zip(self._truncated, self.samples, strict=True)
         )
 
-    def blocks(self, step: int) -> Iterator[Block]:
-        """Yield all rows in blocks of ``step``."""
+    def blocks(self, step: int, start: int = 0) -> Iterator[Block]:
+        """Yield the rows from ``start``, a multiple of ``step``, in blocks of ``step``."""
         for rows, x in as_blocks(self.x, step):
+            if rows.start < start:
+                continue
             rhs, missed = self.rhs(rows)
             weight = None if self.weights is None else self.weights[rows]
             yield Block(rows, x, rhs, missed, weight)

@@ -31,7 +31,9 @@ Arrays = dict[str, NDArray[Any]]
 Settings = dict[str, Any]
 
 # How it is computed and what is estimated: plain values only.
-_OPTIONS = ("lam", "draws", "tol", "solver", "backend", "memory_limit", "progress", "certificate")
+_OPTIONS = (
+    "lam", "draws", "tol", "solver", "backend", "memory_limit", "progress", "certificate", "rank",
+)  # fmt: skip
 
 
 def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
@@ -54,6 +56,10 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
         "x_dtype": str(estimator.input_dtype),
     }
     arrays: Arrays = {}
+    if isinstance(estimator.landmarks, str):
+        settings["landmarks"] = estimator.landmarks
+    elif estimator.landmarks is not None:
+        arrays["chosen_landmarks"] = np.asarray(estimator.landmarks)
     form = fitted.form
     if isinstance(form, PrimalFit):
         settings["form"] = "feature"
@@ -101,8 +107,9 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     x_kernel = kernel_from_dict(settings["x_kernel"])
     y_kernel = kernel_from_dict(settings["y_kernel"])
     estimator = ConditionalCongruence(
-        x_kernel=x_kernel, y_kernel=y_kernel, dtype=settings["dtype"], **settings["options"]
-    )
+        x_kernel=x_kernel, y_kernel=y_kernel, dtype=settings["dtype"],
+        landmarks=arrays.get("chosen_landmarks", settings.get("landmarks")), **settings["options"],
+    )  # fmt: skip
     options = estimator.options()
     backend = get_backend(options.backend, x_kernel)
     form: PrimalFit | DenseFit | LowRankFit

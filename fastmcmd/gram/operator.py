@@ -74,11 +74,11 @@ class GramOperator:
         self.dtype = np.dtype(dtype)
         self.room = room
         self.passes = 0
-        self.has_cached = False
-        self._offset: NDArray[np.float64] | None = None
+        self.has_cached = self.has_filed = False
+        self.offset: NDArray[np.float64] | None = None
         if kernel.translation_invariant and not backend.direct_distances(x.shape[1]):
             # Centred rows lose fewer digits in |x|^2 + |z|^2 - 2 x.z.
-            self._offset = column_means(x)
+            self.offset = column_means(x)
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None
@@ -112,11 +112,12 @@ class GramOperator:
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""
         if self._points is None:
-            self._points = self._prepare(self._whole(), self.dtype)
+            self._points = self.prepare(self._whole(), self.dtype)
         return self._points
 
-    def _prepare(self, x: NDArray[Any], dtype: np.dtype[Any]) -> Points:
-        return self.backend.points(x, dtype, self._offset)
+    def prepare(self, x: NDArray[Any], dtype: np.dtype[Any]) -> Points:
+        """Return some rows (m, d) prepared in ``dtype``, moved as all of them are."""
+        return self.backend.points(x, dtype, self.offset)
 
     def _whole(self) -> NDArray[Any]:
         return self.x[:] if isinstance(self.x, Rows) else self.x
@@ -134,8 +135,8 @@ class GramOperator:
         step = self._block(x)
         for _, rows in as_blocks(x, step):
             block = rows.astype(np.float64)
-            if self._offset is not None:
-                block -= self._offset
+            if self.offset is not None:
+                block -= self.offset
             largest = max(largest, float(np.einsum("ij,ij->i", block, block).max()))
         return largest
 
@@ -166,8 +167,17 @@ class GramOperator:
         self._exact_points = None
 
     @property
+    def cache(self) -> str:
+        """Where tiles were kept: "disk" (a factor), "packed" in memory, or "streamed", not at all."""
+        if self.has_filed:
+            return "disk"
+        return "packed" if self.has_cached else "streamed"
+
+    @property
     def peak_bytes(self) -> int:
         """Most bytes of prepared rows and packed tiles that this operator held."""
+        if self.has_filed:  # panels of the factor take what there is
+            return self.room
         rows = self.row_bytes(self.dtype)
         return rows + (self.packed_bytes if self.has_cached else 0)
 
@@ -183,7 +193,7 @@ class GramOperator:
         ):
             return self.cross_matmul(self.x, v, EXACT)
         if self._exact_points is None:
-            self._exact_points = self._prepare(self._whole(), EXACT)
+            self._exact_points = self.prepare(self._whole(), EXACT)
         return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
 
     def cross_matmul(
@@ -199,7 +209,7 @@ class GramOperator:
         out = np.zeros((len(grid), v.shape[1]))
         step = self._block(grid)
         for rows, some in as_blocks(grid, step):
-            targets = self._prepare(some, np.dtype(dtype))
+            targets = self.prepare(some, np.dtype(dtype))
             for columns, points in blocks or self._converted(np.dtype(dtype)):
                 out[rows] += self.backend.matmul(self.kernel, targets, points, v[columns])
         return out
@@ -207,13 +217,13 @@ class GramOperator:
     def _converted(self, dtype: np.dtype[Any]) -> Any:
         step = self._block(self.x)
         for columns, some in as_blocks(self.x, step):
-            yield columns, self._prepare(some, dtype)
+            yield columns, self.prepare(some, dtype)
 
     def columns(self, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
         return np.ascontiguousarray(
             self.backend.gram(
-                self.kernel, self._prepare(self._whole(), EXACT), self._prepare(grid[:], EXACT)
+                self.kernel, self.prepare(self._whole(), EXACT), self.prepare(grid[:], EXACT)
             ),
             dtype=np.float64,
         )
@@ -221,7 +231,7 @@ class GramOperator:
     def pack(self, dtype: np.dtype[Any]) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
-        return self.backend.pack(self.kernel, self._prepare(self._whole(), np.dtype(dtype)))
+        return self.backend.pack(self.kernel, self.prepare(self._whole(), np.dtype(dtype)))
 
     def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import Kernel
@@ -18,14 +19,15 @@ from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
-from fastmcmd.solvers.iterative import solve_cg
+from fastmcmd.solvers.watched import Lead, Stages, solve_watched, step_cost
 
 __all__ = ["LinearProblem", "Solved", "solve"]
 
 _FLOAT32 = np.dtype(np.float32)
 _CHOLESKY_RATE = 2.0  # float64 operations cost twice float32 ones
 _MOST_PRODUCTS = 2000
-_OVERHEAD = 2e7  # operations in whose time Python gets through the steps of an iteration
+_SEARCH = 8  # a share of the room is for the search of landmarks
+_MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class LinearProblem:
         Error that the certificate of each system may leave.
     room : int
         Bytes that prepared rows, cached tiles or a factor may take.
+    name : str
+        Under which a checkpoint keeps its state.
     """
 
     backend: Backend
@@ -53,6 +57,7 @@ class LinearProblem:
     lam: float
     goal: Goal
     room: int
+    name: str = "both"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,20 +75,28 @@ class Solved:
         return max(goal.miss(s.certificate) for s in self.solutions) * goal.error
 
 
-def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solved:
+def solve(
+    problem: LinearProblem,
+    options: Options,
+    progress: Progress,
+    checkpoint: Checkpoint | None = None,
+) -> Solved:
     """Solve with the solver asked for, or the one that the sizes favour.
 
     "auto" takes Cholesky where its cubic cost is below that of the iterations expected, else
     block CG in float32, then in float64, and Cholesky after all where CG does not converge within
-    the cost of a factorisation and the factor fits in memory.
+    the cost of a factorisation and the factor fits in memory, or in ``cache_dir``. CG is kept in
+    ``checkpoint``.
     """
     notes: list[str] = []
     goal = problem.goal
     passes = 0
     dtype = options.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
     best: Solved | None = None
+    lead: Lead | None = None
+    searched = min(_MOST_SEARCH, problem.room // _SEARCH)
     if options.solver != "cholesky":
-        operator = _operator(problem, dtype)
+        operator = _operator(problem, dtype, searched)
         if options.solver == "auto" and _direct_is_cheaper(problem, operator):
             return _direct(problem, options, progress, notes)
         for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
@@ -94,21 +107,24 @@ def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solve
                 )
                 progress.stage("float64")
                 operator.drop_cache()
-                operator = _operator(problem, precision)
+                operator = _operator(problem, precision, searched)
                 operator.passes = passes
             limit = _MOST_PRODUCTS
-            if options.solver == "auto" and cholesky_bytes(operator) <= operator.room:
+            if options.solver == "auto" and cholesky_bytes(operator) <= problem.room:
                 limit = min(limit, _affordable_products(problem, operator))
-            found = solve_cg(
-                operator, problem.systems, problem.goal, options.certificate, limit, progress
-            )
+            found, lead = solve_watched(
+                operator, problem.systems, goal, options.certificate, limit, progress, searched,
+                notes, lead, _stages(checkpoint, f"{problem.name} {precision}"),
+                last=precision == EXACT or options.dtype is not None,
+            )  # fmt: skip
             passes = operator.passes
             solved = Solved(found.solutions, operator, "cg", found.iterations, notes)
             if best is None or solved.worst(goal) < best.worst(goal):
                 best = solved
             if best.worst(goal) <= goal.error:
                 return best
-        if options.solver == "cg" or cholesky_bytes(operator) > operator.room:
+        fits = cholesky_bytes(operator) <= problem.room or options.cache_dir is not None
+        if options.solver == "cg" or not fits:
             assert best is not None
             return best
         notes.append(
@@ -125,8 +141,15 @@ def solve(problem: LinearProblem, options: Options, progress: Progress) -> Solve
     return solved if best is None or solved.worst(goal) < best.worst(goal) else best
 
 
-def _operator(problem: LinearProblem, dtype: np.dtype[Any]) -> GramOperator:
-    return GramOperator(problem.backend, problem.kernel, problem.x, dtype, problem.room)
+def _operator(problem: LinearProblem, dtype: np.dtype[Any], less: int = 0) -> GramOperator:
+    return GramOperator(problem.backend, problem.kernel, problem.x, dtype, problem.room - less)
+
+
+def _stages(checkpoint: Checkpoint | None, name: str) -> Stages | None:
+    if checkpoint is None:
+        return None
+    kept = checkpoint
+    return lambda part: kept.stage(f"{name} {part}")
 
 
 def _direct(
@@ -138,7 +161,8 @@ def _direct(
 ) -> Solved:
     operator = _operator(problem, options.dtype or EXACT)
     operator.passes = passes
-    solutions = DirectSolver(operator).solve(problem.systems, problem.goal, progress)
+    direct = DirectSolver(operator, options.cache_dir)
+    solutions = direct.solve(problem.systems, problem.goal, progress)
     return Solved(solutions, operator, "cholesky", 0, notes)
 
 
@@ -167,12 +191,11 @@ def _factor_cost(problem: LinearProblem, n: int, columns: int) -> float:
 
 def _direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
     n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
-    if cholesky_bytes(operator) > operator.room:
+    if cholesky_bytes(operator) > problem.room:
         return False
     gram = 2 * operator.streamed_cost(0, exact=True)  # factored copy, and the residual
     direct = gram + _factor_cost(problem, n, columns)
-    # The steps between products work in float64 on n x r blocks, and on r x r eigenvalue problems.
-    step = 2 * (16.0 * n * columns**2 + 30.0 * columns**3) + _OVERHEAD
+    step = step_cost(n, columns)
     products = _expected_products(problem, operator) * (operator.product_cost(columns) + step)
     return direct <= operator.streamed_cost(columns) + products
 

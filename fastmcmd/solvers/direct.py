@@ -1,6 +1,9 @@
-"""The direct solver: blocked Cholesky of the packed tiles, with iterative refinement."""
+"""The direct solver: Cholesky of packed tiles in memory, or of panels on disk, with refinement."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +15,13 @@ from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
 from fastmcmd.solvers.base import Goal, Solution, System
+from fastmcmd.solvers.panels import PanelCholesky
 
 __all__ = ["DirectSolver", "cholesky_bytes"]
 
 _REFINEMENTS = 4
+
+Factor = PackedGram | PanelCholesky
 
 
 def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
@@ -30,31 +36,43 @@ class DirectSolver:
     Parameters
     ----------
     operator : GramOperator
-        K; a packed copy of it is factored for each different diagonal.
+        K; a copy of it is factored for each different diagonal.
+    cache_dir : str or os.PathLike, optional
+        Folder for factors that do not fit in memory.
     """
 
-    def __init__(self, operator: GramOperator) -> None:
+    def __init__(
+        self, operator: GramOperator, cache_dir: str | os.PathLike[str] | None = None
+    ) -> None:
         self.operator = operator
-        self._factors: list[tuple[NDArray[np.float64], PackedGram]] = []
+        self.cache_dir = cache_dir
+        self._factors: list[tuple[NDArray[np.float64], Factor]] = []
 
-    def _factor(self, shift: NDArray[np.float64], progress: Progress, keep: bool) -> PackedGram:
-        for known, packed in self._factors:
+    def close(self) -> None:
+        """Give back the factors, those on disk included; a later solve makes them again."""
+        factors, self._factors = self._factors, []
+        for _, factor in factors:
+            _close(factor)
+
+    def _factor(self, shift: NDArray[np.float64], progress: Progress) -> Factor:
+        for known, factor in self._factors:
             if np.array_equal(known, shift):
-                return packed
+                return factor
         operator = self.operator
         need = cholesky_bytes(operator, len(self._factors) + 1)
+        make: Callable[[NDArray[np.float64], Progress], Factor] = self._packed
         if need > operator.room:
-            raise MemoryLimitError(
-                f"solver='cholesky' needs {format_bytes(need)} for the factor of {len(operator):,} "
-                f"distinct inputs, and memory_limit leaves {format_bytes(operator.room)}; raise "
-                "memory_limit or use solver='cg'"
-            )
-        progress.stage("Cholesky factorisation")
-        operator.drop_cache()
-        packed = operator.pack(operator.dtype)
-        operator.backend.packed_add_diagonal(packed, shift)
+            if self.cache_dir is None:
+                raise MemoryLimitError(
+                    f"solver='cholesky' needs {format_bytes(need)} for the factor of "
+                    f"{len(operator):,} distinct inputs, and memory_limit leaves "
+                    f"{format_bytes(operator.room)}; raise memory_limit, name a folder on disk for "
+                    "the factor with cache_dir, or use solver='cg'"
+                )
+            make = self._panels
+        operator.release()
         try:
-            operator.backend.packed_cholesky(packed)
+            factor = make(shift, progress)
         except NotPositiveDefiniteError as error:
             raise ValueError(
                 f"K + n lam I is not positive definite in {operator.dtype} ({error}): lam (smallest "
@@ -62,14 +80,32 @@ class DirectSolver:
                 "x_kernel is not positive semi-definite. Use a larger lam"
                 + ("" if operator.dtype == EXACT else " or dtype='float64'")
             ) from None
-        if keep:
-            self._factors.append((shift, packed))
+        self._factors.append((shift, factor))
+        return factor
+
+    def _packed(self, shift: NDArray[np.float64], progress: Progress) -> PackedGram:
+        operator = self.operator
+        progress.stage("Cholesky factorisation")
+        packed = operator.pack(operator.dtype)
+        operator.backend.packed_add_diagonal(packed, shift)
+        operator.backend.packed_cholesky(packed)
         return packed
+
+    def _panels(self, shift: NDArray[np.float64], progress: Progress) -> PanelCholesky:
+        operator = self.operator
+        assert self.cache_dir is not None
+        taken = sum(f.nbytes for _, f in self._factors if isinstance(f, PackedGram))
+        room = operator.room - taken
+        factor = PanelCholesky(operator, shift, self.cache_dir, room, progress)
+        operator.has_filed = True
+        return factor
 
     def solve(
         self, systems: list[System], goal: Goal, progress: Progress, *, keep: bool = False
     ) -> list[Solution]:
         """Solve all systems, refined until the certified error is within ``goal``, or no better.
+
+        Without ``keep``, and after any error, no factor is left, in memory or on disk.
 
         Parameters
         ----------
@@ -85,20 +121,33 @@ class DirectSolver:
         Raises
         ------
         MemoryLimitError
-            The factor does not fit.
+            The factor does not fit, and there is no ``cache_dir``.
         ValueError
             The matrix is not numerically positive definite.
+        OSError
+            ``cache_dir`` is full, or cannot be written or read.
         """
-        return [
-            self._refined(system, self._factor(system.shift, progress, keep), goal, progress)
-            for system in systems
-        ]
+        solutions = []
+        try:
+            for system in systems:
+                factor = self._factor(system.shift, progress)
+                solutions.append(self._refined(system, factor, goal, progress))
+                del factor  # freed before the next is made
+                if not keep:
+                    self.close()
+        except BaseException:
+            self.close()
+            raise
+        return solutions
 
-    def _refined(
-        self, system: System, packed: PackedGram, goal: Goal, progress: Progress
-    ) -> Solution:
+    def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+        if isinstance(factor, PanelCholesky):
+            return factor.solve(rhs)
+        return self.operator.backend.packed_solve(factor, rhs)
+
+    def _refined(self, system: System, factor: Factor, goal: Goal, progress: Progress) -> Solution:
         operator = self.operator
-        value = operator.backend.packed_solve(packed, system.rhs)
+        value = self._solve(factor, system.rhs)
         best: Solution | None = None
         for _ in range(_REFINEMENTS):
             (solution,), (residual,) = audit.exact(operator, [system], [value])
@@ -110,6 +159,11 @@ class DirectSolver:
             best = solution
             if miss <= 1.0 or gain < 2:
                 break
-            value = value + operator.backend.packed_solve(packed, residual)
+            value = value + self._solve(factor, residual)
         assert best is not None
         return best
+
+
+def _close(factor: Factor) -> None:
+    if isinstance(factor, PanelCholesky):
+        factor.close()

@@ -13,14 +13,10 @@ Ctrl-C is answered.
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +27,13 @@ from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
+from fastmcmd.solvers.scratch import ScratchFile
 
 __all__ = ["PanelCholesky", "file_bytes", "least_room"]
 
 _WIDTHS = (512, 256, 128, 64)  # of strips; BLAS is at its rate from 256, less only for lack of room
 _ROWS = 4096  # of a block: with 512 columns 2 GFLOP, some ten milliseconds
 _GRAM_WORK = 4e9  # operations of one call for a block of K
-_RESERVED_AT_ONCE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -144,94 +140,6 @@ def file_bytes(operator: GramOperator) -> int:
     return sum(strip.size for strip in _strips(len(operator), width)) * operator.dtype.itemsize
 
 
-class _File:
-    """Numbers at given places of a nameless file; plain reads and writes, which hold no memory."""
-
-    def __init__(self, directory: str | os.PathLike[str], count: int, dtype: np.dtype[Any]) -> None:
-        self.nbytes = count * dtype.itemsize
-        self._itemsize = dtype.itemsize
-        self._directory = os.fspath(directory)
-        self._raw: Any = None
-        if not os.path.isdir(self._directory):
-            raise FileNotFoundError(
-                errno.ENOENT, f"cache_dir is {self._directory!r}; an existing folder is needed"
-            )
-        free = shutil.disk_usage(self._directory).free
-        if free < self.nbytes:
-            raise OSError(
-                errno.ENOSPC,
-                f"cache_dir is {self._directory!r}; the Cholesky factor needs "
-                f"{format_bytes(self.nbytes)} there, and {format_bytes(free)} are free",
-            )
-        try:
-            self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
-                prefix="fastmcmd-", dir=directory, buffering=0
-            )
-            self._reserve()
-        except OSError as error:
-            raise self._told("creating", error) from error
-        except BaseException:
-            self.close()
-            raise
-
-    def _reserve(self) -> None:
-        """Take the space now: a full disk or a quota is then met before hours of work."""
-        if not hasattr(os, "posix_fallocate"):
-            return
-        unknown = (errno.EINVAL, errno.ENOSYS, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOTSUP)
-        for start in range(0, self.nbytes, _RESERVED_AT_ONCE):
-            try:
-                size = min(_RESERVED_AT_ONCE, self.nbytes - start)
-                os.posix_fallocate(self._raw.fileno(), start, size)
-            except OSError as error:
-                if error.errno in unknown:  # not on this file system; writing will tell
-                    return
-                raise
-
-    def _told(self, what: str, error: OSError) -> OSError:
-        self.close()
-        reason = error.strerror or str(error)
-        return OSError(
-            error.errno or errno.EIO,
-            f"cache_dir is {self._directory!r}; {what} the file of the Cholesky factor "
-            f"({format_bytes(self.nbytes)}) failed: {reason}",
-        )
-
-    def write(self, offset: int, numbers: Array) -> None:
-        """Write contiguous ``numbers`` at ``offset`` numbers from the start."""
-        view = numbers.data.cast("B")
-        try:
-            self._raw.seek(offset * self._itemsize)
-            while view.nbytes:
-                view = view[self._raw.write(view) :]
-        except OSError as error:
-            raise self._told("writing", error) from error
-
-    def read(self, offset: int, out: Array) -> None:
-        """Fill contiguous ``out`` from ``offset`` numbers from the start."""
-        view = out.data.cast("B")
-        try:
-            self._raw.seek(offset * self._itemsize)
-            while view.nbytes:
-                got = self._raw.readinto(view)
-                if not got:
-                    raise OSError(errno.EIO, "the file is shorter than what was written")
-                view = view[got:]
-        except OSError as error:
-            raise self._told("reading", error) from error
-
-    def expect(self, offset: int, count: int) -> None:
-        """Let the system read ahead while BLAS works."""
-        if count and hasattr(os, "posix_fadvise"):
-            start, size = offset * self._itemsize, count * self._itemsize
-            os.posix_fadvise(self._raw.fileno(), start, size, os.POSIX_FADV_WILLNEED)
-
-    def close(self) -> None:
-        """Close the file, and with that remove it."""
-        if self._raw is not None:
-            self._raw.close()
-
-
 class PanelCholesky:
     """Factor ``K + diag(shift)`` into a file, and solve with it.
 
@@ -285,7 +193,7 @@ class PanelCholesky:
     True
     """
 
-    _file: _File | None = None
+    _file: ScratchFile | None = None
 
     def __init__(
         self,
@@ -301,7 +209,7 @@ class PanelCholesky:
         self._strips = _strips(self._plan.n, self._plan.width)
         self._gemm, self._trsm = get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
         (self._potrf,) = get_lapack_funcs(("potrf",), dtype=self._dtype)
-        self._file = _File(directory, sum(strip.size for strip in self._strips), self._dtype)
+        self._file = ScratchFile(directory, sum(strip.size for strip in self._strips), self._dtype)
         try:
             self._factor(shift, self._plan.panels(room), progress)
         except BaseException:
@@ -343,10 +251,10 @@ class PanelCholesky:
     def _fill(self, strip: _Strip, block: Array, shift: NDArray[np.float64]) -> None:
         """Compute the strip's part of K + diag(shift)."""
         operator = self._operator
-        columns = operator._prepare(operator.x[strip.start : strip.stop], self._dtype)
+        columns = operator.prepare(operator.x[strip.start : strip.stop], self._dtype)
         for rows in self._blocks(0, strip.rows, self._plan.gram_rows):
             x = operator.x[strip.start + rows.start : strip.start + rows.stop]
-            targets = operator._prepare(x, self._dtype)
+            targets = operator.prepare(x, self._dtype)
             block[rows] = operator.backend.gram(operator.kernel, targets, columns)
         own = np.arange(strip.width)
         block[own, own] += shift[strip.start : strip.stop]
@@ -466,7 +374,7 @@ class PanelCholesky:
         """Bytes of the file; 0 once it is closed."""
         return self._file.nbytes if self._file is not None else 0
 
-    def _held(self) -> _File:
+    def _held(self) -> ScratchFile:
         if self._file is None:
             raise ValueError("the factor was closed; make a new PanelCholesky to solve again")
         return self._file

@@ -1,0 +1,95 @@
+"""What a computation is, so that a checkpoint is gone on with by the same one only."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checkpoint import Checkpoint, fingerprint_of
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.rows import Rows
+
+__all__ = ["begin"]
+
+_EVERY = 30.0  # seconds between two saves
+
+
+def begin(
+    samples: tuple[Sample, Sample],
+    kernels: tuple[Kernel, Kernel],
+    options: Options,
+    grid: NDArray[Any] | Rows,
+) -> tuple[Options, Checkpoint | None]:
+    """Return the checkpoint that the options name, and the options to go on with.
+
+    Parameters
+    ----------
+    samples, kernels, grid
+        What is computed. All data count, and every option that can change a value.
+    options : Options
+        The memory limit found from the free memory is replaced by that of the run which is gone on
+        with, if memory allows: blocks and landmarks follow from it.
+
+    Raises
+    ------
+    ValueError
+        The file is of another computation, or damaged.
+    """
+    if options.checkpoint is None:
+        return options, None
+    settings: dict[str, Any] = {
+        "x_kernel": repr(kernels[0]),
+        "y_kernel": repr(kernels[1]),
+        "lam": samples[0].lam,
+        "lam_prime": samples[1].lam,
+        **{
+            name: getattr(options, name)
+            for name in ("tol", "solver", "backend", "certificate", "rank")
+        },
+        "dtype": None if options.dtype is None else str(options.dtype),
+    }
+    marks = options.landmarks
+    settings["landmarks"] = marks if isinstance(marks, str) else fingerprint_of(np.asarray(marks))
+    data = {
+        "grid" if grid is not samples[0].x else "x": fingerprint_of(grid),
+        "x": fingerprint_of(samples[0].x),
+        "x_prime": fingerprint_of(samples[1].x),
+        "y": fingerprint_of(*_parts(samples[0].all_outputs)),
+        "prediction": fingerprint_of(*_parts(samples[1].all_outputs)),
+        "weights": fingerprint_of(samples[0].weights),
+        "weights_prime": fingerprint_of(samples[1].weights),
+    }
+    told = fingerprint_of(*(f"{name}={value!r}" for name, value in {**settings, **data}.items()))
+    limit = options.memory_limit
+    checkpoint = Checkpoint(
+        options.checkpoint, told, _EVERY, {**settings, **data}, {"memory_limit": limit}
+    )
+    began = int(checkpoint.plan.get("memory_limit", limit))
+    if not options.limit_given and began <= 2 * limit:  # the default is half of the free memory
+        options = replace(options, memory_limit=began)
+    return options, checkpoint
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return arrays, numbers and texts that tell a value from others."""
+    if isinstance(value, DrawnOutputs):
+        return ["drawn", value.values, value.weights]
+    if value is None or isinstance(value, np.ndarray | np.generic | str | bool | int | float):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [len(value), *(part for each in value for part in _parts(each))]
+    if isinstance(value, dict):
+        return [len(value), *(p for name, each in value.items() for p in (name, *_parts(each)))]
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if is_dataclass(value):
+        members = {each.name: getattr(value, each.name) for each in fields(value)}
+    else:
+        members = dict(getattr(value, "__dict__", {}))
+    if not members:
+        return [name, repr(value)]
+    return [name, *_parts({key: members[key] for key in sorted(members)})]

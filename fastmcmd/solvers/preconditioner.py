@@ -1,0 +1,193 @@
+"""A preconditioner for CG from landmarks: the large eigenvalues of K, in a form that is quick to invert.
+
+With features at p landmarks ``K = F F' + E``, and in the variables scaled by ``D^(-1/2)``::
+
+    M = F~ F~' + mu I,   F~ = D^(-1/2) F,   M^-1 v = (v - F~ (mu I + F~'F~)^-1 F~' v) / mu
+
+(Woodbury). ``mu`` stands for ``I + E~``: 1 and the median of E~'s diagonal. F~ is never an n x p array:
+products with it are streamed, ``F'v = L^-1 K(Z, X) v`` and ``F s = K(X, Z) L'^-1 s``. Landmarks are
+drawn by randomly pivoted Cholesky from some rows, always the same ones (Diaz, Epperly, Frangella,
+Tropp, Webber, *Robust, randomized preconditioning for kernel ridge regression*, 2023).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
+from fastmcmd.rows import as_blocks
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = ["RANKS", "Landmarks", "Preconditioner"]
+
+Array = NDArray[np.float64]
+RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_CANDIDATES = 6000  # rows that landmarks are drawn from, at most
+_SEEN = 400  # rows whose part of E tells its largest eigenvalue
+_POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
+_BLOCK_BYTES = 16_000_000
+
+
+class Landmarks:
+    """Landmarks for a preconditioner, more of them step by step.
+
+    Parameters
+    ----------
+    operator : GramOperator
+        K.
+    shift : ndarray (n,)
+        The smallest diagonal D that is to be preconditioned.
+    room : int
+        Bytes that looking for landmarks may take.
+
+    Attributes
+    ----------
+    rank : int
+        Landmarks so far.
+    exhausted : bool
+        Whether there are no more.
+    """
+
+    def __init__(self, operator: GramOperator, shift: Array, room: int) -> None:
+        n = len(operator)
+        # Two arrays of a row's features at a time, and the small dense problem.
+        most = next((p for p in reversed(RANKS) if 64 * p * p <= room), RANKS[0])
+        size = int(min(n, np.clip(room // (16 * most), 2 * most, _CANDIDATES)))
+        rng = np.random.default_rng(n)  # the same rows each time
+        index = np.arange(n) if size == n else np.sort(rng.choice(n, size, replace=False))
+        self._share = 1.0 / shift[index]
+        self._scale = n / size
+        self._search = LandmarkSearch(
+            operator.backend, operator.kernel, operator.x[index], self._share, most, rng,
+            operator.offset,
+        )  # fmt: skip
+        self._seen = np.sort(rng.choice(size, min(size, _SEEN), replace=False))
+        points = operator.prepare(self._search.rows[self._seen], EXACT)
+        self._gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
+        self.step = 0
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks so far."""
+        return self._search.rank
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there are no more to take."""
+        return self._search.exhausted or self.step == len(RANKS)
+
+    def grow(self) -> None:
+        """Go on to the next of `RANKS`."""
+        self._search.grow(RANKS[self.step])
+        self.step += 1
+
+    def grow_to(self, step: int) -> None:
+        """Take the first ``step`` steps: other steps lead to other landmarks."""
+        while self.step < step:
+            self.grow()
+
+    def left(self) -> float:
+        """Estimate the largest eigenvalue of ``E~``: what the landmarks leave of K, scaled."""
+        root = np.sqrt(self._share[self._seen])
+        low = self._search.columns[:, self._seen] * root
+        rest = root[:, None] * self._gram * root - low.T @ low
+        vector = np.random.default_rng(0).normal(size=len(rest))
+        for _ in range(_POWERS):
+            vector = rest @ (vector / np.linalg.norm(vector))
+        share = len(self._search.rows) / len(rest) * self._scale
+        return float(np.linalg.norm(vector)) * share
+
+    @property
+    def damping(self) -> float:
+        """``mu - 1``: the median of the diagonal of ``E~``."""
+        return float(np.median(self._search.missed * self._share))
+
+    def features(self) -> KernelFeatures:
+        """Return the features at the landmarks so far."""
+        return self._search.found()
+
+
+class Preconditioner:
+    """Apply ``M^-1`` to blocks, for one diagonal.
+
+    Parameters
+    ----------
+    operator : GramOperator
+        K; only its rows, kernel and backend are used, in float64, whatever its tiles are.
+    shift : ndarray (n,)
+        Diagonal D.
+    features : KernelFeatures
+        At the landmarks.
+    mu : float
+        Stands for ``I + E~``; at least 1.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        ``mu I + F~'F~`` is not numerically positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd import RBF
+    >>> from fastmcmd.backends import get_backend
+    >>> from fastmcmd.gram import GramOperator
+    >>> x, kernel, shift = np.linspace(0.0, 1.0, 90)[:, None], RBF(1.0), np.full(90, 0.9)
+    >>> operator = GramOperator(get_backend("numpy", kernel), kernel, x, np.dtype("f8"), 10**8)
+    >>> landmarks = Landmarks(operator, shift, 10**8)
+    >>> landmarks.grow()
+    >>> apply = Preconditioner(operator, shift, landmarks.features(), 1.0 + landmarks.damping)
+    >>> b = np.ones((90, 1))
+    >>> np.allclose(kernel(x) @ apply(b) / 0.9 + apply(b), b)
+    True
+    """
+
+    def __init__(
+        self, operator: GramOperator, shift: Array, features: KernelFeatures, mu: float
+    ) -> None:
+        self._x, self._features, self._mu = operator.x, features, mu
+        self._backend, self._kernel, self._offset = (
+            operator.backend,
+            operator.kernel,
+            operator.offset,
+        )
+        self._scale = 1.0 / np.sqrt(shift)[:, None]
+        rank, dim = features.rank, operator.dim
+        self._rows = max(256, min(_BLOCK_BYTES, operator.room // 8) // (8 * (rank + 2 * dim)))
+        gram, cross = np.zeros((rank, rank)), np.zeros((rank, 1))
+        for rows, x in as_blocks(self._x, self._rows):
+            found, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
+            assert found.values is not None
+            none = np.zeros((len(x), 1))
+            self._backend.add_products(found.values, none, 1.0 / shift[rows], gram, cross)
+        self._factor = linalg.cho_factor(
+            gram + mu * np.eye(rank), lower=True, overwrite_a=True, check_finite=False
+        )
+        self._landmarks = self._prepared(features.pivots)
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks p."""
+        return self._features.rank
+
+    def _prepared(self, x: NDArray[Any]) -> Any:
+        return self._backend.points(x, EXACT, self._offset)
+
+    def __call__(self, block: Array) -> Array:
+        """Return ``M^-1 block`` (n, k)."""
+        kernel, scaled = self._kernel, self._scale * block
+        total = np.zeros((self.rank, block.shape[1]))
+        for rows, x in as_blocks(self._x, self._rows):
+            part = np.ascontiguousarray(scaled[rows])
+            total += self._backend.matmul(kernel, self._landmarks, self._prepared(x), part)
+        inner = linalg.cho_solve(self._factor, self._features.solve(total), check_finite=False)
+        at = np.ascontiguousarray(self._features.coefficients(inner))
+        out = scaled  # its memory is free again
+        for rows, x in as_blocks(self._x, self._rows):
+            image = self._backend.matmul(kernel, self._prepared(x), self._landmarks, at)
+            out[rows] = (block[rows] - self._scale[rows] * image) / self._mu
+        return out

@@ -1,0 +1,122 @@
+"""A nameless file of numbers for what does not fit in memory: here the Cholesky factor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.backends.base import Array
+from fastmcmd.memory import format_bytes
+
+__all__ = ["ScratchFile"]
+
+_RESERVED_AT_ONCE = 1 << 30
+
+
+class ScratchFile:
+    """Numbers at given places of a nameless file; plain reads and writes, which hold no memory.
+
+    Parameters
+    ----------
+    directory : str or os.PathLike
+        Existing folder.
+    count : int
+        Numbers that it will hold; their space is taken at once where the file system can.
+    dtype : numpy.dtype
+        Their type.
+
+    Raises
+    ------
+    OSError
+        The folder is missing or cannot be written, or has too little space; the message names
+        ``cache_dir``.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], count: int, dtype: np.dtype[Any]) -> None:
+        self.nbytes = count * dtype.itemsize
+        self._itemsize = dtype.itemsize
+        self._directory = os.fspath(directory)
+        self._raw: Any = None
+        if not os.path.isdir(self._directory):
+            raise FileNotFoundError(
+                errno.ENOENT, f"cache_dir is {self._directory!r}; an existing folder is needed"
+            )
+        free = shutil.disk_usage(self._directory).free
+        if free < self.nbytes:
+            raise OSError(
+                errno.ENOSPC,
+                f"cache_dir is {self._directory!r}; the Cholesky factor needs "
+                f"{format_bytes(self.nbytes)} there, and {format_bytes(free)} are free",
+            )
+        try:
+            self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
+                prefix="fastmcmd-", dir=directory, buffering=0
+            )
+            self._reserve()
+        except OSError as error:
+            raise self._told("creating", error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _reserve(self) -> None:
+        """Take the space now: a full disk or a quota is then met before hours of work."""
+        if not hasattr(os, "posix_fallocate"):
+            return
+        unknown = (errno.EINVAL, errno.ENOSYS, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOTSUP)
+        for start in range(0, self.nbytes, _RESERVED_AT_ONCE):
+            try:
+                size = min(_RESERVED_AT_ONCE, self.nbytes - start)
+                os.posix_fallocate(self._raw.fileno(), start, size)
+            except OSError as error:
+                if error.errno in unknown:  # not on this file system; writing will tell
+                    return
+                raise
+
+    def _told(self, what: str, error: OSError) -> OSError:
+        self.close()
+        reason = error.strerror or str(error)
+        return OSError(
+            error.errno or errno.EIO,
+            f"cache_dir is {self._directory!r}; {what} the file of the Cholesky factor "
+            f"({format_bytes(self.nbytes)}) failed: {reason}",
+        )
+
+    def write(self, offset: int, numbers: Array) -> None:
+        """Write contiguous ``numbers`` at ``offset`` numbers from the start."""
+        view = numbers.data.cast("B")
+        try:
+            self._raw.seek(offset * self._itemsize)
+            while view.nbytes:
+                view = view[self._raw.write(view) :]
+        except OSError as error:
+            raise self._told("writing", error) from error
+
+    def read(self, offset: int, out: Array) -> None:
+        """Fill contiguous ``out`` from ``offset`` numbers from the start."""
+        view = out.data.cast("B")
+        try:
+            self._raw.seek(offset * self._itemsize)
+            while view.nbytes:
+                got = self._raw.readinto(view)
+                if not got:
+                    raise OSError(errno.EIO, "the file is shorter than what was written")
+                view = view[got:]
+        except OSError as error:
+            raise self._told("reading", error) from error
+
+    def expect(self, offset: int, count: int) -> None:
+        """Let the system read ahead while BLAS works."""
+        if count and hasattr(os, "posix_fadvise"):
+            start, size = offset * self._itemsize, count * self._itemsize
+            os.posix_fadvise(self._raw.fileno(), start, size, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        """Close the file, and with that remove it."""
+        if self._raw is not None:
+            self._raw.close()

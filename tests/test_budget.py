@@ -1,0 +1,130 @@
+"""``memory_limit`` is kept by every solver, from the least that an error asks for to a generous one.
+
+A process measures its peak anonymous resident memory (inputs on disk would not count), beyond what it
+held after the inputs were made and a small call had loaded the libraries.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+
+import pytest
+
+from fastmcmd.memory import format_bytes
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads RssAnon of /proc/self/status")
+
+# A limit may be passed by a tenth, and by what no plan can know: heap fragmentation, BLAS buffers and
+# stacks of threads, code compiled or paged in.
+SHARE, CONSTANT = 1.1, 30_000_000
+
+# Name: rows, columns, kernels, options, solver that must have run, and the limits: a middle and a generous
+# one (the tight one is what the error of a limit of 1 MB asks for).
+CASES = {
+    "cholesky": (3000, 4, "fm.RBF(0.1)", "fm.RBF(0.5)", {"solver": "cholesky"}, "cholesky", (200, 600)),
+    "cg cached": (7000, 64, "fm.Polynomial(3)", "fm.RBF(0.5)", {"solver": "cg"}, "cg", (170, 700)),
+    "cg streamed": (15000, 4, "fm.RBF(0.1)", "fm.RBF(0.5)", {"solver": "cg"}, "cg", (120, 500)),
+    "lowrank": (60000, 2, "fm.RBF(0.5)", "fm.RBF(0.5)", {"solver": "lowrank"}, "lowrank", (80, 500)),
+    "dense": (1500, 2, "fm.RBF(0.5)", "fm.Laplacian(50.0)", {}, None, (120, 500)),
+}  # fmt: skip
+LIMITS = ("tight", "middle", "generous")
+
+CODE = """
+import ctypes, json, re, sys, threading
+import numpy as np
+import fastmcmd as fm
+from fastmcmd.memory import parse_memory
+
+n, d, x_kernel, y_kernel, options, limits = json.loads(sys.argv[1])
+rng = np.random.default_rng(0)
+x = rng.uniform(-2, 2, (n, d))
+y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+p = np.sin(x[:, 0]) + 0.4 * rng.normal(size=n)
+kernels = {"x_kernel": eval(x_kernel), "y_kernel": eval(y_kernel)}
+
+def anonymous():
+    for line in open("/proc/self/status"):
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+
+fm.cce(x[:500], y[:500], p[:500], **kernels, **options)
+needed = None
+try:
+    fm.cce(x, y, p, memory_limit="1MB", **kernels, **options)
+except fm.MemoryLimitError as error:
+    message = str(error)
+    found = re.findall(r"([0-9.]+ [kMG]?B)", message)
+    # The larger of the limit and what is needed; it is rounded to whole megabytes or 10 MB.
+    needed = max(map(parse_memory, found)) * 1.01 + 1e6
+else:
+    message = "no MemoryLimitError"
+trim = ctypes.CDLL(None).malloc_trim
+trim(0)
+before, rows = anonymous(), []
+for limit in [needed, *limits]:
+    if limit is None:
+        rows.append(None)
+        continue
+    trim(0)
+    peak, ended = [anonymous()], threading.Event()
+    def look():
+        while not ended.wait(0.002):
+            peak[0] = max(peak[0], anonymous())
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        info = fm.cce(x, y, p, memory_limit=int(limit), **kernels, **options).info
+        told = [info.solver, info.form, info.cache, info.landmarks]
+    except fm.MemoryLimitError as error:
+        told = str(error)
+    ended.set()
+    thread.join()
+    # Beyond what was there before the first call: what a call keeps counts against the next.
+    rows.append([int(limit), max(peak[0], anonymous()) - before, told])
+print(json.dumps([message, rows]))
+"""
+
+
+@functools.cache
+def measured(case):
+    """Return the message of a limit too small, and limit, peak and info of each call."""
+    n, d, x_kernel, y_kernel, options, _, limits = CASES[case]
+    sizes = [limit * 10**6 for limit in limits]
+    given = json.dumps([n, d, x_kernel, y_kernel, options, sizes])
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, given], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@linux
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("case", CASES)
+def test_limit_is_kept(case, limit):
+    message, rows = measured(case)
+    row = rows[LIMITS.index(limit)]
+    assert row is not None, message
+    size, peak, told = row
+    assert not isinstance(told, str), f"{format_bytes(size)} was too small: {told}"
+    solver = CASES[case][5]
+    assert solver is None or told[0] == solver
+    assert (told[1] == "dense") == (case == "dense")
+    assert peak <= SHARE * size + CONSTANT, (format_bytes(peak), format_bytes(size), told)
+
+
+@linux
+@pytest.mark.parametrize("case", CASES)
+def test_limit_too_small_says_what_is_needed(case):
+    message, _ = measured(case)
+    assert "memory_limit is 1 MB" in message
+    assert "need" in message
+
+
+@linux
+def test_cached_and_streamed_are_measured():
+    assert [row[2][2] for row in measured("cg cached")[1]][1:] == ["packed", "packed"]
+    assert {row[2][2] for row in measured("cg streamed")[1]} == {"streamed"}

@@ -1,0 +1,291 @@
+"""The search for landmarks: its factor, what it says it misses, and how it draws."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.linalg import cho_solve, cholesky
+from threadpoolctl import threadpool_limits  # scikit-learn needs it, too
+
+import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+KERNELS = {
+    "rbf": fm.RBF(0.6),
+    "laplacian": fm.Laplacian(0.7),
+    "matern": fm.Matern(1.5, 0.9),
+    "polynomial": fm.Polynomial(3, gamma=0.4),
+    "linear": fm.Linear(),
+    "sum": fm.RBF(0.5) + fm.Polynomial(2, gamma=0.3),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_blas_thread():
+    """Thousands of small factorisations: on a busy machine BLAS's threads take 20 times as long."""
+    with threadpool_limits(1, "blas"):
+        yield
+
+
+def search_of(kernel, rows, most=None, weight=None, seed=0, backend="auto", offset=None):
+    weight = np.ones(len(rows)) if weight is None else weight
+    return LandmarkSearch(
+        get_backend(backend, kernel), kernel, rows, weight, len(rows) if most is None else most,
+        np.random.default_rng(seed), offset,
+    )  # fmt: skip
+
+
+def check(search, kernel):
+    """Factor and residuals equal SciPy's, as exactly as the condition of K_ZZ lets them be."""
+    rows, pivots = np.asarray(search.rows, dtype=float), search.pivots
+    inside = kernel(rows[pivots])
+    cross = kernel(rows[pivots], rows)
+    size = np.abs(inside).max()
+    assert len(np.unique(pivots)) == len(pivots) == search.rank
+    found = search.found()
+    np.testing.assert_array_equal(found.pivots, search.rows[pivots])
+    assert (np.triu(found.factor, 1) == 0).all()
+    # Backward: exact for kernel values off by rounding, however badly conditioned they are.
+    slack = 40 * (search.rank + 10) * 2.3e-16 * size
+    np.testing.assert_allclose(found.factor @ found.factor.T, inside, rtol=0, atol=slack)
+    np.testing.assert_allclose(
+        np.einsum("ij,ij->j", search.columns, search.columns) + search.missed,
+        np.maximum(kernel.diagonal(rows), 0), rtol=0, atol=slack,
+    )  # fmt: skip
+    assert (search.missed >= 0).all()
+    assert (search.missed[pivots] == 0).all()
+    condition = np.linalg.cond(inside)
+    if condition < 1e9:
+        lower = cholesky(inside, lower=True)
+        np.testing.assert_allclose(found.factor, lower, rtol=0, atol=slack * condition)
+        missed = kernel.diagonal(rows) - np.einsum(
+            "ij,ij->j", cross, cho_solve((lower, True), cross)
+        )
+        np.testing.assert_allclose(search.missed, missed, rtol=0, atol=slack * condition)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_factor_and_residuals(rng, name, backend):
+    rows = rng.normal(size=(150, 3))
+    search = search_of(KERNELS[name], rows, backend=backend)
+    for rank in (1, 3, 17, 40, 90):
+        search.grow(rank)
+        assert search.rank == rank or search.exhausted
+        assert search.rank <= rank
+        check(search, KERNELS[name])
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 60),
+    d=st.integers(1, 4),
+    most=st.integers(1, 80),
+    name=st.sampled_from(sorted(KERNELS)),
+    single=st.booleans(),
+    repeats=st.booleans(),
+)
+def test_any_rows(seed, n, d, most, name, single, repeats):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d)).astype(np.float32 if single else np.float64)
+    if repeats:
+        rows = rows[rng.integers(0, 1 + n // 3, n)]
+    search = search_of(KERNELS[name], rows, most, seed=seed)
+    search.grow(most)
+    distinct = len(np.unique(rows, axis=0))
+    assert 1 <= search.rank <= min(most, distinct)
+    check(search, KERNELS[name])
+    before = search.rank
+    search.grow(most + 10)  # nothing is left, or no room
+    assert search.rank == before
+
+
+def test_smooth_kernels_end_at_rounding(rng):
+    """A polynomial of degree 2 in 2 variables has rank 6: the search finds no seventh landmark."""
+    search = search_of(fm.Polynomial(2, gamma=0.5), rng.normal(size=(400, 2)), 100)
+    search.grow(100)
+    assert search.rank == 6
+    assert search.exhausted
+    assert search.missed.max() <= 1e-12 * search.diagonal.max()
+
+
+def test_offset_moves_rows_and_landmarks(rng):
+    rows = 1e6 + rng.normal(size=(80, 40))
+    offset = rows.mean(axis=0)
+    kernel = fm.RBF(0.02)
+    search = search_of(kernel, rows, 30, offset=offset)
+    search.grow(30)
+    inside = kernel(rows[search.pivots] - offset)
+    found = search.found()
+    np.testing.assert_allclose(found.factor @ found.factor.T, inside, atol=1e-9)
+    assert found.offset is offset
+
+
+# --- how pivots are drawn ------------------------------------------------------------------------
+
+
+def pair_probabilities(matrix, weight):
+    """Return the exact chance of each ordered pair of first two pivots, by the definition."""
+    n = len(matrix)
+    out = np.zeros((n, n))
+    first = weight * matrix.diagonal()
+    first = first / first.sum()
+    for i in range(n):
+        rest = matrix.diagonal() - matrix[i] ** 2 / matrix[i, i]
+        second = weight * np.maximum(rest, 0)
+        second[i] = 0
+        out[i] = first[i] * second / second.sum()
+    return out
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pivots_follow_randomly_pivoted_cholesky(weighted):
+    """Blocks with rejection draw from the distribution of one pivot at a time."""
+    rows = np.array([[0.0], [0.3], [0.5], [1.5], [2.1]])
+    kernel = fm.RBF(0.8) + fm.Linear()  # diagonals differ
+    weight = np.array([1.0, 3.0, 0.0, 2.0, 0.5]) if weighted else np.ones(5)
+    chance = pair_probabilities(kernel(rows), weight)
+    runs, counts = 1500, np.zeros((5, 5))
+    backend, rng = get_backend("numpy", kernel), np.random.default_rng(7)
+    for _ in range(runs):
+        search = LandmarkSearch(backend, kernel, rows, weight, 2, rng)
+        search.grow(2)
+        counts[tuple(search.pivots)] += 1
+    possible = chance > 0
+    assert counts[~possible].sum() == 0
+    assert stats.chisquare(counts[possible], runs * chance[possible]).pvalue > 1e-3
+
+
+def test_third_pivot_too():
+    """The rejection goes on within a block: ordered triples of four points."""
+    rows = np.array([[0.0], [0.4], [1.0], [1.3]])
+    kernel = fm.Laplacian(0.9)
+    matrix = kernel(rows)
+    triples = list(itertools.permutations(range(4), 3))
+    pairs = pair_probabilities(matrix, np.ones(4))
+    chance = []
+    for i, j, k in triples:
+        pivots = [i, j]
+        rest = matrix - matrix[:, pivots] @ np.linalg.solve(
+            matrix[np.ix_(pivots, pivots)], matrix[pivots]
+        )
+        left = rest.diagonal().copy()
+        left[pivots] = 0
+        chance.append(pairs[i, j] * left[k] / left.sum())
+    backend, rng = get_backend("numpy", kernel), np.random.default_rng(11)
+    counts = dict.fromkeys(triples, 0)
+    for _ in range(1500):
+        search = LandmarkSearch(backend, kernel, rows, np.ones(4), 3, rng)
+        search.grow(3)
+        counts[tuple(int(index) for index in search.pivots)] += 1
+    assert stats.chisquare(list(counts.values()), 1500 * np.array(chance)).pvalue > 1e-3
+
+
+def test_rows_of_no_weight_are_never_drawn(rng):
+    weight = (np.arange(60) % 3 == 0).astype(float)
+    search = search_of(fm.Laplacian(0.5), rng.normal(size=(60, 2)), weight=weight)
+    search.grow(60)
+    assert (weight[search.pivots] > 0).all()
+    assert search.rank == 20
+    check(search, fm.Laplacian(0.5))
+
+
+def test_the_same_seed_draws_the_same(rng):
+    rows = rng.normal(size=(200, 2))
+    found = []
+    for _ in range(2):
+        search = search_of(fm.RBF(0.5), rows, seed=3)
+        search.grow(40)
+        found.append(search.pivots)
+    np.testing.assert_array_equal(*found)
+    other = search_of(fm.RBF(0.5), rows, seed=4)
+    other.grow(40)
+    assert (other.pivots != found[0]).any()
+
+
+# --- degenerate rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_equal_rows_end_the_search(name):
+    search = search_of(KERNELS[name], np.full((50, 3), 0.7), 20)
+    search.grow(20)
+    assert (search.rank, search.exhausted) == (1, True)
+    assert np.isfinite(search.columns).all()
+    np.testing.assert_allclose(search.missed, 0.0, atol=1e-13 * search.diagonal[0])
+
+
+def test_repeated_rows_end_the_search(rng):
+    rows = np.repeat(rng.normal(size=(7, 2)), 30, axis=0)
+    search = search_of(fm.Laplacian(1.0), rows, 50)
+    search.grow(50)
+    assert (search.rank, search.exhausted) == (7, True)
+    check(search, fm.Laplacian(1.0))
+
+
+@pytest.mark.parametrize("how", ["grow", "take"])
+def test_kernel_that_is_zero_everywhere_has_a_feature_that_is_zero(how):
+    """A search without a landmark once left nothing to compute with."""
+    search = search_of(fm.Linear(), np.zeros((9, 2)), 4)
+    if how == "grow":
+        search.grow(4)
+    else:
+        search.take(np.arange(3))
+    assert search.rank == 1
+    features = search.found()
+    found, missed = features.of_rows(
+        np.array([[1.0, 2.0], [0.0, 0.0]]), np.dtype(np.float64), keep=True, sizes=True
+    )
+    np.testing.assert_array_equal(found.values, np.zeros((1, 2)))
+    np.testing.assert_array_equal(found.sizes, np.zeros(2))
+    np.testing.assert_array_equal(missed, [5.0, 0.0])
+
+
+def test_zero_rows_among_others_are_no_landmarks(rng):
+    rows = np.vstack([np.zeros((30, 3)), rng.normal(size=(10, 3))])
+    search = search_of(fm.Linear(), rows, 20)
+    search.grow(20)
+    assert search.rank == 3
+    assert (search.pivots >= 30).all()
+    check(search, fm.Linear())
+
+
+# --- given landmarks -----------------------------------------------------------------------------
+
+
+def test_given_landmarks_in_order_without_repeats(rng):
+    rows = rng.normal(size=(300, 2))
+    rows[200:] = rows[:100]
+    search = search_of(fm.Laplacian(0.8), rows)
+    search.take(np.arange(300))
+    np.testing.assert_array_equal(search.pivots, np.arange(200))
+    assert search.tried == 300
+    check(search, fm.Laplacian(0.8))
+
+
+def test_take_in_steps_then_grow(rng):
+    rows = rng.normal(size=(180, 2))
+    search = search_of(fm.Matern(0.5, 1.0), rows, 60)
+    search.take(np.array([5, 170, 3]))
+    search.take(np.array([3, 9, 5]))
+    np.testing.assert_array_equal(search.pivots, [5, 170, 3, 9])
+    assert search.tried == 6
+    search.grow(50)
+    assert search.rank == 50
+    check(search, fm.Matern(0.5, 1.0))
+
+
+def test_no_more_landmarks_than_room(rng):
+    search = search_of(fm.Laplacian(0.5), rng.normal(size=(90, 2)), 12)
+    search.take(np.arange(40))
+    assert (search.rank, search.exhausted) == (12, True)
+    check(search, fm.Laplacian(0.5))
+    drawn = search_of(fm.Laplacian(0.5), rng.normal(size=(90, 2)), 12)
+    drawn.grow(30)
+    assert (drawn.rank, drawn.exhausted) == (12, True)

@@ -1,0 +1,208 @@
+"""The preconditioner against dense algebra, when it is taken on, and what happens when it does not help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import GramOperator
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import watched
+from fastmcmd.solvers.base import Goal, System, scaled_norm
+from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
+from fastmcmd.solvers.watched import solve_watched
+
+ROOM = 50_000_000
+
+
+def operator_of(rng, n=500, d=2, kernel=None, dtype="f8", backend="cpu"):
+    kernel = kernel or fm.RBF(0.5)
+    x = rng.normal(size=(n, d)) + (3 if d > 32 else 0)
+    return GramOperator(get_backend(backend, kernel), kernel, x, np.dtype(dtype), 10**9)
+
+
+def scaled(operator, shift):
+    """K~ in full."""
+    return operator.kernel(operator.x) / np.sqrt(shift[:, None] * shift)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("d", "gamma"), [(2, 0.5), (40, 0.02)])
+def test_woodbury(rng, backend, dtype, d, gamma, monkeypatch):
+    monkeypatch.setattr("fastmcmd.solvers.preconditioner._BLOCK_BYTES", 200_000)  # several blocks
+    operator = operator_of(rng, 700, d, fm.RBF(gamma), dtype, backend)
+    shift = rng.uniform(0.5, 2.0, 700)
+    landmarks = Landmarks(operator, shift, ROOM)
+    landmarks.grow()
+    features, mu = landmarks.features(), 1.0 + landmarks.damping
+    apply = Preconditioner(operator, shift, features, mu)
+    assert apply._rows < 700
+    chosen = features.pivots.astype(float)
+    cross = operator.kernel(operator.x, chosen) / np.sqrt(shift)[:, None]
+    low = cross @ np.linalg.solve(operator.kernel(chosen), cross.T)
+    block = rng.normal(size=(700, 3))
+    expected = np.linalg.solve(low + mu * np.eye(700), block)
+    np.testing.assert_allclose(apply(block), expected, rtol=0, atol=1e-9 * abs(block).max())
+
+
+def test_few_products_are_left(rng):
+    """In its own variables the spectrum is near 1 once the landmarks leave little."""
+    operator = operator_of(rng)
+    shift = np.full(500, 500 * 1e-5)
+    landmarks = Landmarks(operator, shift, ROOM)
+    landmarks.grow_to(3)
+    apply = Preconditioner(operator, shift, landmarks.features(), 1.0 + landmarks.damping)
+    matrix = scaled(operator, shift) + np.eye(500)
+    values = np.linalg.eigvals(apply(matrix)).real
+    assert values.max() / values.min() < 2
+    assert np.linalg.cond(matrix) > 1e4
+
+
+@pytest.mark.parametrize("n", [400, 7000])
+def test_what_is_left(rng, n, monkeypatch):
+    """The largest eigenvalue left is seen from some rows to within a factor of two."""
+    operator = operator_of(rng, n, 4)
+    shift = np.full(n, n * 1e-3)
+    landmarks = Landmarks(operator, shift, ROOM)
+    landmarks.grow()
+    if n > 2000:  # of all rows, from other rows than those seen
+        chosen = landmarks.features()
+        some = rng.choice(n, 1500, replace=False)
+        x, p = operator.x[some], chosen.transform(operator.x[some])
+        rest, share = operator.kernel(x) - p @ p.T, n / 1500
+    else:
+        p = landmarks.features().transform(operator.x)
+        rest, share = operator.kernel(operator.x) - p @ p.T, 1.0
+    exact = np.linalg.eigvalsh(rest)[-1] * share / shift[0]
+    assert exact / 2 <= landmarks.left() <= 2 * exact
+
+
+def test_landmarks_are_the_same_each_time(rng):
+    operator, shift = operator_of(rng), np.full(500, 0.5)
+    first, again = (Landmarks(operator, shift, ROOM) for _ in range(2))
+    for _ in range(3):
+        first.grow()
+    again.grow_to(3)
+    assert first.rank == RANKS[2]
+    np.testing.assert_array_equal(first.features().pivots, again.features().pivots)
+
+
+def test_a_kernel_of_low_rank_has_no_more_landmarks(rng):
+    operator = operator_of(rng, kernel=fm.Polynomial(2, gamma=1.0))
+    landmarks = Landmarks(operator, np.full(500, 0.5), ROOM)
+    landmarks.grow()
+    assert landmarks.exhausted
+    assert landmarks.rank == 6
+    assert landmarks.left() < 1e-8
+
+
+@pytest.mark.parametrize("room", [0, 10**6, 10**8])
+def test_room_is_kept(rng, room):
+    operator = operator_of(rng, 3000)
+    landmarks = Landmarks(operator, np.full(3000, 0.5), room)
+    assert landmarks._search._columns.nbytes <= max(room, 16 * 64 * 64)
+
+
+# ------------------------------------------------------------------------------ taken on, or not
+
+
+def problem(rng, lam, n=1200, d=2, columns=12):
+    operator = operator_of(rng, n, d)
+    rhs = np.cos(np.outer(operator.x[:, 0], np.arange(1, columns + 1)))
+    rhs += 0.3 * rng.normal(size=rhs.shape)
+    return operator, [System(rhs, np.full(n, n * lam)), System(rhs[:, :4], np.full(n, 3 * n * lam))]
+
+
+def solved(operator, systems, **options):
+    notes = []
+    goal = Goal(1e-6, 1.0)
+    found = solve_watched(
+        operator, systems, goal, "rigorous", 400, Progress(False, 1e-6), ROOM, notes, **options
+    )
+    return *found, notes
+
+
+def never(monkeypatch):
+    monkeypatch.setattr(watched._Judge, "__call__", lambda self, history: None)
+
+
+def test_not_at_the_papers_regulariser(rng):
+    operator, systems = problem(rng, 0.1)
+    found, lead, notes = solved(operator, systems)
+    assert found.converged
+    assert lead is None
+    assert notes == []
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-6])
+def test_where_plain_cg_needs_many_products(rng, lam, monkeypatch):
+    operator, systems = problem(rng, lam)
+    found, lead, notes = solved(operator, systems)
+    assert found.converged
+    assert notes == [f"preconditioned with {lead.rank} landmarks"]
+    matrix = operator.kernel(operator.x)
+    for system, solution in zip(systems, found.solutions, strict=True):
+        residual = system.rhs - system.shift[:, None] * solution.value - matrix @ solution.value
+        assert scaled_norm(residual, system.shift) <= 2 * solution.certificate.residual
+        exact = np.linalg.solve(matrix + np.diag(system.shift), system.rhs)
+        error = np.linalg.norm(matrix @ (solution.value - exact), axis=1).max()
+        assert error <= 1e-6
+    with monkeypatch.context() as patch:
+        never(patch)
+        plain, _, _ = solved(problem(np.random.default_rng(0), lam)[0], systems)
+    assert found.iterations < plain.iterations or not plain.converged
+
+
+def test_it_serves_again(rng):
+    operator, systems = problem(rng, 1e-5)
+    _, lead, _ = solved(operator, systems)
+    found, same, notes = solved(operator, systems, lead=lead)
+    assert found.converged
+    assert same is lead
+    assert found.iterations < 12
+    assert notes == [f"preconditioned with {lead.rank} landmarks"]
+
+
+def test_back_to_plain_where_it_stalls(rng, monkeypatch):
+    operator, systems = problem(rng, 1e-3)
+    with monkeypatch.context() as patch:
+        never(patch)
+        plain, _, _ = solved(operator, systems)
+    assert plain.converged
+
+    def useless(self, block):  # positive definite, and badly conditioned
+        weight = np.logspace(-8, 0, len(block))[np.random.default_rng(3).permutation(len(block))]
+        return weight[:, None] * block
+
+    monkeypatch.setattr(watched.Preconditioner, "__call__", useless)
+    monkeypatch.setattr(watched, "_WORTH", 100.0)
+    found, lead, notes = solved(operator, systems)
+    assert lead is None
+    assert found.converged
+    assert "stalled: went on without" in notes[-1]
+    for one, two in zip(found.solutions, plain.solutions, strict=True):
+        np.testing.assert_array_equal(one.value, two.value)
+
+
+def test_back_to_plain_where_it_is_not_positive_definite(rng, monkeypatch):
+    operator, systems = problem(rng, 1e-3)
+    monkeypatch.setattr(watched.Preconditioner, "__call__", lambda self, block: -block)
+    monkeypatch.setattr(watched, "_WORTH", 100.0)
+    found, lead, notes = solved(operator, systems)
+    assert lead is None
+    assert found.converged
+    assert "not positive definite" in notes[-1]
+
+
+def test_the_whole_way(rng):
+    x = rng.normal(size=(1500, 2))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=1500)
+    p = y + 0.2 * rng.normal(size=1500)
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "lam": 1e-4}
+    found = fm.cce(x, y, p, solver="cg", **options)
+    exact = fm.cce(x, y, p, solver="cholesky", **options)
+    assert any(note.startswith("preconditioned with") for note in found.info.notes)
+    assert (abs(found.values - exact.values) <= found.error_bounds + exact.error_bounds).all()

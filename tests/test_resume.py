@@ -1,0 +1,259 @@
+"""Computations that are killed and started again give the same bits; other ones are refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.estimate import resume
+
+N = 900
+CASES = {
+    "cg float32": {"solver": "cg", "dtype": "float32", "tol": 1e-4},
+    "cg float64": {"solver": "cg", "dtype": "float64", "lam": 1e-3},
+    "two systems": {"solver": "cg", "dtype": "float64", "lam": 1e-2, "lam_prime": 1e-3},
+    "preconditioned": {"solver": "cg", "lam": 1e-4},
+    "lowrank": {"solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-5},
+    "two low-rank fits": {
+        "solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-4, "other": True,
+    },
+    "dense": {"solver": "cg", "y_kernel": fm.Laplacian(1.0), "tol": 1e-4},
+}  # fmt: skip
+
+
+def data(other=False):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(N, 2))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=N)
+    return x, y, (rng.normal(size=(N, 2)) if other else x), y + 0.2 * rng.normal(size=N)
+
+
+def run(case, checkpoint=None, **changed):
+    options = {"x_kernel": fm.RBF(0.5), **CASES[case], **changed}
+    x, y, x_prime, y_prime = data(options.pop("other", False))
+    grid = x[:300]
+    return fm.mcmd(grid, x, y, x_prime, y_prime, checkpoint=checkpoint, **options)
+
+
+@pytest.fixture(autouse=True)
+def saved_each_time(monkeypatch):
+    monkeypatch.setattr(resume, "_EVERY", 0.0)
+
+
+class Stopped(Exception):
+    pass
+
+
+def stopping(monkeypatch, after):
+    """Let the computation end at its save number ``after``, which is not made."""
+    save, left = Checkpoint.save, [after]
+
+    def counted(self, stage, state, *, force=False):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stopped
+        save(self, stage, state, force=force)
+
+    monkeypatch.setattr(Checkpoint, "save", counted)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_again_and_again(case, tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    monkeypatch.setattr("fastmcmd.estimate.lowrank_fit._LEAST_ROWS", 64)
+    monkeypatch.setattr("fastmcmd.estimate.lowrank_fit._MOST_ROWS", 300)
+    expected = run(case)
+    stops = 0
+    for _ in range(200):
+        with monkeypatch.context() as patch:
+            stopping(patch, 1)
+            try:
+                found = run(case, path)
+            except Stopped:
+                stops += 1
+                assert path.exists()
+                continue
+        break
+    assert stops >= 2
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.error_bounds, expected.error_bounds)
+    assert found.info.notes == expected.info.notes
+    assert found.info.iterations == expected.info.iterations
+    assert os.listdir(tmp_path) == []
+    if case == "preconditioned":
+        assert any("preconditioned with" in note for note in found.info.notes)
+
+
+CODE = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import test_resume as t
+t.resume._EVERY = 0.0
+print("begun", flush=True)
+found = t.run(sys.argv[2], sys.argv[3])
+np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize("case", ["cg float32", "cg float64", "lowrank"])
+def test_killed_at_random_moments(case, tmp_path):
+    rng = np.random.default_rng(int(time.time()))  # other moments each time
+    path, results = tmp_path / "run.ckpt", tmp_path / "found.npz"
+    command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
+    killed = 0
+    for attempt in range(20):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "begun\n"
+            if attempt < 3:
+                time.sleep(rng.uniform(0, 0.1))
+                process.kill()
+            process.wait()
+        if process.returncode == 0:
+            break
+        killed += 1
+    assert killed >= 1
+    assert not path.exists()
+    expected = run(case)
+    with np.load(results, allow_pickle=False) as found:
+        np.testing.assert_array_equal(found["values"], expected.values)
+        np.testing.assert_array_equal(found["bounds"], expected.error_bounds)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"lam": 0.2}, "lam was 0.001, is 0.2"),
+        ({"tol": 1e-5}, "tol was 1e-06, is 1e-05"),
+        ({"weights": np.arange(1.0, N + 1)}, "weights was"),
+        ({"x_kernel": fm.RBF(2.0)}, "x_kernel was"),
+    ],
+)
+def test_other_computations_are_refused(changed, told, tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    with monkeypatch.context() as patch:
+        stopping(patch, 2)
+        with pytest.raises(Stopped):
+            run("cg float64", path)
+    with pytest.raises(ValueError, match=f"checkpoint .*belongs to another computation: {told}"):
+        run("cg float64", path, **changed)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("which", ["x", "y", "grid"])
+def test_other_data_are_refused(which, tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    x, y, _, y_prime = data()
+    arrays = {"grid": x[:50].copy(), "x": x, "y": y}
+    options = {"solver": "cg", "checkpoint": path}
+    with monkeypatch.context() as patch:
+        stopping(patch, 2)
+        with pytest.raises(Stopped):
+            fm.mcmd(arrays["grid"], arrays["x"], arrays["y"], x, y_prime, **options)
+    arrays[which] = arrays[which].copy()
+    arrays[which][7] += 1e-9
+    with pytest.raises(ValueError, match=f"checkpoint .*another computation: .*{which} was"):
+        fm.mcmd(arrays["grid"], arrays["x"], arrays["y"], x, y_prime, **options)
+
+
+def test_progress_and_memory_may_differ(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.ckpt"
+    with monkeypatch.context() as patch:
+        stopping(patch, 3)
+        with pytest.raises(Stopped):
+            run("cg float64", path, memory_limit="1GB")
+    found = run("cg float64", path, memory_limit="900MB", progress=True)
+    assert "went on from a checkpoint after" in capsys.readouterr().err
+    np.testing.assert_array_equal(found.values, run("cg float64").values)
+
+
+def test_the_estimator_goes_on_too(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    x, y, _, y_prime = data()
+    cc = fm.ConditionalCongruence(solver="cg", checkpoint=path)
+    with monkeypatch.context() as patch:
+        stopping(patch, 2)
+        with pytest.raises(Stopped):
+            cc.fit(x, y, y_prime)
+    assert path.exists()
+    cc.fit(x, y, y_prime)
+    assert not path.exists()
+    expected = fm.cce(x, y, y_prime, solver="cg")
+    np.testing.assert_array_equal(cc.result_.values, expected.values)
+    cc.score_samples(x[:5])
+    assert not path.exists()
+
+
+def test_ctrl_c_keeps_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    monkeypatch.setattr(resume, "_EVERY", 3600.0)
+    matmul, left = fm.gram.GramOperator.matmul, [5]
+
+    def interrupted(self, v):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return matmul(self, v)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fm.gram.GramOperator, "matmul", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run("cg float64", path)
+    assert path.exists()
+    found, expected = run("cg float64", path), run("cg float64")
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert found.info.passes == expected.info.passes
+
+
+def test_a_result_that_cannot_be_written_keeps_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    out = tmp_path / "out.npy"
+    from fastmcmd.rows.output import Output
+
+    def broken(self, rows, values):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Output, "write", broken)
+        with pytest.raises(OSError, match="No space"):
+            run("cg float64", path, out=out)
+    assert path.exists()
+    run("cg float64", path, out=out)
+    assert not path.exists()
+    np.testing.assert_array_equal(np.load(out), run("cg float64").values)
+
+
+@pytest.mark.parametrize("name", ["cache_dir", "checkpoint"])
+@pytest.mark.parametrize("value", [3, True, b"run"])
+def test_paths_of_another_type(name, value):
+    with pytest.raises(TypeError, match=f"{name} is .*; None or the path of a"):
+        run("cg float64", **{name: value})
+
+
+def test_folders_that_are_missing(tmp_path):
+    missing = tmp_path / "none"
+    with pytest.raises(FileNotFoundError, match=r"cache_dir is .*; an existing folder is needed"):
+        run("cg float64", cache_dir=missing)
+    with pytest.raises(FileNotFoundError, match=r"checkpoint is .* in an existing folder"):
+        run("cg float64", checkpoint=missing / "run.ckpt")
+    with pytest.raises(IsADirectoryError, match=r"checkpoint is .*, a folder; a file name"):
+        run("cg float64", checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cache_dir", "checkpoint"])
+def test_folders_that_cannot_be_written(name, tmp_path, monkeypatch):
+    def refused(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("fastmcmd.options.tempfile.TemporaryFile", refused)
+    value = tmp_path if name == "cache_dir" else tmp_path / "run.ckpt"
+    with pytest.raises(PermissionError, match=rf"{name} is .* \(Permission denied\)"):
+        run("cg float64", **{name: value})
