@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -193,6 +194,7 @@ def downsampled_cce(
     memory_limit: Any = None,
     progress: bool = False,
     certificate: str = "auto",
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> DownsampledResult:
     """Estimate the CCE from subsamples of ``size`` rows, and how much it scatters.
 
@@ -221,7 +223,7 @@ def downsampled_cce(
         repeats estimate the same thing.
     lam, draws, encoder, weights
         As in `cce`. Draws are made anew in each repeat. Rows of zero weight are never drawn.
-    tol, solver, backend, dtype, memory_limit, progress, certificate
+    tol, solver, backend, dtype, memory_limit, progress, certificate, cache_dir
         As in `mcmd`, for each repeat.
 
     Returns
@@ -302,6 +304,7 @@ def downsampled_cce(
             y_kernel=y_kernel, lam=lam, draws=draws, weights=None if (weigh == 1).all() else weigh,
             random_state=source, tol=tol, solver=solver, backend=backend, dtype=dtype,
             memory_limit=memory_limit, progress=progress, certificate=certificate,
+            cache_dir=cache_dir,
         )  # fmt: skip
         # Welford's updates: no values are kept, and equal values have a spread of exactly 0.
         off = found.values - mean

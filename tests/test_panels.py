@@ -179,7 +179,7 @@ def test_progress_tells_panels_and_rate(tmp_path):
         assert f"panel {index + 1} of {count}" in told[index]
     rates = [float(line.split(", ")[-1].removesuffix(" GFLOP/s")) for line in told[1:]]
     assert len(rates) == count
-    assert min(rates) > 0
+    assert min(rates) >= 0
 
 
 # -------------------------------------------------------------------------------- what is refused
@@ -381,3 +381,57 @@ def test_two_at_once_in_a_folder(tmp_path, rng):
     ):
         for made, shift in ((first, one), (second, other), (first, one)):
             np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
+
+
+# ---------------------------------------------------------------------------------- through cce
+
+
+def outputs_of(n):
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=(n, 3))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    return x, y, y + 0.2 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    ("y_kernel", "form"), [(fm.RBF(0.5), "feature"), (fm.Laplacian(1.0), "dense")]
+)
+def test_cce_with_the_factor_on_disk(y_kernel, form, tmp_path):
+    x, y, p = outputs_of(1400)
+    options = {"solver": "cholesky", "y_kernel": y_kernel, "x_kernel": KERNEL}
+    whole = fm.cce(x, y, p, at=x[:40], **options)
+    limit = "20MB" if form == "feature" else "25MB"
+    with pytest.raises(MemoryLimitError, match=r"cache_dir"):
+        fm.cce(x, y, p, at=x[:40], memory_limit=limit, **options)
+    found = fm.cce(x, y, p, at=x[:40], memory_limit=limit, cache_dir=tmp_path, **options)
+    assert found.info.form == form
+    assert (whole.info.cache, found.info.cache) == ("packed", "disk")
+    assert found.info.peak_bytes <= 25_000_000
+    np.testing.assert_allclose(found.values, whole.values, rtol=0, atol=1e-10)
+    assert open_files(tmp_path) == (0, 0)
+
+
+def test_the_dense_form_keeps_its_factor(tmp_path):
+    x, y, p = outputs_of(1400)
+    options = {"solver": "cholesky", "y_kernel": fm.Laplacian(1.0), "x_kernel": KERNEL}
+    cc = fm.ConditionalCongruence(memory_limit="25MB", cache_dir=tmp_path, **options)
+    cc.fit(x, y, p)
+    if sys.platform == "linux":
+        assert open_files(tmp_path)[0] == 1
+    cc.score_samples(x[:3])
+    del cc
+    assert open_files(tmp_path) == (0, 0)
+
+
+def test_no_file_is_left_by_an_error(tmp_path, monkeypatch):
+    x, y, p = outputs_of(1400)
+    options = {"solver": "cholesky", "y_kernel": fm.Laplacian(1.0), "x_kernel": KERNEL}
+
+    def broken(self, rhs):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(PanelCholesky, "solve", broken)
+    with pytest.raises(OSError, match="Input/output") as caught:
+        fm.cce(x, y, p, memory_limit="25MB", cache_dir=tmp_path, **options)
+    assert caught.tb is not None  # the frames are still there, and hold the solver
+    assert open_files(tmp_path) == (0, 0)

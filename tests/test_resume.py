@@ -45,6 +45,9 @@ def run(case, checkpoint=None, **changed):
 @pytest.fixture(autouse=True)
 def saved_each_time(monkeypatch):
     monkeypatch.setattr(resume, "_EVERY", 0.0)
+    # Small problems are to be preconditioned, too.
+    monkeypatch.setattr("fastmcmd.solvers.watched._LANDMARK", 0.0)
+    monkeypatch.setattr("fastmcmd.solvers.watched._APPLIED", 0.0)
 
 
 class Stopped(Exception):
@@ -162,6 +165,26 @@ def test_other_data_are_refused(which, tmp_path, monkeypatch):
     arrays[which][7] += 1e-9
     with pytest.raises(ValueError, match=f"checkpoint .*another computation: .*{which} was"):
         fm.mcmd(arrays["grid"], arrays["x"], arrays["y"], x, y_prime, **options)
+
+
+def test_another_function_is_refused(tmp_path, monkeypatch):
+    def plain(x, z):
+        return np.exp(-((x[:, None] - z[None]) ** 2).sum(-1))
+
+    def other(x, z):
+        return np.exp(-2 * ((x[:, None] - z[None]) ** 2).sum(-1))
+
+    other.__name__ = other.__qualname__ = "plain"
+    path = tmp_path / "run.ckpt"
+    x, y, _, y_prime = data()
+    x, y, y_prime = x[:60], y[:60], y_prime[:60]
+    options = {"solver": "cg", "checkpoint": path, "backend": "numpy"}
+    with monkeypatch.context() as patch:
+        stopping(patch, 2)
+        with pytest.raises(Stopped):
+            fm.cce(x, y, y_prime, x_kernel=fm.CustomKernel(plain), **options)
+    with pytest.raises(ValueError, match="belongs to another computation: .*x_kernel"):
+        fm.cce(x, y, y_prime, x_kernel=fm.CustomKernel(other), **options)
 
 
 def test_progress_and_memory_may_differ(tmp_path, monkeypatch, capsys):

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
 
-__all__ = ["TILE_BYTES", "Budget"]
+__all__ = ["TILE_BYTES", "Budget", "pool_bytes"]
 
 TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold together
+_BLOCK = 1 << 21  # values of a block of kernel values, as in gram/features.py
 _LEAST_ROOM = 8_000_000  # blocks of prepared rows, when neither rows nor tiles are kept
 
 
@@ -54,3 +55,8 @@ class Budget:
                 f"{format_bytes(self.working + _LEAST_ROOM)} are needed to stream this problem"
             )
         return room
+
+
+def pool_bytes(outputs: int, rank: int) -> tuple[int, int]:
+    """Return what features of some outputs take: kept during a fit, and in passing before it."""
+    return 8 * outputs * rank, 8 * 2 * min(_BLOCK, outputs * rank)

@@ -18,11 +18,11 @@ from fastmcmd.embedding.expected import Expectation, candidates, node_error, nod
 from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
-from fastmcmd.estimate.budget import TILE_BYTES, Budget
+from fastmcmd.estimate.budget import TILE_BYTES, Budget, pool_bytes
 from fastmcmd.estimate.dense import DenseFit, spread_matrix
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import Setting
-from fastmcmd.estimate.lowrank_form import fit_low_rank
+from fastmcmd.estimate.lowrank_form import _POOL, fit_low_rank
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
 from fastmcmd.gram import diagonal_of
 from fastmcmd.gram.cost import affordable_rank
@@ -265,13 +265,16 @@ def _low_rank(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
         )
     # What each row misses, its size, values and bounds; then sums, factors and candidates.
-    room = options.memory_limit - 8 * (4 * n + 2 * len(grid)) - get_num_threads() * TILE_BYTES
+    pool, passing = pool_bytes(sum(_drawn(side) for side in (nature, model)), _COLUMNS)
+    held = 8 * (4 * n + 2 * len(grid)) + get_num_threads() * TILE_BYTES + pool
+    room = options.memory_limit - held
     fitting = math.isqrt(max(0, room) // _BYTES_PER_PAIR)
-    least = options.rank or _LEAST_LANDMARKS
-    if fitting < least:
+    given = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
+    least = options.rank or given or _LEAST_LANDMARKS
+    if fitting < least or room < passing:
         if not wanted:
             return None
-        need = options.memory_limit - room + _BYTES_PER_PAIR * (least + 1) ** 2
+        need = held + max(passing, _BYTES_PER_PAIR * (least + 1) ** 2)
         raise MemoryLimitError(
             f"memory_limit is {format_bytes(options.memory_limit)}; about {format_bytes(need)} are needed "
             f"for {least} landmarks of {n:,} rows"
@@ -287,6 +290,12 @@ def _low_rank(
         (nature, model), backend, y_kernel, x_kernel, setting, options, eps, _MOST_RANK, progress,
         checkpoint,
     )  # fmt: skip
+
+
+def _drawn(side: Sample) -> int:
+    """Return the outputs of a side among which features are looked for in low-rank form, at most."""
+    outputs = side.all_outputs
+    return min(len(outputs.flat), _POOL) if isinstance(outputs, DrawnOutputs) else _POOL
 
 
 def _pool(

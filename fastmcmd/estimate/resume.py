@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
-from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs, Sample
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
@@ -64,6 +64,12 @@ def begin(
         "weights": fingerprint_of(samples[0].weights),
         "weights_prime": fingerprint_of(samples[1].weights),
     }
+    for name, kernel, rows in (
+        ("x_kernel", kernels[0], samples[0].x[:4]),
+        ("y_kernel", kernels[1], _first(samples[0].all_outputs)),
+    ):
+        if not kernel.compiled:  # a function is known by what it returns
+            data[f"values of {name}"] = fingerprint_of(np.asarray(kernel(rows)))
     told = fingerprint_of(*(f"{name}={value!r}" for name, value in {**settings, **data}.items()))
     limit = options.memory_limit
     checkpoint = Checkpoint(
@@ -73,6 +79,11 @@ def begin(
     if not options.limit_given and began <= 2 * limit:  # the default is half of the free memory
         options = replace(options, memory_limit=began)
     return options, checkpoint
+
+
+def _first(outputs: Outputs) -> NDArray[Any]:
+    assert isinstance(outputs, DrawnOutputs)  # nature is observed
+    return np.asarray(outputs.flat[:4])
 
 
 def _parts(value: Any) -> list[Any]:

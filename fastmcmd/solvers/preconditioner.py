@@ -68,6 +68,7 @@ class Landmarks:
         self._seen = np.sort(rng.choice(size, min(size, _SEEN), replace=False))
         points = operator.prepare(self._search.rows[self._seen], EXACT)
         self._gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
+        self._left: float | None = None
         self.step = 0
 
     @property
@@ -84,6 +85,7 @@ class Landmarks:
         """Go on to the next of `RANKS`."""
         self._search.grow(RANKS[self.step])
         self.step += 1
+        self._left = None
 
     def grow_to(self, step: int) -> None:
         """Take the first ``step`` steps: other steps lead to other landmarks."""
@@ -92,6 +94,11 @@ class Landmarks:
 
     def left(self) -> float:
         """Estimate the largest eigenvalue of ``E~``: what the landmarks leave of K, scaled."""
+        if self._left is None:
+            self._left = self._largest_left()
+        return self._left
+
+    def _largest_left(self) -> float:
         root = np.sqrt(self._share[self._seen])
         low = self._search.columns[:, self._seen] * root
         rest = root[:, None] * self._gram * root - low.T @ low

@@ -37,7 +37,9 @@ _WORTH = 0.6  # of what plain CG is expected to cost: a preconditioner must not 
 _NEEDED = 3.0  # products of preconditioned CG: that many, and
 _PER_ROOT = 0.4  # that many for each decade of residual and root of the eigenvalue left (measured)
 _FALL = 2.0  # power of the rank with which that eigenvalue falls, before it was measured
-_SLOW = 4.0  # the search is bound by memory and by Python
+# What small dense steps take, measured on two shared cores (their own products would take a tenth): for
+# each landmark that is looked for and factored, and for each time that the preconditioner is applied.
+_LANDMARK, _APPLIED = 1e8, 4e8
 _OVERHEAD = 2e7  # operations in whose time Python gets through the steps of an iteration
 
 
@@ -272,12 +274,13 @@ class _Judge:
     def _build(self, rank: int) -> float:
         """Return the cost of landmarks and of the preconditioners made of them."""
         rows = min(self._n, 6000)
-        look = _SLOW * 4.0 * rows * rank * (self._entry + rank) + _OVERHEAD * rank / 32
+        look = 4.0 * rows * rank * (self._entry + rank) + _LANDMARK * rank
         return look + 2.0 * len(self._systems) * self._n * rank * (2 * self._entry + 2 * rank)
 
     def _apply(self, rank: int) -> float:
         """Return the cost of applying them to all columns: two products with a strip of K in float64."""
-        return 4.0 * self._n * rank * (2 * self._entry + 2 * self._columns)
+        strips = 4.0 * self._n * rank * (2 * self._entry + 2 * self._columns)
+        return strips + _APPLIED * len(self._systems)
 
     def _total(self, rank: int, products: float) -> float:
         return self._build(rank) + products * (self._product + self._apply(rank))
@@ -296,13 +299,15 @@ class _Watch:
     def __init__(self, keep: Keep | None, judge: _Judge) -> None:
         self._keep, self._judge = keep, judge
         self._history: list[float] = []
+        self._judged = 0  # how many of them were looked at
 
     def load(self) -> State | None:
         state = None if self._keep is None else self._keep.load()
         if state is not None:
             self._history = state.pop("history").tolist()
-            self._judge.go_on(int(state.pop("step")))
-            if any(_is_run(name, state) for name in state):
+            step, self._judged = (int(value) for value in state.pop("looked"))
+            self._judge.go_on(step)
+            if self._judged < len(self._history):
                 self._decide(state)  # the file was written before that
         return state
 
@@ -312,13 +317,16 @@ class _Watch:
         if not force:
             # A run that ended, or is certified, begins another history.
             self._history = [*self._history, max(norms)] if norms else []
+            self._judged = min(self._judged, len(self._history))
         if self._keep is not None:
-            told = {"history": np.array(self._history), "step": np.array(self._judge.step)}
+            looked = np.array([self._judge.step, self._judged])
+            told = {"history": np.array(self._history), "looked": looked}
             self._keep.save(lambda: {**current, **told}, force=force)
         if norms and not force:
             self._decide(current)
 
     def _decide(self, state: State) -> None:
+        self._judged = len(self._history)
         lead = self._judge(self._history)
         if lead is not None:
             raise _Switch(state, lead)
