@@ -19,6 +19,8 @@ from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import panels, scratch
+from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
 from fastmcmd.solvers.panels import PanelCholesky, file_bytes, least_room
 from fastmcmd.solvers.scratch import ScratchFile
 
@@ -411,15 +413,22 @@ def test_cce_with_the_factor_on_disk(y_kernel, form, tmp_path):
     assert open_files(tmp_path) == (0, 0)
 
 
-def test_the_dense_form_keeps_its_factor(tmp_path):
-    x, y, p = outputs_of(1400)
-    options = {"solver": "cholesky", "y_kernel": fm.Laplacian(1.0), "x_kernel": KERNEL}
-    cc = fm.ConditionalCongruence(memory_limit="25MB", cache_dir=tmp_path, **options)
-    cc.fit(x, y, p)
-    if sys.platform == "linux":
-        assert open_files(tmp_path)[0] == 1
-    cc.score_samples(x[:3])
-    del cc
+def test_factors_are_kept_for_later_systems(tmp_path, rng):
+    operator = operator_of(300)
+    operator.room = 2 * least_room(operator)
+    assert cholesky_bytes(operator) > operator.room
+    solver, goal = DirectSolver(operator, tmp_path), Goal(1e-8, 1.0)
+    shift, progress = np.full(300, 3.0), Progress(False, 1e-8)
+    matrix = dense(operator, shift)
+    for _ in range(2):
+        rhs = rng.normal(size=(300, 2))
+        (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
+        np.testing.assert_allclose(solution.value, np.linalg.solve(matrix, rhs), rtol=1e-10)
+        if sys.platform == "linux":
+            assert open_files(tmp_path)[0] == 1
+    solver.close()
+    assert open_files(tmp_path) == (0, 0)
+    solver.solve([System(rhs, shift), System(rhs, 2 * shift)], goal, progress)
     assert open_files(tmp_path) == (0, 0)
 
 

@@ -48,7 +48,7 @@ _LADDER = tuple(
 )  # ranks looked at: 25, 32, 40, ... 13004
 _LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
 # A predicted error below that share of the goal is believed; residuals are seen at few rows only.
-_SURE = {"rigorous": 0.7, "sampled": 0.3}
+_SURE = {"rigorous": 0.7, "sampled": 0.55}
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
 # Of a block; not a power of two, whose columns would share few sets of the cache.
