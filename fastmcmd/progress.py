@@ -40,7 +40,10 @@ class Progress:
         except ImportError:  # the plain line below says the same
             return None
         return tqdm(
-            desc="fastmcmd", file=self._stream, dynamic_ncols=True, bar_format="{desc} {elapsed}{postfix}"
+            desc="fastmcmd",
+            file=self._stream,
+            dynamic_ncols=True,
+            bar_format="{desc} {elapsed}{postfix}",
         )
 
     def product(self, certificate: float, work: float = 0.0) -> None:

@@ -167,9 +167,7 @@ def _distinct_rows_sorted(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np
     return first[order], rank[group.reshape(-1)]
 
 
-def match_rows(
-    x: NDArray[Any] | Rows, z: NDArray[Any] | Rows
-) -> NDArray[np.intp] | None:
+def match_rows(x: NDArray[Any] | Rows, z: NDArray[Any] | Rows) -> NDArray[np.intp] | None:
     """Return for each row of ``z`` the row of ``x`` that equals it, or None if any has none."""
     if x is z:
         return np.arange(len(x))
