@@ -16,7 +16,7 @@ from fastmcmd.checks import check_positive
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.fit import low_rank_limit
-from fastmcmd.estimate.lowrank_fit import landmarks_needed
+from fastmcmd.estimate.outlook import landmarks_needed
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import default_kernels, inputs

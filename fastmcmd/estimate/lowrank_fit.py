@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Keep, State, fingerprint_of
 from fastmcmd.estimate.lowrank import LowRankPart, Term
+from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising
 from fastmcmd.estimate.rowwise import RowStream
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
@@ -35,7 +36,7 @@ from fastmcmd.solvers.lowrank import (
 )
 from fastmcmd.solvers.tall import times
 
-__all__ = ["Setting", "Stages", "fit_part", "landmarks_needed"]
+__all__ = ["Setting", "Stages", "fit_part"]
 
 Array = NDArray[np.float64]
 Stages = Callable[[str], Keep]
@@ -43,18 +44,11 @@ Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
-_LADDER = tuple(
-    round(2 ** (k / 3)) for k in range(14, 42)
-)  # ranks looked at: 25, 32, 40, ... 13004
-_LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
-# A predicted error below that share of the goal is believed; residuals are seen at few rows only.
-_SURE = {"rigorous": 0.7, "sampled": 0.55}
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
 _CANDIDATES = 20000
-_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
@@ -120,11 +114,10 @@ def fit_part(
 
     ``stages`` returns where the state of a named pass is kept. Landmarks are found again: the same ones.
     """
-    if (
-        setting.give_up
-        and not setting.patient
-        and not _promising(stream, terms, backend, kernel, setting)
-    ):
+    lam = min(term.lam for term in terms)
+    goal, scale, most = setting.goal, setting.scale, setting.most
+    hasty = setting.give_up and not setting.patient
+    if hasty and not promising(stream.x, backend, kernel, lam, goal, scale, most):
         return None
     fitting = _Fitting(stream, terms, backend, kernel, setting, progress, stages)
     if isinstance(setting.landmarks, np.ndarray):
@@ -202,20 +195,20 @@ class _Fitting:
         """Take landmarks until the predicted error is within the goal; False if it will not be."""
         looks: list[tuple[int, float]] = []
         search = pilot.search
-        for rank in [*(step for step in _LADDER if search.rank <= step < most), most]:
+        for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
             self._extend(search, rank)
             predicted = pilot.rigorous() if kind == "rigorous" else pilot.sampled()
             error = predicted * self.setting.goal
             self.progress.tell(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
             )
-            if predicted <= _SURE[kind]:
+            if predicted <= SURE[kind]:
                 return True
             if search.exhausted:
                 return False
-            if search.rank >= _LOOKED_AT:
+            if search.rank >= LOOKED_AT:
                 # Over two steps: a predicted error scatters.
-                if len(looks) > 1 and _hopeless(looks[-2], (search.rank, predicted), most, kind):
+                if len(looks) > 1 and hopeless(looks[-2], (search.rank, predicted), most, kind):
                     return False
                 looks.append((search.rank, predicted))
         return False
@@ -449,53 +442,6 @@ def _sums_state(
     return state
 
 
-def _promising(
-    stream: RowStream, terms: list[Term], backend: Backend, kernel: Kernel, setting: Setting
-) -> bool:
-    """Tell from a few rows whether the trace can fall to what the goal needs."""
-    rng = np.random.default_rng(len(stream))
-    index = np.sort(rng.choice(len(stream), min(len(stream), _GLANCE), replace=False))
-    x = stream.x[index]
-    search = LandmarkSearch(backend, kernel, x, np.ones(len(x)), _GLANCED[-1], rng)
-    lam = min(term.lam for term in terms)
-    looks = []
-    for rank in _GLANCED:
-        search.grow(rank)
-        trace = float(search.missed.mean()) / lam
-        error = setting.scale / 2 * trace / math.sqrt(lam) / setting.goal
-        if error <= 1.0 or search.exhausted:
-            return error <= 1.0
-        looks.append((search.rank, error))
-    return not _hopeless(looks[0], looks[1], setting.most, "rigorous")
-
-
-def landmarks_needed(
-    x: NDArray[Any],
-    backend: Backend,
-    kernel: Kernel,
-    lam: float,
-    goal: float,
-    scale: float,
-    most: int,
-) -> int | None:
-    """Return how many landmarks the trace certificate needs, judged by some rows; None if too many."""
-    search = LandmarkSearch(
-        backend, kernel, x, np.ones(len(x)), most, np.random.default_rng(len(x))
-    )
-    looks: list[tuple[int, float]] = []
-    for rank in [*(step for step in _LADDER if step < most), most]:
-        search.grow(rank)
-        error = scale / 2 * float(search.missed.mean()) / lam**1.5 / goal
-        if error <= _SURE["rigorous"]:
-            return search.rank
-        if search.exhausted:
-            return None
-        if len(looks) > 1 and _hopeless(looks[-2], (search.rank, error), most, "rigorous"):
-            return None
-        looks.append((search.rank, error))
-    return None
-
-
 class _Pilot:
     """The candidates as a problem of their own: what its certificate says, that of all rows will.
 
@@ -563,18 +509,3 @@ class _Pilot:
             image += backend.matmul(kernel, targets, points, right[some])
         low = search.columns[:, rows].T @ (search.columns[:, half::2] @ right)
         return np.asarray(low - image)
-
-
-def _hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind: str) -> bool:
-    """Tell whether the error falls too slowly to reach the goal within the most landmarks.
-
-    A trace falls ever slower in the rank, and so does a sampled error in its logarithm: the line
-    through the last two looks is the best that can be hoped for.
-    """
-    (r0, e0), (r1, e1) = before, now
-    left: float
-    if kind == "rigorous":
-        slope, left = math.log(e1 / e0) / (r1 - r0), most - r1
-    else:
-        slope, left = math.log(e1 / e0) / math.log(r1 / r0), math.log(most / r1)
-    return math.log(e1) + 1.5 * slope * left > 0.0

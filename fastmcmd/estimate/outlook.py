@@ -1,0 +1,81 @@
+"""What can be told before any pass: how many landmarks a goal needs, or that none will do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = ["LADDER", "LOOKED_AT", "SURE", "hopeless", "landmarks_needed", "promising"]
+
+LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
+LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
+# A predicted error below that share of the goal is believed; residuals are seen at few rows only.
+SURE = {"rigorous": 0.7, "sampled": 0.55}
+_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
+
+
+def promising(
+    x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
+) -> bool:
+    """Tell from a glance at a few of the rows ``x`` whether the trace can fall to what the goal needs."""
+    rng = np.random.default_rng(len(x))
+    x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
+    search = LandmarkSearch(backend, kernel, x, np.ones(len(x)), _GLANCED[-1], rng)
+    looks = []
+    for rank in _GLANCED:
+        search.grow(rank)
+        trace = float(search.missed.mean()) / lam
+        error = scale / 2 * trace / math.sqrt(lam) / goal
+        if error <= 1.0 or search.exhausted:
+            return error <= 1.0
+        looks.append((search.rank, error))
+    return not hopeless(looks[0], looks[1], most, "rigorous")
+
+
+def landmarks_needed(
+    x: NDArray[Any],
+    backend: Backend,
+    kernel: Kernel,
+    lam: float,
+    goal: float,
+    scale: float,
+    most: int,
+) -> int | None:
+    """Return how many landmarks the trace certificate needs, judged by some rows; None if too many."""
+    search = LandmarkSearch(
+        backend, kernel, x, np.ones(len(x)), most, np.random.default_rng(len(x))
+    )
+    looks: list[tuple[int, float]] = []
+    for rank in [*(step for step in LADDER if step < most), most]:
+        search.grow(rank)
+        error = scale / 2 * float(search.missed.mean()) / lam**1.5 / goal
+        if error <= SURE["rigorous"]:
+            return search.rank
+        if search.exhausted:
+            return None
+        if len(looks) > 1 and hopeless(looks[-2], (search.rank, error), most, "rigorous"):
+            return None
+        looks.append((search.rank, error))
+    return None
+
+
+def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind: str) -> bool:
+    """Tell whether the error falls too slowly to reach the goal within the most landmarks.
+
+    A trace falls ever slower in the rank, and so does a sampled error in its logarithm: the line
+    through the last two looks is the best that can be hoped for.
+    """
+    (r0, e0), (r1, e1) = before, now
+    left: float
+    if kind == "rigorous":
+        slope, left = math.log(e1 / e0) / (r1 - r0), most - r1
+    else:
+        slope, left = math.log(e1 / e0) / math.log(r1 / r0), math.log(most / r1)
+    return math.log(e1) + 1.5 * slope * left > 0.0
