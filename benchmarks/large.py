@@ -359,7 +359,7 @@ def compare(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
     lam, pooled = 0.1, np.concatenate([given.y, given.draws])[:, None]
     y_kernel = fm.RBF(1 / (2 * np.var(given.y, ddof=1)))
     start = time.perf_counter()
-    features, _ = output_features(y_kernel, get_backend("cpu", y_kernel), pooled, 5e-15, 256)
+    features, *_ = output_features(y_kernel, get_backend("cpu", y_kernel), pooled, 5e-15, 256)
     p = features.transform(given.y[:, None]) - features.transform(given.draws[:, None])
     features_seconds = time.perf_counter() - start
     warm = problem.first(3000)

@@ -33,7 +33,7 @@ def output_features(
     eps: float,
     max_rank: int,
     importance: NDArray[np.float64] | None = None,
-) -> tuple[KernelFeatures, NDArray[np.float64]] | None:
+) -> tuple[KernelFeatures, NDArray[np.float64], NDArray[np.float64]] | None:
     """Factor the output kernel over the distinct outputs ``y``.
 
     Parameters
@@ -54,8 +54,8 @@ def output_features(
 
     Returns
     -------
-    (KernelFeatures, ndarray (u, r)) or None
-        The map and the features of ``y``; None when the rank would exceed ``max_rank``.
+    (KernelFeatures, ndarray (u, r), ndarray (u,)) or None
+        The map, the features of ``y`` and what they miss; None when the rank would exceed ``max_rank``.
     """
     diagonal = kernel.diagonal(y)
     largest = float(diagonal.max())
@@ -77,13 +77,14 @@ def output_features(
         pivots, factor = found
         features = KernelFeatures(kernel, y[chosen][pivots], factor, backend)
         p = features.transform(y)
-        residuals = worth * features.residuals(y, p)
+        missed = features.residuals(y, p)
+        residuals = worth * missed
         # What `residuals` adds for rounding cannot be removed by more pivots.
         if residuals.max() <= limit + features.noise * largest or len(chosen) == len(y):
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
         chosen = np.union1d(chosen, more[residuals[more] > limit / 2])
-    return features, p
+    return features, p, missed
 
 
 def _pivoted_cholesky(

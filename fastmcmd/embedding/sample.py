@@ -46,6 +46,8 @@ class DrawnOutputs:
         if draws == 1 and self.weights is None:
             return p[where]
         index = where.reshape(n, draws)
+        if self.weights is None:
+            return _means(p, index)
         share = self.share.reshape(n, draws)
         out = np.empty((n, p.shape[1]))
         step = max(1, _BLOCK // (draws * p.shape[1]))
@@ -53,6 +55,15 @@ class DrawnOutputs:
             rows = slice(start, start + step)
             out[rows] = np.einsum("nl,nlr->nr", share[rows], p[index[rows]])
         return out
+
+
+def _means(p: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the means (n, r) of features ``p`` at ``index`` (n, l), row after row in order."""
+    total = p[index[:, 0]]
+    for draw in range(1, index.shape[1]):
+        total += p[index[:, draw]]
+    total /= index.shape[1]
+    return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,9 +154,9 @@ def fit(
                 "went on in dense form (lowrank is for output features)"
             )
         return dense
-    features, p = found
+    features, p, missing = found
     means, missed, expectation, noise, rigorous = [], [], 0.0, 0.0, True
-    residuals = np.sqrt(features.residuals(values, p))
+    residuals = np.sqrt(missing)
     for side, index in zip(sides, where, strict=True):
         if isinstance(side.outputs, DrawnOutputs):
             rows = side.outputs.mean_features(p, index)
