@@ -127,8 +127,8 @@ def draw(rows: list[dict[str, Any]], target: Path) -> None:
     sampled = Line2D(
         [], [], color="0.3", marker="o", linestyle="", markerfacecolor="white", label="sampled bound"
     )  # fmt: skip
-    left.legend(handles=colours, frameon=False, loc="upper left")
-    right.legend(handles=[*solvers, sampled], frameon=False, loc="upper left", title="solver")
+    left.legend(handles=colours, frameon=False, loc="lower right")
+    right.legend(handles=[*solvers, sampled], frameon=False, loc="lower right", title="solver")
     left.set(title="Time of one call", ylabel="seconds")
     right.set(title="Peak memory beyond inputs", ylabel="MB")
     largest = max(row["n"] for row in rows)

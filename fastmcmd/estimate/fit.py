@@ -237,7 +237,10 @@ def low_rank_limit(n: int, dim: int, kernel: Kernel, backend: Backend, options: 
         return min(n, _MOST_LANDMARKS)
     if n < _LEAST_LOW_RANK:
         return 0
-    return min(n // 4, _MOST_LANDMARKS, affordable_rank(kernel, n, dim, backend.name, _COLUMNS))
+    affordable = affordable_rank(kernel, n, dim, backend.name, _COLUMNS)
+    if n < _PATIENT:  # small dense problems of the search weigh more
+        affordable //= 3
+    return min(n // 4, _MOST_LANDMARKS, affordable)
 
 
 def _low_rank(

@@ -27,7 +27,8 @@ def promising(
     """Tell from a glance at a few of the rows ``x`` whether the trace can fall to what the goal needs."""
     rng = np.random.default_rng(len(x))
     x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
-    search = LandmarkSearch(backend, kernel, x, np.ones(len(x)), _GLANCED[-1], rng)
+    # Room for more than is asked for: a search that has no room left calls itself exhausted.
+    search = LandmarkSearch(backend, kernel, x, np.ones(len(x)), 2 * _GLANCED[-1], rng)
     looks = []
     for rank in _GLANCED:
         search.grow(rank)
