@@ -22,7 +22,7 @@ from fastmcmd.estimate.budget import TILE_BYTES, Budget, pool_bytes
 from fastmcmd.estimate.dense import DenseFit, spread_matrix
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import Setting
-from fastmcmd.estimate.lowrank_form import _POOL, fit_low_rank
+from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
 from fastmcmd.gram import diagonal_of
 from fastmcmd.gram.cost import affordable_rank
@@ -298,7 +298,7 @@ def _low_rank(
 def _drawn(side: Sample) -> int:
     """Return the outputs of a side among which features are looked for in low-rank form, at most."""
     outputs = side.all_outputs
-    return min(len(outputs.flat), _POOL) if isinstance(outputs, DrawnOutputs) else _POOL
+    return min(len(outputs.flat), POOL) if isinstance(outputs, DrawnOutputs) else POOL
 
 
 def _pool(

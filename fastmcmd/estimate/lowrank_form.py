@@ -21,9 +21,9 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 
-__all__ = ["fit_low_rank"]
+__all__ = ["POOL", "fit_low_rank"]
 
-_POOL = 40000  # outputs of a sample among which pivots are looked for
+POOL = 40000  # outputs of a sample among which pivots are looked for
 _ROUNDS = 3  # times that outputs which the features miss join them
 _SHARE = 0.3  # of the tolerance that truncation may take
 
@@ -155,10 +155,10 @@ def _outputs(
 def _spread(outputs: DrawnOutputs) -> NDArray[np.float64]:
     """Return some outputs: drawn evenly from the rows, with the ends of each component."""
     flat = outputs.flat
-    if len(flat) <= _POOL:
+    if len(flat) <= POOL:
         return np.asarray(flat, dtype=np.float64)
     rng = np.random.default_rng(len(flat))
-    chosen = [rng.choice(len(flat), _POOL, replace=False)]
+    chosen = [rng.choice(len(flat), POOL, replace=False)]
     for column in range(flat.shape[1]):
         chosen.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))
     return np.asarray(flat[np.unique(np.concatenate(chosen))], dtype=np.float64)
