@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,3 +21,8 @@ settings.load_profile("fastmcmd")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240512)
+
+
+# A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
