@@ -1,0 +1,149 @@
+"""What metrics of a regression read: outcomes, predictions, weights, and what to do with NaN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, check_same_length
+from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.base import Array
+
+__all__ = ["NAN_POLICIES", "Outcomes", "read"]
+
+NAN_POLICIES = ("raise", "omit", "propagate")
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Checked rows: those without NaN, and where they belong.
+
+    Attributes
+    ----------
+    y : ndarray (m,), or (m, k) for vector outputs
+        Observed outputs of the rows kept.
+    prediction : Predictive of m rows
+        Their predicted distributions.
+    weights : ndarray (m,) or None
+        Their weights.
+    kept : ndarray (m,) or None
+        Which of the n rows these are; None for all.
+    n : int
+        Rows given.
+    propagate : bool
+        Whether a row left out makes a mean NaN.
+    """
+
+    y: Array
+    prediction: Predictive
+    weights: Array | None
+    kept: NDArray[np.intp] | None
+    n: int
+    propagate: bool
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
+        return self.kept is not None and self.propagate
+
+    def scatter(self, values: Array) -> Array:
+        """Return values (m, ...) of the rows kept as (n, ...), NaN in the rows left out."""
+        if self.kept is None:
+            return values
+        out = np.full((self.n, *values.shape[1:]), np.nan)
+        out[self.kept] = values
+        return out
+
+    def mean(self, values: Array) -> Any:
+        """Return the weighted mean of values (m, ...) over rows: a float for (m,), else an array."""
+        if self.spoiled:
+            found = np.full(values.shape[1:], np.nan)
+        else:
+            found = np.asarray(np.average(values, axis=0, weights=self.weights))
+        return float(found) if found.ndim == 0 else found
+
+
+def read(
+    y: Any,
+    prediction: Any,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    columns: int | None = 1,
+) -> Outcomes:
+    """Return checked outcomes, predictions and weights.
+
+    Parameters
+    ----------
+    y : array_like (n,) or (n, k)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows in which y, the weight, or an array given as prediction is NaN: raise; leave
+        them out of means; or let them make means NaN. Values by row are NaN there in both cases.
+    columns : int or None
+        Components that y must have; None for any.
+
+    Raises
+    ------
+    ValueError
+        NaN (with "raise"), infinity, rows that do not match, negative weights, or no row left.
+    """
+    check_choice(nan_policy, "nan_policy", NAN_POLICIES)
+    if nan_policy == "raise":
+        rows = as_rows(y, "y", columns=columns)
+        n, kept = len(rows), None
+        if sample_weight is not None:
+            check_same_length(y=rows, sample_weight=as_array(sample_weight, "sample_weight"))
+    else:
+        y = as_array(y, "y")
+        n = len(y) if y.ndim else 0
+        bad = _with_nan(y, n)
+        sample_weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        parts = prediction if isinstance(prediction, tuple) else (prediction,)
+        for part in (sample_weight, *parts):
+            bad |= _with_nan(part, n)
+        kept = np.flatnonzero(~bad) if bad.any() else None
+        if kept is not None:
+            if not len(kept):
+                raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
+            y = y[kept]
+            sample_weight = _rows(sample_weight, kept, n)
+            if isinstance(prediction, tuple):
+                prediction = tuple(_rows(part, kept, n) for part in prediction)
+            elif _is_array(prediction):
+                prediction = _rows(prediction, kept, n)
+            else:
+                prediction = as_predictive(prediction, n, columns or 1).take(kept)
+        rows = as_rows(y, "y", columns=columns)
+    weights = as_weights(sample_weight, "sample_weight", len(rows))
+    predictive = as_predictive(prediction, len(rows), rows.shape[1])
+    values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64)
+    return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate")
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or isinstance(value, list)
+
+
+def _with_nan(value: Any, n: int) -> NDArray[np.bool_]:
+    """Return which of n rows hold NaN; none where ``value`` is not an array of n rows."""
+    if not _is_array(value):
+        return np.zeros(n, dtype=bool)
+    array = as_array(value, "prediction")
+    if array.ndim == 0 or len(array) != n:
+        return np.zeros(n, dtype=bool)
+    return np.asarray(np.isnan(array.reshape(n, -1)).any(axis=1))
+
+
+def _rows(value: Any, kept: NDArray[np.intp], n: int) -> Any:
+    """Return the rows kept of an array of n rows; anything else as it is."""
+    if not _is_array(value):
+        return value
+    array = as_array(value, "prediction")
+    return array[kept] if array.ndim and len(array) == n else array
