@@ -1,0 +1,1 @@
+"""Metrics of test sets that pass by in batches."""

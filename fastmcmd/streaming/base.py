@@ -1,0 +1,91 @@
+"""What an accumulator is: sums of batches, added up, from which a metric follows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Protocol, TypeVar
+
+__all__ = ["Accumulator", "Sums"]
+
+Self = TypeVar("Self", bound="Accumulator[Any]")
+
+
+class Sums(Protocol):
+    """Sums, counts or sketches of some rows; those of two sets of rows are added."""
+
+    def __add__(self, other: Any) -> Any: ...
+
+
+State = TypeVar("State", bound=Sums)
+
+
+class Accumulator(ABC, Generic[State]):
+    """A metric of a test set that passes by in batches, or lies in several processes.
+
+    A new one says what its sums are (`gather`) and what follows from them (`conclude`). The function
+    of the same metric calls the same two, so both agree.
+
+    Attributes
+    ----------
+    settings : dict
+        Arguments of the constructor; accumulators of other settings cannot be merged.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+        self._state: State | None = None
+
+    @abstractmethod
+    def gather(self, *batch: Any, **options: Any) -> State:
+        """Return the sums of a batch."""
+
+    @abstractmethod
+    def conclude(self, state: State) -> Any:
+        """Return the metric."""
+
+    def update(self: Self, *batch: Any, **options: Any) -> Self:
+        """Add a batch; returns the accumulator. After an error it is as before."""
+        self._add(self.gather(*batch, **options))
+        return self
+
+    def merge(self: Self, other: Self) -> Self:
+        """Add what another accumulator of the same kind and settings has seen.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Another kind, or other settings.
+        """
+        if type(other) is not type(self):
+            raise TypeError(f"other is a {type(other).__name__}; a {type(self).__name__} is needed")
+        if repr(other.settings) != repr(self.settings):
+            raise ValueError(
+                f"other has settings {other.settings}, this one {self.settings}; they must agree"
+            )
+        if other._state is not None:
+            self._add(other._state)
+        return self
+
+    def compute(self) -> Any:
+        """Return the metric of all rows so far.
+
+        Raises
+        ------
+        ValueError
+            No rows yet.
+        """
+        if self._state is None:
+            raise ValueError(f"{type(self).__name__} has seen no rows; call update first")
+        return self.conclude(self._state)
+
+    def reset(self: Self) -> Self:
+        """Forget all rows."""
+        self._state = None
+        return self
+
+    def _add(self, state: State) -> None:
+        self._state = state if self._state is None else self._state + state
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({told})"
