@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
+from fastmcmd.checks import as_rows, as_weights, check_count, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs
@@ -117,7 +117,7 @@ def cce(
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    return evaluate_at(nature, model, *kernels, options, grid, "CCE", out)
+    return evaluate_at(nature, model, *kernels, options, grid, "CCE", out)[1]
 
 
 def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
@@ -158,15 +158,12 @@ def _predicted_outputs(
 ) -> Outputs:
     """Return the outputs of the model's side: draws, or distributions used exactly."""
     predictive = as_predictive(prediction, n, columns)
+    draws = check_count(draws, "draws", optional=True)
     if draws is None:
         if isinstance(predictive, Draws):
             return DrawnOutputs(predictive.array.reshape(n, -1, columns))
         return PredictedOutputs(predictive)
-    if isinstance(draws, bool) or not hasattr(draws, "__index__"):
-        raise TypeError(f"draws is {draws!r}; None or a positive integer is needed")
-    if draws < 1:
-        raise ValueError(f"draws is {draws}; None or a positive integer is needed")
     rng = np.random.default_rng(random_state)
     return DrawnOutputs(
-        np.asarray(predictive.sample(int(draws), rng), dtype=np.float64).reshape(n, -1, columns)
+        np.asarray(predictive.sample(draws, rng), dtype=np.float64).reshape(n, -1, columns)
     )

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fastmcmd._version import __version__
 from fastmcmd.storage import write_atomically
 
-__all__ = ["Checkpoint", "Keep", "Stage", "State", "fingerprint_of"]
+__all__ = ["Checkpoint", "Keep", "Stage", "Stages", "State", "fingerprint_of", "stages_of"]
 
 State = dict[str, NDArray[Any]]
 
@@ -53,13 +53,17 @@ class Keep(Protocol):
         """Save ``state()`` if it is time to, or ``force``."""
 
 
+Stages = Callable[[str], Keep]
+
+
 class Checkpoint:
     """The saved state of a run that may be interrupted.
 
     Parameters
     ----------
     path : str or Path
-        The file. Made at the first save; loaded if it is there. One run at a time may use it.
+        The file. Made at the first save; loaded if it is there. One run at a time may use it, see
+        `fastmcmd.locks`.
     fingerprint : str
         What tells this computation and its data from others.
     every : float, default 30.0
@@ -274,6 +278,13 @@ class Stage:
     def drop(self) -> None:
         """Forget what this stage has saved."""
         self.checkpoint.drop(self.name)
+
+
+def stages_of(checkpoint: Checkpoint | None, name: str) -> Stages | None:
+    """Return what gives each part of the run ``name`` its stage; None without a checkpoint."""
+    if checkpoint is None:
+        return None
+    return lambda part: checkpoint.stage(f"{name} {part}")
 
 
 def fingerprint_of(*parts: Any) -> str:

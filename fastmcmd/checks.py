@@ -7,8 +7,9 @@ and what is needed.
 from __future__ import annotations
 
 import numbers
+import operator
 from collections.abc import Sized
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ __all__ = [
     "as_rows",
     "as_weights",
     "check_choice",
+    "check_count",
     "check_positive",
     "check_same_length",
 ]
@@ -142,6 +144,52 @@ def check_positive(value: Any, name: str) -> float:
     number = float(value)
     if not (number > 0 and np.isfinite(number)):
         raise ValueError(f"{name} is {number:g}; a positive finite number is needed")
+    return number
+
+
+@overload
+def check_count(
+    value: Any, name: str, least: int = 1, most: int | None = None, *, what: str = ""
+) -> int: ...
+@overload
+def check_count(
+    value: Any,
+    name: str,
+    least: int = 1,
+    most: int | None = None,
+    *,
+    optional: Literal[True],
+    what: str = "",
+) -> int | None: ...
+def check_count(
+    value: Any,
+    name: str,
+    least: int = 1,
+    most: int | None = None,
+    *,
+    optional: bool = False,
+    what: str = "",
+) -> int | None:
+    """Return ``value`` as an integer from ``least`` to ``most``, or None where that is ``optional``.
+
+    Integers of any kind are taken (``__index__``), but no booleans, and no floats. ``what`` tells in
+    the message what ``most`` is.
+    """
+    if optional and value is None:
+        return None
+    if most is not None:
+        needed = f"an integer in [{least}, {most}]"
+    else:
+        needed = "a positive integer" if least == 1 else f"an integer >= {least}"
+    told = f"{'None or ' if optional else ''}{needed}{f' ({what})' if what else ''} is needed"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; {told}") from None
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} is {number}; {told}")
     return number
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +16,14 @@ from fastmcmd.checks import (
     as_rows,
     as_weights,
     check_choice,
+    check_count,
     check_positive,
     check_same_length,
 )
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import common_dtype, default_kernels
 from fastmcmd.predictive import as_predictive
-from fastmcmd.result import Info
+from fastmcmd.result import Info, PointValues
 from fastmcmd.rows import open_rows
 from fastmcmd.subsample import along, leverage, stratified, uniform
 
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DownsampledResult:
+class DownsampledResult(PointValues):
     """The CCE estimated from repeated subsamples, at the same points each time.
 
     Attributes
@@ -85,11 +85,6 @@ class DownsampledResult:
         return len(self.means)
 
     @property
-    def mean(self) -> float:
-        """Mean CCE over points and repeats."""
-        return float(self.values.mean())
-
-    @property
     def mean_std(self) -> float:
         """Standard deviation (ddof=1) of the mean CCE of one repeat; NaN for one repeat."""
         if self.repeats == 1:
@@ -107,15 +102,9 @@ class DownsampledResult:
         """Wall time of all repeats."""
         return sum(each.seconds for each in self.info)
 
-    def quantile(self, level: Any) -> Any:
-        """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
-        return np.quantile(self.values, level)
-
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary; spreads that one repeat cannot know are None."""
         known = self.repeats > 1
-        levels = (5, 25, 50, 75, 95)
-        found = self.quantile(np.divide(levels, 100))
         return {
             "name": "downsampled CCE",
             "method": self.method,
@@ -126,7 +115,7 @@ class DownsampledResult:
             "mean": self.mean,
             "mean_std": self.mean_std if known else None,
             "means": self.means.tolist(),
-            **{f"q{level:02d}": float(v) for level, v in zip(levels, found, strict=True)},
+            **self._named_quantiles(),
             "std_median": float(np.median(self.std)) if known else None,
             "std_max": float(self.std.max()) if known else None,
             "error_bound": self.error_bound,
@@ -140,15 +129,6 @@ class DownsampledResult:
         from fastmcmd.plots.downsampled import downsampled_cce as draw
 
         return draw(self, x, ax=ax, **options)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the values, for ``np.asarray(result)``."""
-        if copy is False and dtype not in (None, self.values.dtype):
-            raise ValueError("a copy is needed to change the dtype")
-        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])
@@ -273,14 +253,14 @@ def downsampled_cce(
     own_weights = as_weights(weights, "weights", len(x))
     lam = check_positive(lam, "lam")
     check_choice(method, "method", METHODS)
-    repeats = _whole(repeats, "repeats", 1, None, "")
+    repeats = check_count(repeats, "repeats")
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     part = np.arange(len(x)) if own_weights is None else np.flatnonzero(own_weights)
-    size = _whole(size, "size", 2, len(part), "the rows that take part")
+    size = check_count(size, "size", 2, len(part), what="the rows that take part")
     shared, sources = _generators(random_state, repeats)
     match method:
         case "stratified":
-            strata = _whole(strata, "strata", 1, size, "size")
+            strata = check_count(strata, "strata", 1, size, what="size")
             sampler = stratified(along(y[part]), size, strata)
         case "leverage":
             some = x if len(part) == len(x) else x[part]
@@ -317,20 +297,6 @@ def downsampled_cce(
     return DownsampledResult(
         mean, std, means, rows, share, worst, found.tol, len(part), method, tuple(infos)
     )
-
-
-def _whole(value: Any, name: str, least: int, most: int | None, what: str) -> int:
-    """Return a whole number between its limits."""
-    needed = (
-        f"a whole number >= {least}" if most is None else f"a whole number in [{least}, {most}]"
-    )
-    told = f"; {needed}{f' ({what})' if what else ''} is needed"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is {value!r}{told}")
-    number = operator.index(value)
-    if number < least or (most is not None and number > most):
-        raise ValueError(f"{name} is {number}{told}")
-    return number
 
 
 def _generators(

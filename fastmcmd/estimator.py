@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fastmcmd.cce import encoded, samples_of
 from fastmcmd.checks import as_rows
-from fastmcmd.estimate.fit import Fit, fit
-from fastmcmd.estimate.resume import begin
+from fastmcmd.estimate.fit import Fit
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import inputs
+from fastmcmd.mcmd import evaluate_at, inputs
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
@@ -116,19 +115,10 @@ class ConditionalCongruence:
             x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
-        options, checkpoint = begin((nature, model), kernels, options, x)
-        progress = Progress(options.progress, options.tol)
-        try:
-            self._fit = fit(nature, model, *kernels, options, x, progress, checkpoint)
-            values, errors, info = self._fit.evaluate(x, progress, checkpoint)
-        finally:
-            progress.close()
+        self._fit, self.result_ = evaluate_at(nature, model, *kernels, options, x, "CCE")
         self.n_features_in_ = x.shape[1]
         self.input_dtype = x.dtype
         self.output_columns = nature.outputs.values.shape[2]  # type: ignore[union-attr]
-        self.result_ = Result.of(values, errors, options.tol, info, "CCE")
-        if checkpoint is not None:
-            checkpoint.finish()
         return self
 
     def fitted(self) -> Fit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
-from fastmcmd.estimate.fit import fit
+from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
 from fastmcmd.kernels import RBF, Kernel, Polynomial
+from fastmcmd.locks import alone_with
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
@@ -103,8 +105,9 @@ def mcmd(
     checkpoint : str or Path, optional
         File in which a long computation keeps its state, every 30 seconds and at Ctrl-C. The same call
         goes on from there, also after the process was killed, to the same values bit for bit; one
-        with other data or options is refused. Removed when the call succeeds. Kept are iterations of CG
-        and passes of the low-rank solver; a Cholesky factorisation begins anew.
+        with other data or options is refused, and so is a second one at the same time (not on Windows).
+        Removed when the call succeeds. Kept are iterations of CG and passes of the low-rank solver; a
+        Cholesky factorisation begins anew.
 
     Returns
     -------
@@ -117,6 +120,8 @@ def mcmd(
         An argument is not as described; the message names it.
     MemoryLimitError
         ``memory_limit`` is too small for any way of computing.
+    BlockingIOError
+        Another run is using ``checkpoint``.
 
     Warns
     -----
@@ -164,7 +169,7 @@ def mcmd(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
-    return evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)
+    return evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
 
 
 def evaluate_at(
@@ -176,21 +181,22 @@ def evaluate_at(
     grid: NDArray[Any] | Rows,
     name: str,
     out: Any = None,
-) -> Result:
+) -> tuple[Fit, Result]:
     """Fit the two samples and evaluate at ``grid``; everything is checked already."""
-    if out is not None:
-        with open_out(out, (len(grid),)) as target:  # opened before any work is done
-            # The checkpoint stays until the values are written.
-            result, checkpoint = _evaluated(
+    path = options.checkpoint
+    with nullcontext() if path is None else alone_with(path, "checkpoint"):
+        with nullcontext() if out is None else open_out(out, (len(grid),)) as target:
+            # Opened before any work is done; the checkpoint stays until the values are written.
+            fitted, result, checkpoint = _evaluated(
                 nature, model, x_kernel, y_kernel, options, grid, name
             )  # fmt: skip
-            target.write(slice(0, len(grid)), result.values)
-        result = replace(result, values=target.array)
-    else:
-        result, checkpoint = _evaluated(nature, model, x_kernel, y_kernel, options, grid, name)
-    if checkpoint is not None:
-        checkpoint.finish()
-    return result
+            if target is not None:
+                target.write(slice(0, len(grid)), result.values)
+        if target is not None:
+            result = replace(result, values=target.array)
+        if checkpoint is not None:
+            checkpoint.finish()
+        return fitted, result
 
 
 def _evaluated(
@@ -201,7 +207,7 @@ def _evaluated(
     options: Options,
     grid: NDArray[Any] | Rows,
     name: str,
-) -> tuple[Result, Checkpoint | None]:
+) -> tuple[Fit, Result, Checkpoint | None]:
     options, checkpoint = begin((nature, model), (x_kernel, y_kernel), options, grid)
     progress = Progress(options.progress, options.tol)
     try:
@@ -209,7 +215,7 @@ def _evaluated(
         values, errors, info = fitted.evaluate(grid, progress, checkpoint)
     finally:
         progress.close()
-    return Result.of(values, errors, options.tol, info, name), checkpoint
+    return fitted, Result.of(values, errors, options.tol, info, name), checkpoint
 
 
 def inputs(

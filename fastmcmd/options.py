@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_rows, check_choice, check_positive
+from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
 from fastmcmd.memory import parse_memory
 
 __all__ = ["Options"]
@@ -110,12 +110,9 @@ class Options:
 def _rank(rank: Any, solver: str) -> int | None:
     if rank is None:
         return None
-    if isinstance(rank, bool) or not hasattr(rank, "__index__"):
-        raise TypeError(f"rank is {rank!r}; None or a positive integer is needed")
-    if int(rank) < 1:
-        raise ValueError(f"rank is {rank}; None or a positive integer is needed")
+    rank = check_count(rank, "rank", optional=True)
     _only_low_rank("rank", solver)
-    return int(rank)
+    return rank
 
 
 def _landmarks(landmarks: Any, solver: str) -> Any:

@@ -24,7 +24,7 @@ from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, System
-from fastmcmd.solvers.auto import _direct_is_cheaper, _expected_products
+from fastmcmd.solvers.auto import direct_is_cheaper, expected_products
 from fastmcmd.solvers.direct import cholesky_bytes
 
 __all__ = ["Plan", "plan"]
@@ -256,7 +256,7 @@ def _exact(
     product = _seconds(lambda: backend.symmetric_matmul(kernel, operator.points(), v)) * pairs
     rate = operator.streamed_cost(features) / product
     direct = options.solver == "cholesky" or (
-        options.solver == "auto" and _direct_is_cheaper(problem, operator)
+        options.solver == "auto" and direct_is_cheaper(problem, operator)
     )
     rows = operator.row_bytes(dtype)
     if direct:
@@ -267,7 +267,7 @@ def _exact(
         return Plan(
             n, d, "cholesky", 0, "packed", budget.working + need, 2, seconds, tuple(reasons)
         )
-    count = int(np.ceil(_expected_products(problem, operator)))
+    count = int(np.ceil(expected_products(problem, operator)))
     if operator.caches:
         later = operator.cached_cost(features) / rate
         cache, held = "packed", rows + operator.packed_bytes

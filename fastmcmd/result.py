@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.errors import ToleranceWarning
 
-__all__ = ["Info", "Result"]
+__all__ = ["Info", "PointValues", "Result"]
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,44 @@ class Info:
     landmarks: int = 0
 
 
+class PointValues:
+    """What every result with values at points offers: as an array, their mean, their quantiles.
+
+    Attributes
+    ----------
+    values : ndarray (q,)
+        The value at each point.
+    """
+
+    values: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values."""
+        return float(self.values.mean())
+
+    def quantile(self, level: Any) -> Any:
+        """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
+        return np.quantile(self.values, level)
+
+    def _named_quantiles(self) -> dict[str, float]:
+        """Return the 5, 25, 50, 75 and 95 % quantiles of the values, by name."""
+        levels = (5, 25, 50, 75, 95)
+        found = self.quantile(np.divide(levels, 100))
+        return {f"q{level:02d}": float(v) for level, v in zip(levels, found, strict=True)}
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the values, for ``np.asarray(result)``."""
+        if copy is False and dtype not in (None, self.values.dtype):
+            raise ValueError("a copy is needed to change the dtype")
+        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(PointValues):
     """Point-wise values of the MCMD or the CCE.
 
     Attributes
@@ -107,28 +143,18 @@ class Result:
         return Result(values, error_bounds, tol, info, name)
 
     @property
-    def mean(self) -> float:
-        """Mean of the values."""
-        return float(self.values.mean())
-
-    @property
     def error_bound(self) -> float:
         """Largest error bound of a value."""
         return float(self.error_bounds.max())
 
-    def quantile(self, level: Any) -> Any:
-        """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
-        return np.quantile(self.values, level)
-
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary: mean, quantiles, bound, settings."""
-        q = self.quantile([0.05, 0.25, 0.5, 0.75, 0.95])
         return {
             "name": self.name,
             "n": len(self.values),
             "mean": self.mean,
             "min": float(self.values.min()),
-            **{f"q{level:02d}": float(v) for level, v in zip((5, 25, 50, 75, 95), q, strict=True)},
+            **self._named_quantiles(),
             "max": float(self.values.max()),
             "error_bound": self.error_bound,
             "tol": self.tol,
@@ -142,15 +168,6 @@ class Result:
         if x is None:
             return plots.cce_histogram(self.values, ax=ax, **options)
         return plots.cce_over_inputs(x, self.values, ax=ax, **options)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the values, for ``np.asarray(result)``."""
-        if copy is False and dtype not in (None, self.values.dtype):
-            raise ValueError("a copy is needed to change the dtype")
-        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])

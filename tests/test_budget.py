@@ -65,8 +65,6 @@ def asked(limit):
     return limit, None
 
 tight, message = asked(1e6)
-# A first error may speak of streaming only; the second of what the solver needs.
-tight, second = asked(tight)
 if message is None:
     tight, message = None, "no MemoryLimitError at 1 MB"
 trim = ctypes.CDLL(None).malloc_trim

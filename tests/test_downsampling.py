@@ -331,7 +331,7 @@ def test_rows_of_zero_weight_are_never_drawn(data, method):
     np.testing.assert_allclose(
         every.values, fm.cce(x, y, prediction, weights=weights).values, atol=2e-9
     )
-    with pytest.raises(ValueError, match=r"size is 51; a whole number in \[2, 50\]"):
+    with pytest.raises(ValueError, match=r"size is 51; an integer in \[2, 50\]"):
         downsampled_cce(x, y, prediction, 51, method=method, weights=weights)
 
 
@@ -406,13 +406,13 @@ def test_what_a_result_tells(data):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"size": 1}, ValueError, r"size is 1; a whole number in \[2, 150\]"),
-        ({"size": N + 1}, ValueError, r"size is 151; a whole number in \[2, 150\]"),
-        ({"size": 10.0}, TypeError, "size is 10.0; a whole number"),
+        ({"size": 1}, ValueError, r"size is 1; an integer in \[2, 150\]"),
+        ({"size": N + 1}, ValueError, r"size is 151; an integer in \[2, 150\]"),
+        ({"size": 10.0}, TypeError, "size is 10.0; an integer"),
         ({"size": True}, TypeError, "size is True"),
         ({"method": "random"}, ValueError, "method is 'random'; one of 'uniform', 'stratified'"),
         ({"method": None}, ValueError, "method is None"),
-        ({"repeats": 0}, ValueError, "repeats is 0; a whole number >= 1 is needed"),
+        ({"repeats": 0}, ValueError, "repeats is 0; a positive integer is needed"),
         ({"repeats": 2.5}, TypeError, "repeats is 2.5"),
         ({"method": "stratified", "strata": 0}, ValueError, r"strata is 0; .* in \[1, 20\]"),
         ({"method": "stratified", "strata": 21}, ValueError, r"strata is 21; .* in \[1, 20\]"),

@@ -269,6 +269,21 @@ def test_given_landmarks_in_order_without_repeats(rng):
     check(search, fm.Laplacian(0.8))
 
 
+def test_factor_of_nearly_dependent_landmarks(rng):
+    """Taken in one block, its factor was off by 4e-12 and more: errors of the substitution there."""
+    x = rng.normal(size=(4200, 1))
+    kernel = fm.RBF(0.5)
+    first = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(4200), 60, rng)
+    first.grow(35)
+    marks = first.found().pivots
+    again = LandmarkSearch(get_backend("auto", kernel), kernel, marks, np.ones(len(marks)), 60, rng)
+    again.take(np.argsort(marks[:, 0]))
+    found = again.found()
+    assert found.inverse_norm > 1e5
+    gap = kernel(found.pivots, found.pivots) - found.factor @ found.factor.T
+    assert np.abs(gap).max() < 1e-14
+
+
 def test_take_in_steps_then_grow(rng):
     rows = rng.normal(size=(180, 2))
     search = search_of(fm.Matern(0.5, 1.0), rows, 60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import oracle
@@ -18,6 +19,8 @@ from fastmcmd.backends import get_backend
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.rowwise import RowStream
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.lowrank import factor_error
 
 KERNELS = {
     "rbf": fm.RBF(0.4),
@@ -561,6 +564,36 @@ def test_float32_features_are_certified(x_name, certificate):
 
 
 # --- memory --------------------------------------------------------------------------------------
+
+
+def test_more_landmarks_do_not_spoil_the_certificate(rng):
+    """Where they leave rounding only, the bound grew with ||L^-1||^2: to 6e-6 with 269 landmarks."""
+    x, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL}
+    exact = fm.cce(x, y, y + 1, solver="cholesky", **options)
+    for rank, most in ((150, 1e-6), (250, 2e-9), (350, 2e-9)):
+        found = fm.cce(x, y, y + 1, solver="lowrank", rank=rank, certificate="rigorous", **options)
+        assert found.error_bound < most
+        gap = np.abs(found.values - exact.values)
+        assert (gap <= found.error_bounds + exact.error_bounds).all()
+
+
+def test_measured_error_of_the_factor(rng):
+    """It bounds what is found in long doubles, and is not far above it."""
+    x = rng.normal(size=(120, 2))
+    kernel = fm.Polynomial(2, gamma=1.0, coef0=1.0).resolve(x)  # rank 6: exact products of integers
+    search = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(120), 60, rng)
+    search.grow(60)
+    features = search.found()
+    wide, z = features.factor.astype(np.longdouble), features.pivots.astype(np.longdouble)
+    error = float(np.linalg.norm(((z @ z.T + 1) ** 2 - wide @ wide.T).astype(float), 2))
+    largest = float(kernel.diagonal(features.pivots).max())
+    entry = 8 * np.finfo(float).eps * largest
+    assert error <= factor_error(features, entry) <= 1e3 * np.finfo(float).eps * largest
+    broken = replace(features, factor=features.factor + 1e-9 * np.tril(np.ones((len(z), len(z)))))
+    wide = broken.factor.astype(np.longdouble)
+    error = float(np.linalg.norm(((z @ z.T + 1) ** 2 - wide @ wide.T).astype(float), 2))
+    assert error <= factor_error(broken, entry) <= 10 * error
 
 
 @pytest.mark.parametrize("certificate", ["rigorous", "sampled"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -70,10 +71,28 @@ def test_small_and_large_limits_agree(rng):
     assert abs(small.values - large.values).max() <= small.error_bound + large.error_bound
 
 
-def test_cholesky_that_does_not_fit_says_so(rng):
-    x, y, p = rng.normal(size=(3000, 2)), rng.normal(size=3000), rng.normal(size=3000)
-    with pytest.raises(fm.MemoryLimitError, match=r"solver='cholesky' needs .* raise"):
-        fm.cce(x, y, p, solver="cholesky", memory_limit="50MB")
+@pytest.mark.parametrize("y_kernel", [fm.RBF(0.5), fm.Laplacian(20.0)], ids=["feature", "dense"])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_cholesky_that_does_not_fit_says_at_once_what_it_needs(y_kernel, on_disk, tmp_path, rng):
+    x, y = rng.normal(size=(900, 2)), rng.normal(size=900)
+    other = rng.normal(size=(1200, 2))  # two systems: the larger factor counts
+    options = {"y_kernel": y_kernel, "solver": "cholesky"}
+    if on_disk:
+        options["cache_dir"] = tmp_path
+    part = "panels of " if on_disk else ""
+    told = (
+        r"memory_limit is 1 MB; at least (\d+) MB are needed for solver='cholesky', .* of them for "
+        rf"{part}the factor of 1,200 distinct inputs; raise memory_limit"
+    )
+    with pytest.raises(fm.MemoryLimitError, match=told) as caught:
+        fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit="1MB", **options)
+    need = 10**6 * int(re.search(told, str(caught.value))[1])
+    assert ("cache_dir" in str(caught.value)) != on_disk
+    # Rounded to megabytes.
+    found = fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit=need + 10**6, **options)
+    assert found.info.form == ("dense" if y_kernel == fm.Laplacian(20.0) else "feature")
+    with pytest.raises(fm.MemoryLimitError, match="at least"):
+        fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit=need - 10**6, **options)
 
 
 def test_tiny_limit_says_what_is_needed(rng):

@@ -70,8 +70,8 @@ def stopping(monkeypatch, after):
 @pytest.mark.parametrize("case", CASES)
 def test_stopped_again_and_again(case, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
-    monkeypatch.setattr("fastmcmd.estimate.lowrank_fit._LEAST_ROWS", 64)
-    monkeypatch.setattr("fastmcmd.estimate.lowrank_fit._MOST_ROWS", 300)
+    monkeypatch.setattr("fastmcmd.estimate.part_problem._LEAST_ROWS", 64)
+    monkeypatch.setattr("fastmcmd.estimate.part_problem._MOST_ROWS", 300)
     expected = run(case)
     stops = 0
     for _ in range(200):
@@ -165,6 +165,22 @@ def test_other_data_are_refused(which, tmp_path, monkeypatch):
     arrays[which][7] += 1e-9
     with pytest.raises(ValueError, match=f"checkpoint .*another computation: .*{which} was"):
         fm.mcmd(arrays["grid"], arrays["x"], arrays["y"], x, y_prime, **options)
+
+
+def test_what_comes_several_times_is_hashed_once(tmp_path, monkeypatch):
+    """The same inputs are grid, x and x_prime, and may be long files."""
+    x, y, _, y_prime = data()
+    weights = np.ones(len(x))
+    hashed = []
+    fingerprint = resume.fingerprint_of
+    monkeypatch.setattr(
+        resume, "fingerprint_of", lambda *parts: hashed.append(parts) or fingerprint(*parts)
+    )
+    path = tmp_path / "run.ckpt"
+    fm.mcmd(x, x, y, x, y_prime, weights=weights, solver="cg", checkpoint=path)
+    arrays = [parts[0] for parts in hashed if len(parts) == 1 and isinstance(parts[0], np.ndarray)]
+    assert len(arrays) == len({id(array) for array in arrays})
+    assert sum(np.shares_memory(array, x) for array in arrays) == 1
 
 
 def test_another_function_is_refused(tmp_path, monkeypatch):

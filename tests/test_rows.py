@@ -199,6 +199,23 @@ def test_as_blocks_is_the_same_for_arrays_and_rows(tmp_path, plain):
             same(read, block)
 
 
+@pytest.mark.parametrize("start", [0, 30, 35, 96, 97, 200])
+def test_blocks_begin_where_they_are_asked_to(plain, start):
+    """A pass that is gone on with does not read the rows that it has done."""
+    source = OldZarr(plain)
+    pairs = zip(
+        as_blocks(plain, 10, start), as_blocks(open_rows(source, "x"), 10, start), strict=True
+    )
+    seen = []
+    for (place, block), (same_place, read) in pairs:
+        assert place == same_place
+        same(block, plain[place])
+        same(read, block)
+        seen.append(place.start)
+    assert seen == list(range(start, 97, 10))
+    assert [place.start for place in source.reads] == seen
+
+
 @pytest.mark.parametrize("step", [0, -1])
 def test_a_step_is_positive(tmp_path, plain, step):
     for x in (plain, open_rows(in_npy(tmp_path, plain), "x")):

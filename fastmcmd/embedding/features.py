@@ -19,7 +19,7 @@ from fastmcmd.backends import Backend
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 
-__all__ = ["output_features", "pooled"]
+__all__ = ["output_features", "pooled", "pooled_with_importance"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the fall of the residual is looked at
@@ -158,3 +158,14 @@ def pooled(*parts: NDArray[Any]) -> tuple[NDArray[np.float64], list[NDArray[np.i
         values, where = together[first], np.arange(len(together)) if group is None else group
     ends = np.cumsum([len(part) for part in parts])[:-1]
     return values, np.split(where.reshape(-1), ends)
+
+
+def pooled_with_importance(
+    *parts: tuple[NDArray[Any], NDArray[np.float64]],
+) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
+    """Return what `pooled` does of outputs with weights, and the largest weight of each output."""
+    distinct, where = pooled(*(values for values, _ in parts))
+    importance = np.zeros(len(distinct))
+    for index, (_, weight) in zip(where, parts, strict=True):
+        np.maximum.at(importance, index, weight)
+    return distinct, where, importance

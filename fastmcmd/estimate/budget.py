@@ -40,19 +40,26 @@ class Budget:
         values = 8 * points * (2 * columns + 4)
         return Budget(limit, iterates + features + values + threads * TILE_BYTES)
 
-    def room(self) -> int:
+    def room(self, least: int = 0, what: str = "to stream this problem") -> int:
         """Return what is left for prepared rows, tiles and factors.
+
+        Parameters
+        ----------
+        least : int
+            What the solver asked for needs of it.
+        what : str
+            For what that is, in the message.
 
         Raises
         ------
         MemoryLimitError
-            Not even streaming fits.
+            Less is left, or not even streaming fits.
         """
-        room = self.limit - self.working
-        if room < _LEAST_ROOM:
+        room, least = self.limit - self.working, max(least, _LEAST_ROOM)
+        if room < least:
             raise MemoryLimitError(
                 f"memory_limit is {format_bytes(self.limit)}; at least "
-                f"{format_bytes(self.working + _LEAST_ROOM)} are needed to stream this problem"
+                f"{format_bytes(self.working + least)} are needed {what}"
             )
         return room
 

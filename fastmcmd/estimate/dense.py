@@ -27,12 +27,13 @@ from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, System, solve
-from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes, least_bytes
 
-__all__ = ["DenseFit"]
+__all__ = ["DenseFit", "distinct_samples", "least_room", "spread_matrix"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
+_SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
 _CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
 
 
@@ -177,25 +178,20 @@ class DenseFit:
         if self.options.solver != "auto":
             return self.options.solver == "cholesky"
         need = sum(
-            cholesky_bytes(self._operator(sample, EXACT)) for sample in self._distinct_samples()
+            cholesky_bytes(self._operator(sample, EXACT))
+            for sample in distinct_samples(self.samples)
         )
         return need <= self.room // 2
 
-    def _distinct_samples(self) -> list[Sample]:
-        nature, model = self.samples
-        if nature.design.same_as(model.design) and nature.lam == model.lam:
-            return [nature]
-        return [nature, model]
-
     def _operator(self, sample: Sample, dtype: Any) -> GramOperator:
-        room = self.room * 3 // 4 // len(self._distinct_samples())
+        room = self.room * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), room)
 
     def _coefficients(
         self, grid: NDArray[Any] | Rows, largest: float, progress: Progress
     ) -> tuple[NDArray[np.float64], float, str]:
         """Return c (u, q), a bound on the error it causes in the value, and its kind."""
-        samples = self._distinct_samples()
+        samples = distinct_samples(self.samples)
         solved = [
             self._solve(index, sample, grid, largest, progress)
             for index, sample in enumerate(samples)
@@ -241,7 +237,7 @@ class DenseFit:
                 [System(columns, sample.shift)],
                 sample.lam,
                 goal,
-                self.room * 3 // 4,
+                self.room * _SHARE[0] // _SHARE[1],
             )
             found = solve(problem, self.options, progress)
             (solution,) = found.solutions
@@ -251,6 +247,26 @@ class DenseFit:
             self.notes.extend(note for note in found.notes if note not in self.notes)
         error = np.sqrt(largest / sample.lam) * solution.certificate.residual
         return solution.value, float(error), solution.certificate.kind
+
+
+def least_room(
+    samples: tuple[Sample, Sample], backend: Backend, x_kernel: Kernel, options: Options
+) -> tuple[int, str]:
+    """Return the least room that solver="cholesky" needs in dense form, and for what."""
+    distinct = distinct_samples(samples)
+    sample = max(distinct, key=lambda sample: len(sample.design))
+    dtype = options.dtype or EXACT
+    operator = GramOperator(backend, x_kernel, sample.design.x, dtype, options.memory_limit)
+    need, what = least_bytes(operator, options.cache_dir)
+    return -(-need * len(distinct) * _SHARE[1] // _SHARE[0]), what
+
+
+def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
+    """Return both samples, or the first where one system serves both."""
+    nature, model = samples
+    if nature.design.same_as(model.design) and nature.lam == model.lam:
+        return [nature]
+    return [nature, model]
 
 
 def spread_matrix(

@@ -15,16 +15,16 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.expected import Expectation, candidates, node_error, node_outputs
-from fastmcmd.embedding.features import output_features, pooled
+from fastmcmd.embedding.features import output_features, pooled, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, Budget, pool_bytes
-from fastmcmd.estimate.dense import DenseFit, spread_matrix
+from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
 from fastmcmd.estimate.lowrank import LowRankFit
-from fastmcmd.estimate.lowrank_fit import Setting
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
+from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
-from fastmcmd.gram import diagonal_of
+from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.gram.cost import affordable_rank
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import format_bytes
@@ -33,6 +33,7 @@ from fastmcmd.progress import Progress
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, Solved, System, solve
+from fastmcmd.solvers.direct import least_bytes
 
 __all__ = ["Fit", "fit", "low_rank_limit"]
 
@@ -189,7 +190,12 @@ def fit(
         options.memory_limit, n=n, columns=columns, outputs=len(values), rank=rank,
         points=len(grid), threads=get_num_threads(),
     )  # fmt: skip
-    room = budget.room()
+    asked: tuple[()] | tuple[int, str] = ()
+    if options.solver == "cholesky":
+        x, dtype = max((side.design.x for side in sides), key=len), options.dtype or EXACT
+        operator = GramOperator(backend, x_kernel, x, dtype, options.memory_limit)
+        asked = least_bytes(operator, options.cache_dir)
+    room = budget.room(*asked)
 
     def solved(sample: Sample, systems: list[System], share: float, name: str = "both") -> Solved:
         problem = LinearProblem(
@@ -305,19 +311,14 @@ def _pool(
     sides: list[Sample],
 ) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
     """Return the distinct outputs to choose pivots from, each side's place, their importance."""
-    parts, weights = [], []
-    for side in sides:
-        if isinstance(side.outputs, DrawnOutputs):
-            values, weight = side.outputs.flat, np.ones(len(side.outputs.flat))
-        else:
-            values, weight = candidates(side.outputs.prediction)
-        parts.append(values)
-        weights.append(weight)
-    distinct, where = pooled(*parts)
-    importance = np.zeros(len(distinct))
-    for index, weight in zip(where, weights, strict=True):
-        np.maximum.at(importance, index, weight)
-    return distinct, where, importance
+    return pooled_with_importance(
+        *(
+            (side.outputs.flat, np.ones(len(side.outputs.flat)))
+            if isinstance(side.outputs, DrawnOutputs)
+            else candidates(side.outputs.prediction)
+            for side in sides
+        )
+    )
 
 
 def _affordable_rank(n: int, points: int, outputs: int, drawn: bool) -> int:
@@ -359,17 +360,21 @@ def _dense(
         options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
         threads=get_num_threads(),
     )  # fmt: skip
+    samples = nature, model
+    asked: tuple[()] | tuple[int, str] = ()
+    if options.solver == "cholesky":
+        asked = least_room(samples, backend, x_kernel, options)
     form = DenseFit(
         backend=get_backend(options.backend, x_kernel + y_kernel),
         x_kernel=x_kernel,
         y_kernel=y_kernel,
-        samples=(nature, model),
+        samples=samples,
         outputs=values,
         spread=(
             spread_matrix(nature, drawn[0], where[0], len(values), 1.0),
             spread_matrix(model, drawn[1], where[1], len(values), -1.0),
         ),
-        room=budget.room(),
+        room=budget.room(*asked),
         options=options,
         node_error=sum(
             node_error(side.outputs.prediction, y_kernel)

@@ -107,7 +107,6 @@ class LowRankFit:
     parts: list[LowRankPart]
     truncation: Truncation
     block_rows: int
-    notes: list[str] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -131,12 +130,9 @@ class LowRankFit:
             "held": 8 * sum(8 * rank**2 for rank in ranks) + 8 * sum(p.rows for p in self.parts),
         }
 
-    def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress, out: Any = None
-    ) -> tuple[Any, Array, str]:
+    def evaluate(self, grid: NDArray[Any] | Rows, progress: Progress) -> tuple[Array, Array, str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
-        values = np.empty(len(grid)) if out is None else out
-        errors = np.empty(len(grid))
+        values, errors = np.empty(len(grid)), np.empty(len(grid))
         sweep = progress.sweep("evaluation", len(grid))
         for rows, x in as_blocks(grid, self.block_rows):
             image, error, scale = self._at(x, rows if grid is self.parts[0].x else None)

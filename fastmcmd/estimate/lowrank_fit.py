@@ -10,7 +10,6 @@ pivoted Cholesky of the whole matrix, one pass a block).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,87 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.checkpoint import Keep, State, fingerprint_of
+from fastmcmd.checkpoint import Stages, State, fingerprint_of
 from fastmcmd.estimate.lowrank import LowRankPart, Term
 from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising
+from fastmcmd.estimate.part_problem import PartProblem, Setting
+from fastmcmd.estimate.pilot import Pilot
 from fastmcmd.estimate.rowwise import RowStream
-from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
-from fastmcmd.rows import Rows
 from fastmcmd.solvers.landmarks import LandmarkSearch
-from fastmcmd.solvers.lowrank import (
-    LowRankSolution,
-    ResidualSample,
-    Rounding,
-    RowSums,
-    solve_sums,
-)
-from fastmcmd.solvers.tall import times
+from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, Rounding, RowSums
 
-__all__ = ["Setting", "Stages", "fit_part"]
+__all__ = ["fit_part"]
 
 Array = NDArray[np.float64]
-Stages = Callable[[str], Keep]
 Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
-# Of a block; not a power of two, whose columns would share few sets of the cache.
-_LEAST_ROWS, _MOST_ROWS = 256, 12256
 _CANDIDATES = 20000
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _COARSE = 1e-5  # tolerance from which float32 features can serve
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is asked for.
-
-    Attributes
-    ----------
-    goal : float
-        Largest error that the certificate of a part may leave.
-    scale : float
-        Largest ``sqrt(k(x, x))`` where the goal must hold.
-    rank : int or None
-        Landmarks, or None: as many as the goal needs.
-    most : int
-        Landmarks at most.
-    landmarks : str or ndarray (p, d)
-        "rpcholesky", "uniform", or the landmarks themselves.
-    certificate : str
-        "auto", "rigorous" or "sampled".
-    dtype : numpy.dtype or None
-        Precision of the features; None chooses.
-    room : int
-        Bytes.
-    give_up : bool
-        Whether to end without a pass where the goal is out of reach.
-    patient : bool
-        Whether more than a glance at a few rows is worth it to find that out.
-    grid : ndarray (g, d) or None
-        Points where the goal must hold, too (some, where they are many).
-    """
-
-    goal: float
-    scale: float
-    rank: int | None
-    most: int
-    landmarks: Any
-    certificate: str
-    dtype: np.dtype[Any] | None
-    room: int
-    give_up: bool
-    patient: bool = True
-    grid: NDArray[Any] | None = None
-
-    def block_rows(self, rank: int, columns: int, dim: int) -> int:
-        """Return how many rows are worked on together."""
-        per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
-        return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, _MOST_ROWS))
 
 
 def fit_part(
@@ -119,7 +61,8 @@ def fit_part(
     hasty = setting.give_up and not setting.patient
     if hasty and not promising(stream.x, backend, kernel, lam, goal, scale, most):
         return None
-    fitting = _Fitting(stream, terms, backend, kernel, setting, progress, stages)
+    problem = PartProblem(stream, terms, backend, kernel, setting)
+    fitting = _Fitting(problem, progress, stages)
     if isinstance(setting.landmarks, np.ndarray):
         return fitting.run(fitting.given(), True, fitting.kind_of_given())[0]
     return fitting.chosen()
@@ -136,14 +79,11 @@ class _Pass:
 
 
 class _Fitting:
-    def __init__(
-        self, stream: RowStream, terms: list[Term], backend: Backend, kernel: Kernel,
-        setting: Setting, progress: Progress, stages: Stages | None,
-    ) -> None:  # fmt: skip
-        self.stages = stages
-        self.stream, self.terms, self.setting = stream, terms, setting
-        self.backend, self.kernel, self.progress = backend, kernel, progress
-        self.rng = np.random.default_rng(len(stream))
+    def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
+        self.problem, self.progress, self.stages = problem, progress, stages
+        self.stream, self.setting = problem.stream, problem.setting
+        self.backend, self.kernel = problem.backend, problem.kernel
+        self.rng = np.random.default_rng(len(problem.stream))
         self.passes = 0
         self.grid_missed = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
@@ -167,7 +107,7 @@ class _Fitting:
         index = self._candidates(most)
         most = min(most, len(index))
         search = self._search(self.stream.x[index], self._weight(index), most)
-        pilot = _Pilot(self, search, index)
+        pilot = Pilot(self.problem, search, index)
         kind = "rigorous"
         if setting.rank is not None:
             self._extend(search, most)
@@ -191,7 +131,7 @@ class _Fitting:
         """Return the kind of certificate that is asked for with given landmarks."""
         return "sampled" if self.setting.certificate == "sampled" else "rigorous"
 
-    def _climb(self, pilot: _Pilot, most: int, kind: str) -> bool:
+    def _climb(self, pilot: Pilot, most: int, kind: str) -> bool:
         """Take landmarks until the predicted error is within the goal; False if it will not be."""
         looks: list[tuple[int, float]] = []
         search = pilot.search
@@ -234,9 +174,7 @@ class _Fitting:
         return np.ones(len(index)) if weights is None else weights[index]
 
     def _search(self, x: NDArray[Any], weight: Array, most: int) -> LandmarkSearch:
-        offset = None
-        if self.kernel.translation_invariant and not self.backend.direct_distances(x.shape[1]):
-            offset = np.asarray(x.mean(axis=0, dtype=np.float64))
+        offset = offset_of(self.kernel, self.backend, x)
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
 
     def _more(self, features: KernelFeatures, miss: Array, rank: int) -> LandmarkSearch:
@@ -275,25 +213,28 @@ class _Fitting:
             dtype = self._precision(kind, features)
             done = self._sum(features, dtype)
             sums, miss = done.sums, done.missed
-            solutions = self.solve(sums, features, done.rounding)
+            solutions = self.problem.solve(sums, features, done.rounding)
             most_missed = max(sums.most_missed, self._missed_on_grid(features, dtype))
-            worst = self.worst(solutions, most_missed)
+            worst = self.problem.worst(solutions, most_missed, self.size)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
             if kind == "sampled" or (
                 worst > 1.0 and last and self.setting.certificate != "rigorous"
             ):
                 sampled = self._sample(features, dtype, sums, solutions, miss)
-                better = self.worst(sampled, most_missed)
+                better = self.problem.worst(sampled, most_missed, self.size)
                 if kind == "sampled" or better < worst:
                     solutions, worst = sampled, better
             self.progress.certified(worst * self.setting.goal)
             part = LowRankPart(
-                features, solutions, self.terms, dtype, len(self.stream), self.passes,
+                features, solutions, self.problem.terms, dtype, len(self.stream), self.passes,
                 sums.missed / sums.weight, self.notes, self.stream.x, (miss, done.sizes),
             )  # fmt: skip
-            if best is None or worst < best[0]:
-                best = worst, part
+            if best is not None and worst >= best[0]:  # rounding: more would only cost
+                kept = best[1].features.rank
+                self.notes.append(f"{features.rank} landmarks were no better: kept {kept}")
+                break
+            best = worst, part
             if worst <= 1.0 or last:
                 break
             found = self._more(features, miss, rank)
@@ -327,21 +268,16 @@ class _Fitting:
         coarse = self.setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
         return _FLOAT32 if coarse else EXACT
 
-    def _step(self, rank: int) -> int:
-        return self.setting.block_rows(rank, self.stream.columns, self.stream.x.shape[1])
-
     def _sum(self, features: KernelFeatures, dtype: np.dtype[Any]) -> _Pass:
         """Sum the normal equations over all rows."""
         stream = self.stream
-        if isinstance(stream.x, Rows):
-            stream.x.check_unchanged()
         sums, n = RowSums(features.rank, stream.columns), len(stream)
         miss, sizes = np.empty(n), np.empty(n) if dtype == EXACT else None
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
         stream.begin()
-        step, start = self._step(features.rank), 0
+        step, start = self.problem.step(features.rank), 0
         keep = None if self.stages is None else self.stages(f"sums {self.passes}")
         told = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
         saved = None if keep is None else keep.load()
@@ -378,7 +314,13 @@ class _Fitting:
             dim = stream.x.shape[1]
             direct = self.backend.direct_distances(dim)
             entry = self.kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
-            rounding = Rounding.of(features, entry, largest)
+            squares = (
+                sizes @ sizes
+                if stream.weights is None
+                else np.einsum("i,i,i->", stream.weights, sizes, sizes)
+            )
+            size = math.sqrt(float(squares) / sums.weight)
+            rounding = Rounding.of(features, entry, largest, size)
             self.size = float(sizes.max())
         return _Pass(sums, miss, sizes, rounding)
 
@@ -392,41 +334,13 @@ class _Fitting:
         sample.begin(stream.x[sample.rows], stream.columns)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         sweep = self.progress.sweep("sampled residuals", len(stream))
-        for block in stream.blocks(self._step(features.rank)):
+        for block in stream.blocks(self.problem.step(features.rank)):
             image = features.combine(block.x, at, dtype)
-            coefficients = self._coefficients(image, block.rhs, block.weight, sums.weight)
+            coefficients = self.problem.coefficients(image, block.rhs, block.weight, sums.weight)
             sample.add(block.rows, block.x, coefficients, image)
             sweep.done(block.rows.stop)
         self.passes += 1
-        return self._certified(sample, solutions, sums.weight)
-
-    def _coefficients(self, image: Array, rhs: Array, weight: Array | None, total: float) -> Array:
-        """Return ``B = D^-1 (P - F W)`` of a block, the terms side by side."""
-        coefficients = rhs - image
-        for term in self.terms:
-            coefficients[:, term.columns] /= total * term.lam
-        if weight is not None:
-            coefficients *= weight[:, None]
-        return coefficients
-
-    def _certified(
-        self, sample: ResidualSample, solutions: list[LowRankSolution], total: float
-    ) -> list[LowRankSolution]:
-        return [
-            sample.certified(solution, sample.residual()[:, term.columns], total, term.lam)
-            for term, solution in zip(self.terms, solutions, strict=True)
-        ]
-
-    def solve(
-        self, sums: RowSums, features: KernelFeatures, rounding: Rounding | None
-    ) -> list[LowRankSolution]:
-        """Solve all terms."""
-        return [solve_sums(sums, t.columns, t.lam, features, rounding) for t in self.terms]
-
-    def worst(self, solutions: list[LowRankSolution], most_missed: float) -> float:
-        """Return the largest certified error, relative to the goal."""
-        at = np.array([self.setting.scale]), np.array([most_missed]), np.array([self.size])
-        return float(sum(s.error(*at)[0] for s in solutions)) / self.setting.goal
+        return self.problem.certified(sample, sample.residual(), solutions, sums.weight)
 
 
 def _sums_state(
@@ -440,72 +354,3 @@ def _sums_state(
     if sizes is not None:
         state["sizes"] = sizes[: rows[0]]
     return state
-
-
-class _Pilot:
-    """The candidates as a problem of their own: what its certificate says, that of all rows will.
-
-    The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
-    around their conditional mean, and the share of the scatter in a residual falls with the root of the
-    number of rows. The two are told apart by the residuals through two halves of the rows: what does not
-    scatter is common to both, so that the mean of their products is the square of its half.
-    """
-
-    def __init__(self, fitting: _Fitting, search: LandmarkSearch, index: Index) -> None:
-        self.fitting, self.search = fitting, search
-        self._rhs = fitting.stream.rhs(index)[0]
-        self._n = len(fitting.stream)
-
-    def _sums(self) -> RowSums:
-        search = self.search
-        sums = RowSums(search.rank, self._rhs.shape[1])
-        sums.add(
-            self.fitting.backend, search.columns, self._rhs, search.missed, search.diagonal,
-            search.weight,
-        )  # fmt: skip
-        if len(self._rhs) < self._n:  # landmarks are rarer among all rows
-            sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
-        return sums
-
-    def rigorous(self) -> float:
-        """Return the error of the trace certificate, relative to the goal, without rounding."""
-        sums = self._sums()
-        solutions = self.fitting.solve(sums, self.search.found(), None)
-        return self.fitting.worst(solutions, sums.most_missed)
-
-    def sampled(self) -> float:
-        """Return the error of the sampled certificate for all rows, relative to the goal."""
-        fitting, search = self.fitting, self.search
-        features, sums = search.found(), self._sums()
-        solutions = fitting.solve(sums, features, None)
-        weights = np.hstack([solution.weights for solution in solutions])
-        image = times(search.columns.T, weights)
-        coefficients = fitting._coefficients(image, self._rhs, search.weight, sums.weight)
-        sample = ResidualSample(features, search.missed, search.weight, len(image))
-        halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
-        total = halves[0] + halves[1]
-        certified = [
-            sample.certified(solution, total[:, term.columns], sums.weight, term.lam)
-            for term, solution in zip(fitting.terms, solutions, strict=True)
-        ]
-        worst = fitting.worst(certified, sums.most_missed)
-        size = sample.mean(np.einsum("ij,ij->i", total, total))
-        common = 4 * sample.mean(np.einsum("ij,ij->i", *halves))
-        common = min(max(common, 0.0), size)
-        share = len(image) / self._n
-        return worst * math.sqrt((common + (size - common) * share) / max(size, 1e-300))
-
-    def _residual(self, rows: Index, half: int, coefficients: Array) -> Array:
-        """Return what one half of the candidates adds to the residuals ``-E B`` of some rows."""
-        search, fitting = self.search, self.fitting
-        kernel, backend, offset = fitting.kernel, fitting.backend, search.offset
-        inputs, right = search.rows[half::2], np.ascontiguousarray(coefficients[half::2])
-        targets = backend.points(search.rows[rows], EXACT, offset)
-        image = np.zeros((len(rows), right.shape[1]))
-        step = fitting._step(search.rank)
-        for start in range(0, len(inputs), step):
-            some = slice(start, start + step)
-            points = backend.points(inputs[some], EXACT, offset)
-            image += backend.matmul(kernel, targets, points, right[some])
-        low = search.columns[:, rows].T @ (search.columns[:, half::2] @ right)
-        return np.asarray(low - image)

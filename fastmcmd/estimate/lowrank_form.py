@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
-from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.embedding.expected import candidates
-from fastmcmd.embedding.features import output_features, pooled
+from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
-from fastmcmd.estimate.lowrank_fit import Setting, Stages, fit_part
+from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.rowwise import RowStream
 from fastmcmd.kernels import Kernel
@@ -78,7 +79,7 @@ def fit_low_rank(
         for number, (group, terms, difference) in enumerate(groups):
             stream = RowStream(group, features, difference)
             share = replace(setting, goal=setting.goal / len(groups))
-            stages = _stages(checkpoint, f"low rank {attempt} {number}")
+            stages = stages_of(checkpoint, f"low rank {attempt} {number}")
             part = fit_part(stream, terms, backend, x_kernel, share, progress, stages)
             if part is None:
                 return None
@@ -104,13 +105,6 @@ def fit_low_rank(
     return LowRankFit(features, parts, truncation, rows)
 
 
-def _stages(checkpoint: Checkpoint | None, name: str) -> Stages | None:
-    if checkpoint is None:
-        return None
-    kept = checkpoint
-    return lambda part: kept.stage(f"{name} {part}")
-
-
 def _groups(
     samples: tuple[Sample, Sample], rank: int
 ) -> list[tuple[list[Sample], list[Term], bool]]:
@@ -132,23 +126,16 @@ def _outputs(
     samples: tuple[Sample, Sample], extra: list[NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return distinct outputs to choose pivots from, and their importance."""
-    parts, weights = [], []
+    parts = []
     for sample in samples:
         outputs = sample.all_outputs
         if isinstance(outputs, DrawnOutputs):
             values = _spread(outputs)
-            parts.append(values)
-            weights.append(np.ones(len(values)))
+            parts.append((values, np.ones(len(values))))
         else:
-            values, weight = candidates(outputs.prediction)
-            parts.append(values)
-            weights.append(weight)
-    parts.extend(extra)
-    weights.extend(np.ones(len(values)) for values in extra)
-    distinct, where = pooled(*parts)
-    importance = np.zeros(len(distinct))
-    for index, weight in zip(where, weights, strict=True):
-        np.maximum.at(importance, index, weight)
+            parts.append(candidates(outputs.prediction))
+    parts.extend((values, np.ones(len(values))) for values in extra)
+    distinct, _, importance = pooled_with_importance(*parts)
     return distinct, importance
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.gram import offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
@@ -28,12 +29,11 @@ def promising(
     rng = np.random.default_rng(len(x))
     x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
     # Room for more than is asked for: a search that has no room left calls itself exhausted.
-    search = LandmarkSearch(backend, kernel, x, np.ones(len(x)), 2 * _GLANCED[-1], rng)
+    search = _search(x, backend, kernel, 2 * _GLANCED[-1], rng)
     looks = []
     for rank in _GLANCED:
         search.grow(rank)
-        trace = float(search.missed.mean()) / lam
-        error = scale / 2 * trace / math.sqrt(lam) / goal
+        error = _trace_error(search, lam, scale) / goal
         if error <= 1.0 or search.exhausted:
             return error <= 1.0
         looks.append((search.rank, error))
@@ -50,13 +50,11 @@ def landmarks_needed(
     most: int,
 ) -> int | None:
     """Return how many landmarks the trace certificate needs, judged by some rows; None if too many."""
-    search = LandmarkSearch(
-        backend, kernel, x, np.ones(len(x)), most, np.random.default_rng(len(x))
-    )
+    search = _search(x, backend, kernel, most, np.random.default_rng(len(x)))
     looks: list[tuple[int, float]] = []
     for rank in [*(step for step in LADDER if step < most), most]:
         search.grow(rank)
-        error = scale / 2 * float(search.missed.mean()) / lam**1.5 / goal
+        error = _trace_error(search, lam, scale) / goal
         if error <= SURE["rigorous"]:
             return search.rank
         if search.exhausted:
@@ -65,6 +63,18 @@ def landmarks_needed(
             return None
         looks.append((search.rank, error))
     return None
+
+
+def _search(
+    x: NDArray[Any], backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
+) -> LandmarkSearch:
+    offset = offset_of(kernel, backend, x)
+    return LandmarkSearch(backend, kernel, x, np.ones(len(x)), most, rng, offset)
+
+
+def _trace_error(search: LandmarkSearch, lam: float, scale: float) -> float:
+    """Return ``scale t b / 2`` of the trace certificate; b, not known yet, is taken as lam^(-1/2)."""
+    return scale / 2 * float(search.missed.mean()) / lam**1.5
 
 
 def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind: str) -> bool:

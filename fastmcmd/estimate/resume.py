@@ -53,16 +53,23 @@ def begin(
         },
         "dtype": None if options.dtype is None else str(options.dtype),
     }
+    known: dict[int, str] = {}
+
+    def of_once(data: Any) -> str:  # the same object often comes as grid, x and x_prime
+        if id(data) not in known:
+            known[id(data)] = fingerprint_of(data)
+        return known[id(data)]
+
     marks = options.landmarks
     settings["landmarks"] = marks if isinstance(marks, str) else fingerprint_of(np.asarray(marks))
     data = {
-        "grid" if grid is not samples[0].x else "x": fingerprint_of(grid),
-        "x": fingerprint_of(samples[0].x),
-        "x_prime": fingerprint_of(samples[1].x),
+        "grid" if grid is not samples[0].x else "x": of_once(grid),
+        "x": of_once(samples[0].x),
+        "x_prime": of_once(samples[1].x),
         "y": fingerprint_of(*_parts(samples[0].all_outputs)),
         "prediction": fingerprint_of(*_parts(samples[1].all_outputs)),
-        "weights": fingerprint_of(samples[0].weights),
-        "weights_prime": fingerprint_of(samples[1].weights),
+        "weights": of_once(samples[0].weights),
+        "weights_prime": of_once(samples[1].weights),
     }
     for name, kernel, rows in (
         ("x_kernel", kernels[0], samples[0].x[:4]),

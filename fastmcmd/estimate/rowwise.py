@@ -159,10 +159,8 @@ class RowStream:
         )
 
     def blocks(self, step: int, start: int = 0) -> Iterator[Block]:
-        """Yield the rows from ``start``, a multiple of ``step``, in blocks of ``step``."""
-        for rows, x in as_blocks(self.x, step):
-            if rows.start < start:
-                continue
+        """Yield the rows from ``start`` in blocks of ``step``."""
+        for rows, x in as_blocks(self.x, step, start):
             rhs, missed = self.rhs(rows)
             weight = None if self.weights is None else self.weights[rows]
             yield Block(rows, x, rhs, missed, weight)

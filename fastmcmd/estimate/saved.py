@@ -176,7 +176,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     return estimator
 
 
-_NUMBERS = ("slope", "constant", "miss", "floor", "through", "row", "kind")
+_NUMBERS = ("slope", "constant", "miss", "floor", "through", "row", "kind", "pivots")
 
 
 def _put_low_rank(arrays: Arrays, settings: Settings, form: LowRankFit) -> None:

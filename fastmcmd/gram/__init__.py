@@ -1,6 +1,6 @@
 """The input kernel matrix as an operator under a memory budget, and kernels as features."""
 
-from fastmcmd.gram.features import KernelFeatures
-from fastmcmd.gram.operator import EXACT, GramOperator, diagonal_of
+from fastmcmd.gram.features import EXACT, KernelFeatures
+from fastmcmd.gram.operator import GramOperator, diagonal_of, offset_of
 
-__all__ = ["EXACT", "GramOperator", "KernelFeatures", "diagonal_of"]
+__all__ = ["EXACT", "GramOperator", "KernelFeatures", "diagonal_of", "offset_of"]

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.kernels import Kernel
 
-__all__ = ["KernelFeatures"]
+__all__ = ["EXACT", "KernelFeatures"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
@@ -79,6 +79,13 @@ class KernelFeatures:
         """Return ``k(y, pivots) coefficients`` (n, c), tiles in ``dtype``."""
         points = self.backend.points(y, dtype, self.offset)
         return self.backend.matmul(self.kernel, points, self._points[dtype], coefficients)
+
+    def adjoint(
+        self, y: NDArray[Any], values: NDArray[np.float64], dtype: np.dtype[Any]
+    ) -> NDArray[np.float64]:
+        """Return ``k(pivots, y) values`` (r, c) of values (n, c) at rows (n, k), tiles in ``dtype``."""
+        points = self.backend.points(y, dtype, self.offset)
+        return self.backend.matmul(self.kernel, self._points[dtype], points, values)
 
     def _features(
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
+from fastmcmd.gram.features import EXACT
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["EXACT", "GramOperator", "column_means", "diagonal_of"]
+__all__ = ["GramOperator", "diagonal_of", "offset_of"]
 
-EXACT = np.dtype(np.float64)
 _BLOCK_BYTES = 32_000_000  # of rows converted together where the whole would not fit
 
 
@@ -33,8 +33,15 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> NDArray[np.float64]:
     return out
 
 
-def column_means(x: NDArray[Any] | Rows) -> NDArray[np.float64]:
-    """Return the mean (d,) of the rows."""
+def offset_of(
+    kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows
+) -> NDArray[np.float64] | None:
+    """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
+
+    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change.
+    """
+    if not kernel.translation_invariant or backend.direct_distances(x.shape[1]):
+        return None
     if not isinstance(x, Rows):
         return np.asarray(x.mean(axis=0, dtype=np.float64))
     total = np.zeros(x.shape[1])
@@ -75,10 +82,7 @@ class GramOperator:
         self.room = room
         self.passes = 0
         self.has_cached = self.has_filed = False
-        self.offset: NDArray[np.float64] | None = None
-        if kernel.translation_invariant and not backend.direct_distances(x.shape[1]):
-            # Centred rows lose fewer digits in |x|^2 + |z|^2 - 2 x.z.
-            self.offset = column_means(x)
+        self.offset = offset_of(kernel, backend, x)
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None

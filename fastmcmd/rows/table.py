@@ -122,15 +122,17 @@ class Rows:
             rows = np.arange(start, stop, step)
         return self._take(self._row_numbers(rows))
 
-    def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Array]]:
-        """Yield consecutive blocks of ``step`` rows with their place, reading one block ahead.
+    def blocks(self, step: int | None = None, start: int = 0) -> Iterator[tuple[slice, Array]]:
+        """Yield consecutive blocks of ``step`` rows from ``start`` with their place, reading one ahead.
 
         One thread reads while the caller works; its errors are raised here. Up to three blocks are
         in memory at a time: the caller's, the one handed over, the one being read.
         """
         self.check_unchanged()
         step = self.block_rows if step is None else _positive(step)
-        places = [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+        places = [slice(i, min(i + step, len(self))) for i in range(start, len(self), step)]
+        if not places:
+            return
         with ThreadPoolExecutor(1, thread_name_prefix="fastmcmd-rows") as reader:
             ahead = reader.submit(self._block, places[0].start, places[0].stop)
             for place, following in zip(places, [*places[1:], None], strict=True):
@@ -222,8 +224,10 @@ class Rows:
         return np.where(index < 0, index + n, index)
 
 
-def as_blocks(x: Array | Rows, step: int | None = None) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of rows with their place: views of an array, or what `Rows.blocks` reads.
+def as_blocks(
+    x: Array | Rows, step: int | None = None, start: int = 0
+) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of rows from ``start`` with their place: views, or what `Rows.blocks` reads.
 
     Examples
     --------
@@ -231,11 +235,11 @@ def as_blocks(x: Array | Rows, step: int | None = None) -> Iterator[tuple[slice,
     [(0, 2), (2, 2), (4, 1)]
     """
     if isinstance(x, Rows):
-        yield from x.blocks(step)
+        yield from x.blocks(step, start)
         return
     step = max(1, _BLOCK_BYTES // max(1, x[:1].nbytes)) if step is None else _positive(step)
-    for start in range(0, len(x), step):
-        place = slice(start, min(start + step, len(x)))
+    for first in range(start, len(x), step):
+        place = slice(first, min(first + step, len(x)))
         yield place, x[place]
 
 

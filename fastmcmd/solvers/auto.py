@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import Kernel
@@ -19,9 +19,9 @@ from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
-from fastmcmd.solvers.watched import Lead, Stages, solve_watched, step_cost
+from fastmcmd.solvers.watched import Lead, solve_watched, step_cost
 
-__all__ = ["LinearProblem", "Solved", "solve"]
+__all__ = ["LinearProblem", "Solved", "direct_is_cheaper", "expected_products", "solve"]
 
 _FLOAT32 = np.dtype(np.float32)
 _CHOLESKY_RATE = 2.0  # float64 operations cost twice float32 ones
@@ -97,7 +97,7 @@ def solve(
     searched = min(_MOST_SEARCH, problem.room // _SEARCH)
     if options.solver != "cholesky":
         operator = _operator(problem, dtype, searched)
-        if options.solver == "auto" and _direct_is_cheaper(problem, operator):
+        if options.solver == "auto" and direct_is_cheaper(problem, operator):
             return _direct(problem, options, progress, notes)
         for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
             if precision != operator.dtype:
@@ -114,7 +114,7 @@ def solve(
                 limit = min(limit, _affordable_products(problem, operator))
             found, lead = solve_watched(
                 operator, problem.systems, goal, options.certificate, limit, progress, searched,
-                notes, lead, _stages(checkpoint, f"{problem.name} {precision}"),
+                notes, lead, stages_of(checkpoint, f"{problem.name} {precision}"),
                 last=precision == EXACT or options.dtype is not None,
             )  # fmt: skip
             passes = operator.passes
@@ -145,13 +145,6 @@ def _operator(problem: LinearProblem, dtype: np.dtype[Any], less: int = 0) -> Gr
     return GramOperator(problem.backend, problem.kernel, problem.x, dtype, problem.room - less)
 
 
-def _stages(checkpoint: Checkpoint | None, name: str) -> Stages | None:
-    if checkpoint is None:
-        return None
-    kept = checkpoint
-    return lambda part: kept.stage(f"{name} {part}")
-
-
 def _direct(
     problem: LinearProblem,
     options: Options,
@@ -179,7 +172,7 @@ def _float32_can_serve(problem: LinearProblem) -> bool:
     return problem.lam >= 1e-5 * max(diagonal, 1e-300)
 
 
-def _expected_products(problem: LinearProblem, operator: GramOperator) -> float:
+def expected_products(problem: LinearProblem, operator: GramOperator) -> float:
     """Return a guess of the products that CG needs, from the condition number and the target."""
     ratio = float(operator.diagonal.mean()) / problem.lam
     return 4.0 + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
@@ -189,14 +182,15 @@ def _factor_cost(problem: LinearProblem, n: int, columns: int) -> float:
     return _CHOLESKY_RATE * len(problem.systems) * (n**3 / 3 + 2 * n * n * columns)
 
 
-def _direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
+def direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
+    """Tell whether a factorisation costs less than the products that CG is expected to need."""
     n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
     if cholesky_bytes(operator) > problem.room:
         return False
     gram = 2 * operator.streamed_cost(0, exact=True)  # factored copy, and the residual
     direct = gram + _factor_cost(problem, n, columns)
     step = step_cost(n, columns)
-    products = _expected_products(problem, operator) * (operator.product_cost(columns) + step)
+    products = expected_products(problem, operator) * (operator.product_cost(columns) + step)
     return direct <= operator.streamed_cost(columns) + products
 
 

@@ -32,11 +32,11 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.tall import inner, times
 
-__all__ = ["CGResult", "Preconditioner", "block_cg", "state_of"]
+__all__ = ["DROP", "CGResult", "Preconditioner", "block_cg", "led", "state_of"]
 
 Array = NDArray[np.float64]
 Preconditioner = Callable[[Array], Array]
-_DROP = 0.1  # of the target: a direction with less residual than that is dropped
+DROP = 0.1  # of the target: a direction with less residual than that is dropped
 _FLAT = 25  # iterations without halving the residual after which more will not help
 _NOISE = 1e-14  # of the largest: below it squares are rounding noise
 
@@ -56,6 +56,29 @@ def _directions(block: Array, least: float) -> Array:
     values, vectors = np.linalg.eigh(inner(block, block))
     keep = values > max(least * least, _NOISE * values[-1], 1e-300)
     return times(block, vectors[:, keep] / np.sqrt(values[keep]))
+
+
+def led(block: Array, precondition: Preconditioner | None, least: float) -> Array:
+    """Return where the singular directions of ``block`` above ``least`` lead.
+
+    Directions of a preconditioner are made orthonormal in its norm, which is nearly the energy; in
+    the plain norm those along the leading eigenvectors would be lost to rounding.
+
+    Raises
+    ------
+    ValueError
+        The preconditioner is not positive definite.
+    """
+    wanted = _directions(block, least)
+    if precondition is None or wanted.shape[1] == 0:
+        return wanted
+    found = precondition(wanted)
+    square = inner(wanted, found)
+    values, vectors = np.linalg.eigh((square + square.T) / 2)
+    if not values[-1] > 0:
+        raise ValueError("precondition is not positive definite; it must be for CG to converge")
+    keep = values > _NOISE * values[-1]
+    return times(found, vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def _spectral(block: Array) -> float:
@@ -94,7 +117,7 @@ class _Run:
         self.norm = _spectral(self.residual)
         constant = self.scale * (self.norm / np.linalg.norm(self.scale))
         start = np.hstack([self.residual, constant])
-        self._go_on(self._led(start, _DROP * target))
+        self._go_on(led(start, precondition, DROP * target))
 
     @property
     def width(self) -> int:
@@ -135,13 +158,14 @@ class _Run:
         # Without a preconditioner the residual is led nowhere, and dropping can wait for its part that
         # is conjugate to what was searched.
         plain = self.precondition is None
-        block = self.residual if plain else self._led(self.residual, _DROP * self.target)
+        least = DROP * self.target
+        block = self.residual if plain else led(self.residual, self.precondition, least)
         conjugate = block - times(directions, inner(image, block))
         if self.first is None:
             self.first = directions, image
         else:
             conjugate -= times(self.first[0], inner(self.first[1], block))
-        self._go_on(_directions(conjugate, _DROP * self.target if plain else 0.0))
+        self._go_on(_directions(conjugate, least if plain else 0.0))
 
     def _is_done(self) -> bool:
         return (
@@ -156,24 +180,7 @@ class _Run:
         if directions.shape[1]:
             self.directions = directions
         else:  # all dropped, together still above the target: start again
-            self.directions = self._led(self.residual, 0.0)
-
-    def _led(self, block: Array, least: float) -> Array:
-        """Return where the singular directions of ``block`` above ``least`` lead.
-
-        Directions of a preconditioner are made orthonormal in its norm, which is nearly the energy; in
-        the plain norm those along the leading eigenvectors would be lost to rounding.
-        """
-        wanted = _directions(block, least)
-        if self.precondition is None or wanted.shape[1] == 0:
-            return wanted
-        led = self.precondition(wanted)
-        square = inner(wanted, led)
-        values, vectors = np.linalg.eigh((square + square.T) / 2)
-        if not values[-1] > 0:
-            raise ValueError("precondition is not positive definite; it must be for CG to converge")
-        keep = values > _NOISE * values[-1]
-        return times(led, vectors[:, keep] / np.sqrt(values[keep]))
+            self.directions = led(self.residual, self.precondition, 0.0)
 
     def state(self) -> State:
         """Return what `_restore` needs; the arrays themselves, not copies."""

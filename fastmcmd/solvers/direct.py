@@ -15,9 +15,9 @@ from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
 from fastmcmd.solvers.base import Goal, Solution, System
-from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.panels import PanelCholesky, least_room
 
-__all__ = ["DirectSolver", "cholesky_bytes"]
+__all__ = ["DirectSolver", "cholesky_bytes", "least_bytes"]
 
 _REFINEMENTS = 4
 
@@ -28,6 +28,22 @@ def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
     """Return the bytes that the factors and the prepared rows take, in the precision wanted."""
     rows = operator.row_bytes(EXACT) + operator.row_bytes(operator.dtype)
     return factors * operator.packed_bytes + rows
+
+
+def least_bytes(
+    operator: GramOperator, cache_dir: str | os.PathLike[str] | None
+) -> tuple[int, str]:
+    """Return the least bytes that `DirectSolver` needs, and for what, for a message."""
+    need = cholesky_bytes(operator)
+    if cache_dir is None:
+        part, ways = "", "raise memory_limit, name a folder on disk for the factor with cache_dir"
+    else:
+        need = min(need, least_room(operator))
+        part, ways = "panels of ", "raise memory_limit"
+    return need, (
+        f"for solver='cholesky', {format_bytes(need)} of them for {part}the factor of "
+        f"{len(operator):,} distinct inputs; {ways}, or use solver='cg'"
+    )
 
 
 class DirectSolver:

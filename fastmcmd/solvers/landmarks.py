@@ -162,6 +162,9 @@ class LandmarkSearch:
         )  # fmt: skip
         new -= self._columns[: self.rank, chosen].T @ self._columns[: self.rank]
         new = solve_triangular(factor, new, lower=True, check_finite=False, overwrite_b=True)
+        # At the pivots themselves the substitution gives the factor back, but for errors that it multiplies
+        # where the pivots are nearly dependent: L L' would be off by 1e-10, not by rounding.
+        new[:, chosen] = factor.T
         self._columns[self.rank : self.rank + len(kept)] = new
         self.missed -= np.einsum("ij,ij->j", new, new)
         np.maximum(self.missed, 0.0, out=self.missed)

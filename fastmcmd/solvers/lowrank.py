@@ -115,14 +115,27 @@ class Rounding:
     """What float64 does to features of rows.
 
     Substitution is backward stable: ``|L f - k(Z, x)| <= gamma |L||f|`` (Higham, *Accuracy and Stability of
-    Numerical Algorithms*, theorem 8.5), and rows of L have the norm sqrt(k(z, z)).
+    Numerical Algorithms*, theorem 8.5), and rows of L have the norm sqrt(k(z, z)). So is that for the
+    coefficients of interpolation c: ``|L' c - f| <= gamma |L'||c|``.
+
+    With ``g = L f - k(Z, x)``, ``h = L' c - f`` and ``S = K(Z, Z) - L L'``, all as computed,
+
+        k(x, y) - f(x)'f(y) = e(x, y) - c(x)'g(y) - g(x)'c(y) - h(x)'h(y) - c(x)'S c(y)
+
+    where e, the inner product of ``phi(x) - sum c_j(x) phi(z_j)`` with that of y, is positive semi-definite
+    whatever c is. So rounding enters through the sizes of the computed c, which are moderate where
+    ``||L^-1||`` is not, and are measured.
 
     Attributes
     ----------
     row : float
-        Largest ``|L f - k(Z, x)|`` of a row.
+        Largest ``|g|``.
+    upper : float
+        Largest ``|h| / |c|``.
     pivots : float
-        Bound on ``||L L' - K(Z, Z)||``.
+        Bound on ``||S||``, see `factor_error`.
+    size : float
+        Root of the weighted mean of ``|c|^2`` over the rows.
     diagonal : float
         Rounding of ``k(x, x) - |f(x)|^2``, relative to k(x, x).
     product : float
@@ -130,18 +143,54 @@ class Rounding:
     """
 
     row: float
+    upper: float
     pivots: float
+    size: float
     diagonal: float
     product: float
 
     @staticmethod
-    def of(features: KernelFeatures, entry: float, largest: float) -> Rounding:
+    def of(features: KernelFeatures, entry: float, largest: float, size: float) -> Rounding:
         """Return the bounds for kernel entries at most ``largest``, each computed to ``entry``."""
-        rank = features.rank
-        row = np.sqrt(rank) * (entry + relative_error(rank + 2, _UNIT) * largest)
-        pivots = rank * (entry + relative_error(rank + 2, _UNIT) * largest)
+        rank, sums = features.rank, relative_error(features.rank + 2, _UNIT)
+        row = np.sqrt(rank) * (entry + sums * largest)
+        upper = sums * np.sqrt(rank * largest)
+        pivots = factor_error(features, entry)
+        size *= 1 + relative_error(rank + 8, _UNIT)
         product = entry + relative_error(rank + 8, _UNIT) * largest
-        return Rounding(float(row), float(pivots), features.noise, float(product))
+        return Rounding(
+            row=float(row),
+            upper=float(upper),
+            pivots=float(pivots),
+            size=float(size),
+            diagonal=features.noise,
+            product=float(product),
+        )
+
+
+def factor_error(features: KernelFeatures, entry: float) -> float:
+    """Bound ``||K(Z, Z) - L L'||`` for kernel entries each computed to ``entry``.
+
+    It is measured: L is cut into a part of so few bits that sums of its products are exact in float64, and
+    a rest whose rounding is about a millionth of that of L. A bound from theory, ``rank^2`` roundings,
+    would be some ten times as large.
+    """
+    rank, factor = features.rank, features.factor
+    points = features.backend.points(features.pivots, EXACT, features.offset)
+    left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64)
+    largest = float(max(left.diagonal().max(), np.einsum("ij,ij->i", factor, factor).max()))
+    bits = (53 - int(np.ceil(np.log2(rank)))) // 2
+    step = 2.0 ** (np.ceil(np.log2(np.abs(factor).max())) - bits)
+    high = np.rint(factor / step) * step
+    low = factor - high
+    left -= high @ high.T
+    mixed = high @ low.T
+    left -= mixed
+    left -= mixed.T
+    left -= low @ low.T
+    rest = relative_error(rank + 2, _UNIT) * (np.sqrt(rank * largest) * step + rank * step**2)
+    rounding = entry + rest + 8 * _UNIT * largest  # of the differences
+    return float(np.linalg.norm(left) * (1 + 1e-6) + rank * rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +206,12 @@ class LowRankSolution:
     miss, floor : float
         The part ``miss sqrt(e(x, x) + floor)``.
     through, row : float
-        What rounding adds in proportion to the size c of the coefficients of interpolation at x: to the
+        What rounding adds in proportion to the size |c| of the coefficients of interpolation at x: to the
         error, and half of what it adds to e(x, x).
     kind : str
         "rigorous" or "sampled".
+    pivots : float
+        What rounding adds to e(x, x) in proportion to |c|^2.
     """
 
     weights: Array
@@ -171,10 +222,12 @@ class LowRankSolution:
     through: float
     row: float
     kind: CertificateKind
+    pivots: float = 0.0
 
     def error(self, scale: Array, missed: Array, size: Array) -> Array:
         """Bound the error where ``sqrt(k(x, x)) = scale``, e(x, x) = missed, |c| = size."""
-        off = self.miss * np.sqrt(missed + self.floor + 2 * self.row * size)
+        rounding = (2 * self.row + self.pivots * size) * size
+        off = self.miss * np.sqrt(missed + self.floor + rounding)
         return scale * self.slope + off + self.through * size + self.constant
 
 
@@ -232,19 +285,26 @@ def solve_sums(
             row=0.0,
             kind="sampled",
         )
-    # L f = k + g with |g| <= rounding.row: through the coefficients of interpolation L'^-1 f, which
-    # are of moderate size although L'^-1 is not.
-    inverse = features.inverse_norm
-    coefficients = linalg.solve_triangular(features.factor, gram, lower=True, trans="T")
-    coefficients = linalg.solve_triangular(features.factor, coefficients.T, lower=True, trans="T")
-    blur = 4 * len(gram) * _UNIT * inverse**2 * trace
-    c2 = float(max(np.trace(coefficients), 0.0)) + len(gram) * blur
-    g = rounding.row / np.sqrt(lam)
-    product = 2 * np.sqrt(c2) * g + (inverse * g) ** 2 + c2 * rounding.pivots
+    # See `Rounding`. Norms of g and c over the rows, times D^(-1/2); e with what rounding hid of it.
+    g, c = rounding.row / np.sqrt(lam), rounding.size / np.sqrt(lam)
+    pivots = rounding.pivots + rounding.upper**2
     mean = sums.diagonal * scale
-    t = sums.missed * scale * (1 + sums.rounding) + product + rounding.diagonal * mean
-    slope = (np.sqrt(trace) * left + (product + t) * b) / 2 + left
+    t = sums.missed * scale * (1 + sums.rounding) + rounding.diagonal * mean
+    t += 2 * c * g + pivots * c**2
+    # C'B is at most c b, but L' C'B = W + left + H'B: it is L'^-1 W, the coefficients of the image,
+    # but for ||L^-1|| times what rounding left.
     spread = np.linalg.norm(features.coefficients(weights), axis=1)
+    image = float(np.linalg.norm(spread))
+    off = features.inverse_norm * (left + rounding.upper * (c * b + image))
+    image = min(c * b, image + off)
+
+    def moved(c_x: float, g_x: float) -> float:
+        """Bound what rounding of features adds to ``f(x)'F'B`` where ``|c| = c_x``, ``|g| = g_x``."""
+        return float(
+            c_x * g * b + g_x * image + c_x * (rounding.upper**2 * c * b + rounding.pivots * image)
+        )
+
+    slope = (np.sqrt(trace) * left + t * b + moved(c, g)) / 2 + left
     at = float(features.kernel.diagonal(features.pivots).max())
     return LowRankSolution(
         weights=weights,
@@ -252,12 +312,14 @@ def solve_sums(
         # Through f(x), and through the product with k(x, Z) that the image is computed as; its
         # coefficients L'^-1 W are backward stable, too.
         constant=2 * rounding.row * float(np.linalg.norm(spread))
-        + rounding.product * float(spread.sum()),
+        + rounding.product * float(spread.sum())
+        + moved(0.0, rounding.row),
         miss=float(np.sqrt(t)) * b,
-        floor=float(rounding.diagonal * at + (inverse * rounding.row) ** 2),
-        through=g * b,
+        floor=float(rounding.diagonal * at),
+        through=moved(1.0, 0.0),
         row=rounding.row,
         kind="rigorous",
+        pivots=float(pivots),
     )
 
 

@@ -12,8 +12,6 @@ Tropp, Webber, *Robust, randomized preconditioning for kernel ridge regression*,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -124,11 +122,11 @@ class Preconditioner:
     Parameters
     ----------
     operator : GramOperator
-        K; only its rows, kernel and backend are used, in float64, whatever its tiles are.
+        K; only its rows are used.
     shift : ndarray (n,)
         Diagonal D.
     features : KernelFeatures
-        At the landmarks.
+        At the landmarks, of the kernel of ``operator``; used in float64.
     mu : float
         Stands for ``I + E~``; at least 1.
 
@@ -157,11 +155,6 @@ class Preconditioner:
         self, operator: GramOperator, shift: Array, features: KernelFeatures, mu: float
     ) -> None:
         self._x, self._features, self._mu = operator.x, features, mu
-        self._backend, self._kernel, self._offset = (
-            operator.backend,
-            operator.kernel,
-            operator.offset,
-        )
         self._scale = 1.0 / np.sqrt(shift)[:, None]
         rank, dim = features.rank, operator.dim
         self._rows = max(256, min(_BLOCK_BYTES, operator.room // 8) // (8 * (rank + 2 * dim)))
@@ -170,31 +163,26 @@ class Preconditioner:
             found, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
             assert found.values is not None
             none = np.zeros((len(x), 1))
-            self._backend.add_products(found.values, none, 1.0 / shift[rows], gram, cross)
+            features.backend.add_products(found.values, none, 1.0 / shift[rows], gram, cross)
         self._factor = linalg.cho_factor(
             gram + mu * np.eye(rank), lower=True, overwrite_a=True, check_finite=False
         )
-        self._landmarks = self._prepared(features.pivots)
 
     @property
     def rank(self) -> int:
         """Number of landmarks p."""
         return self._features.rank
 
-    def _prepared(self, x: NDArray[Any]) -> Any:
-        return self._backend.points(x, EXACT, self._offset)
-
     def __call__(self, block: Array) -> Array:
         """Return ``M^-1 block`` (n, k)."""
-        kernel, scaled = self._kernel, self._scale * block
+        features, scaled = self._features, self._scale * block
         total = np.zeros((self.rank, block.shape[1]))
         for rows, x in as_blocks(self._x, self._rows):
-            part = np.ascontiguousarray(scaled[rows])
-            total += self._backend.matmul(kernel, self._landmarks, self._prepared(x), part)
-        inner = linalg.cho_solve(self._factor, self._features.solve(total), check_finite=False)
-        at = np.ascontiguousarray(self._features.coefficients(inner))
+            total += features.adjoint(x, np.ascontiguousarray(scaled[rows]), EXACT)
+        inner = linalg.cho_solve(self._factor, features.solve(total), check_finite=False)
+        at = np.ascontiguousarray(features.coefficients(inner))
         out = scaled  # its memory is free again
         for rows, x in as_blocks(self._x, self._rows):
-            image = self._backend.matmul(kernel, self._prepared(x), self._landmarks, at)
+            image = features.combine(x, at, EXACT)
             out[rows] = (block[rows] - self._scale[rows] * image) / self._mu
         return out

@@ -16,19 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checkpoint import Keep, State
+from fastmcmd.checkpoint import Keep, Stages, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.block_cg import DROP, led
 from fastmcmd.solvers.iterative import Iterated, solve_cg
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
-from fastmcmd.solvers.tall import inner, times
 
-__all__ = ["Lead", "Stages", "solve_watched", "step_cost"]
+__all__ = ["Lead", "solve_watched", "step_cost"]
 
 Array = NDArray[np.float64]
-Stages = Callable[[str], Keep]
 
 _FIRST = (
     4  # products before the fall of the residual is looked at; then each time half as many more
@@ -119,8 +118,8 @@ def solve_watched(
             operator, systems, goal, certificate, limit, progress, apply, where
         )  # fmt: skip
 
-    led = keep("preconditioned")
-    saved = None if led is None else led.load()
+    kept = keep("preconditioned")
+    saved = None if kept is None else kept.load()
     state: State | None = None
     begun: State | None = None
     if saved is not None:
@@ -139,7 +138,7 @@ def solve_watched(
     try:
         if begun is not None:
             state = _handed_over(begun, lead, goal.residual)
-        where = _Led(led, lead, state)
+        where = _Led(kept, lead, state)
         found = run(lead, where)
     except ValueError as error:
         if "precondition" not in str(error):
@@ -374,21 +373,7 @@ def _handed_over(state: State, lead: Lead, target: float) -> State:
             continue  # this system is solved
         iterations, _, _, norm = map(float, state[f"{index}.numbers"])
         found[f"{index}.numbers"] = np.array([iterations, 0, norm, norm])
-        found[f"{index}.directions"] = _led(state[f"{index}.residual"], apply, 0.1 * target)
+        found[f"{index}.directions"] = led(state[f"{index}.residual"], apply, DROP * target)
         found.pop(f"{index}.first", None)
         found.pop(f"{index}.first_image", None)
     return found
-
-
-def _led(residual: Array, apply: Preconditioner, least: float) -> Array:
-    """Return where a residual leads, orthonormal in the norm of the preconditioner."""
-    values, vectors = np.linalg.eigh(inner(residual, residual))
-    keep = values > max(least * least, 1e-14 * values[-1])
-    wanted = times(residual, vectors[:, keep] / np.sqrt(values[keep]))
-    led = apply(wanted)
-    square = inner(wanted, led)
-    values, vectors = np.linalg.eigh((square + square.T) / 2)
-    keep = values > 1e-14 * values[-1]
-    if not values[-1] > 0:
-        raise ValueError("precondition is not positive definite")
-    return times(led, vectors[:, keep] / np.sqrt(values[keep]))

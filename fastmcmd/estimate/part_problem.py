@@ -1,0 +1,142 @@
+"""One set of inputs in low-rank form: its rows and systems, what is asked for, how it is solved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.estimate.lowrank import Term
+from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.lowrank import (
+    LowRankSolution,
+    ResidualSample,
+    Rounding,
+    RowSums,
+    solve_sums,
+)
+
+__all__ = ["PartProblem", "Setting"]
+
+Array = NDArray[np.float64]
+
+# Of a block; not a power of two, whose columns would share few sets of the cache.
+_LEAST_ROWS, _MOST_ROWS = 256, 12256
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is asked for.
+
+    Attributes
+    ----------
+    goal : float
+        Largest error that the certificate of a part may leave.
+    scale : float
+        Largest ``sqrt(k(x, x))`` where the goal must hold.
+    rank : int or None
+        Landmarks, or None: as many as the goal needs.
+    most : int
+        Landmarks at most.
+    landmarks : str or ndarray (p, d)
+        "rpcholesky", "uniform", or the landmarks themselves.
+    certificate : str
+        "auto", "rigorous" or "sampled".
+    dtype : numpy.dtype or None
+        Precision of the features; None chooses.
+    room : int
+        Bytes.
+    give_up : bool
+        Whether to end without a pass where the goal is out of reach.
+    patient : bool
+        Whether more than a glance at a few rows is worth it to find that out.
+    grid : ndarray (g, d) or None
+        Points where the goal must hold, too (some, where they are many).
+    """
+
+    goal: float
+    scale: float
+    rank: int | None
+    most: int
+    landmarks: Any
+    certificate: str
+    dtype: np.dtype[Any] | None
+    room: int
+    give_up: bool
+    patient: bool = True
+    grid: NDArray[Any] | None = None
+
+    def block_rows(self, rank: int, columns: int, dim: int) -> int:
+        """Return how many rows are worked on together."""
+        per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
+        return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, _MOST_ROWS))
+
+
+@dataclass(frozen=True, eq=False)
+class PartProblem:
+    """Systems over one set of inputs, to be solved in low-rank form.
+
+    Attributes
+    ----------
+    stream : RowStream
+        Inputs, right-hand sides and weights.
+    terms : list of Term
+        The systems.
+    backend, kernel
+        What computes the input kernel.
+    setting : Setting
+        What is asked for.
+    """
+
+    stream: RowStream
+    terms: list[Term]
+    backend: Backend
+    kernel: Kernel
+    setting: Setting
+
+    def step(self, rank: int) -> int:
+        """Return how many rows are worked on together."""
+        return self.setting.block_rows(rank, self.stream.columns, self.stream.x.shape[1])
+
+    def solve(
+        self, sums: RowSums, features: KernelFeatures, rounding: Rounding | None
+    ) -> list[LowRankSolution]:
+        """Solve all terms."""
+        return [solve_sums(sums, t.columns, t.lam, features, rounding) for t in self.terms]
+
+    def coefficients(self, image: Array, rhs: Array, weight: Array | None, total: float) -> Array:
+        """Return ``B = D^-1 (P - F W)`` of a block, the terms side by side."""
+        coefficients = rhs - image
+        for term in self.terms:
+            coefficients[:, term.columns] /= total * term.lam
+        if weight is not None:
+            coefficients *= weight[:, None]
+        return coefficients
+
+    def certified(
+        self,
+        sample: ResidualSample,
+        residual: Array,
+        solutions: list[LowRankSolution],
+        total: float,
+    ) -> list[LowRankSolution]:
+        """Return the solutions certified by the residuals (s, c) of the sampled rows."""
+        return [
+            sample.certified(solution, residual[:, term.columns], total, term.lam)
+            for term, solution in zip(self.terms, solutions, strict=True)
+        ]
+
+    def worst(
+        self, solutions: list[LowRankSolution], most_missed: float, size: float = 0.0
+    ) -> float:
+        """Return the largest certified error, relative to the goal.
+
+        Where features miss at most ``most_missed``, with coefficients of interpolation of ``size``.
+        """
+        at = np.array([self.setting.scale]), np.array([most_missed]), np.array([size])
+        return float(sum(s.error(*at)[0] for s in solutions)) / self.setting.goal

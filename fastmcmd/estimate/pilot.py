@@ -1,0 +1,85 @@
+"""The candidates for landmarks as a small problem of their own, before any pass over all rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.estimate.part_problem import PartProblem
+from fastmcmd.gram import EXACT
+from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.lowrank import ResidualSample, RowSums
+from fastmcmd.solvers.tall import times
+
+__all__ = ["Pilot"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class Pilot:
+    """The candidates as a problem of their own: what its certificate says, that of all rows will.
+
+    The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
+    around their conditional mean, and the share of the scatter in a residual falls with the root of the
+    number of rows. The two are told apart by the residuals through two halves of the rows: what does not
+    scatter is common to both, so that the mean of their products is the square of its half.
+    """
+
+    def __init__(self, problem: PartProblem, search: LandmarkSearch, index: Index) -> None:
+        self.problem, self.search = problem, search
+        self._rhs = problem.stream.rhs(index)[0]
+        self._n = len(problem.stream)
+
+    def _sums(self) -> RowSums:
+        search = self.search
+        sums = RowSums(search.rank, self._rhs.shape[1])
+        sums.add(
+            self.problem.backend, search.columns, self._rhs, search.missed, search.diagonal,
+            search.weight,
+        )  # fmt: skip
+        if len(self._rhs) < self._n:  # landmarks are rarer among all rows
+            sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
+        return sums
+
+    def rigorous(self) -> float:
+        """Return the error of the trace certificate, relative to the goal, without rounding."""
+        sums = self._sums()
+        solutions = self.problem.solve(sums, self.search.found(), None)
+        return self.problem.worst(solutions, sums.most_missed)
+
+    def sampled(self) -> float:
+        """Return the error of the sampled certificate for all rows, relative to the goal."""
+        problem, search = self.problem, self.search
+        features, sums = search.found(), self._sums()
+        solutions = problem.solve(sums, features, None)
+        weights = np.hstack([solution.weights for solution in solutions])
+        image = times(search.columns.T, weights)
+        coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
+        sample = ResidualSample(features, search.missed, search.weight, len(image))
+        halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
+        total = halves[0] + halves[1]
+        certified = problem.certified(sample, total, solutions, sums.weight)
+        worst = problem.worst(certified, sums.most_missed)
+        size = sample.mean(np.einsum("ij,ij->i", total, total))
+        common = 4 * sample.mean(np.einsum("ij,ij->i", *halves))
+        common = min(max(common, 0.0), size)
+        share = len(image) / self._n
+        return worst * math.sqrt((common + (size - common) * share) / max(size, 1e-300))
+
+    def _residual(self, rows: Index, half: int, coefficients: Array) -> Array:
+        """Return what one half of the candidates adds to the residuals ``-E B`` of some rows."""
+        search, problem = self.search, self.problem
+        kernel, backend, offset = problem.kernel, problem.backend, search.offset
+        inputs, right = search.rows[half::2], np.ascontiguousarray(coefficients[half::2])
+        targets = backend.points(search.rows[rows], EXACT, offset)
+        image = np.zeros((len(rows), right.shape[1]))
+        step = problem.step(search.rank)
+        for start in range(0, len(inputs), step):
+            some = slice(start, start + step)
+            points = backend.points(inputs[some], EXACT, offset)
+            image += backend.matmul(kernel, targets, points, right[some])
+        low = search.columns[:, rows].T @ (search.columns[:, half::2] @ right)
+        return np.asarray(low - image)

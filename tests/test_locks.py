@@ -1,0 +1,123 @@
+"""Two runs on one checkpoint are kept apart, and a killed one keeps nobody out."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd import locks
+from fastmcmd.locks import alone_with
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind")
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fastmcmd.locks import alone_with
+with alone_with(Path(sys.argv[1]), "checkpoint"):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+# Takes and gives back in a loop; what only one may have is a file that must not exist yet.
+CONTEND = """
+import os, sys
+from pathlib import Path
+from fastmcmd.locks import alone_with
+path, only, done = Path(sys.argv[1]), sys.argv[2], 0
+while done < 200:
+    try:
+        with alone_with(path, "checkpoint"):
+            os.close(os.open(only, os.O_CREAT | os.O_EXCL))
+            os.unlink(only)
+            done += 1
+    except BlockingIOError:
+        pass
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.ckpt"
+
+
+def run(rng, path, n=60):
+    x = rng.normal(size=n)
+    return fm.mcmd(x, x, x + rng.normal(size=n), x, x + rng.normal(size=n), checkpoint=path)
+
+
+def test_a_second_run_is_refused_until_the_first_is_killed(path, rng):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        part = path.with_name(path.name + ".x.part")
+        part.write_text("what the first run is writing")
+        told = rf"checkpoint .*run\.ckpt is in use by another run \(process {process.pid} on "
+        with pytest.raises(BlockingIOError, match=told):
+            run(rng, path)
+        assert part.exists()
+        process.kill()
+    assert path.with_name("run.ckpt.lock").exists()  # left behind
+    assert np.isfinite(run(rng, path).mean)
+    assert os.listdir(path.parent) == []
+
+
+def test_refused_in_the_same_process_too(path):
+    with (
+        alone_with(path, "checkpoint"),
+        pytest.raises(BlockingIOError, match=f"process {os.getpid()} on"),
+        alone_with(path, "checkpoint"),
+    ):
+        pass
+    with alone_with(path, "checkpoint"), alone_with(path.with_name("other"), "checkpoint"):
+        assert sorted(os.listdir(path.parent)) == ["other.lock", "run.ckpt.lock"]
+    assert os.listdir(path.parent) == []
+
+
+def test_given_back_by_an_error_that_is_kept(path, rng, monkeypatch):
+    """As the last error of an interactive session is."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["fastmcmd.mcmd"], "fit", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError) as kept:
+            run(rng, path)
+    run(rng, path)
+    assert kept.tb is not None
+    assert os.listdir(path.parent) == []
+
+
+def test_only_one_of_many_has_it(path, tmp_path):
+    command = [sys.executable, "-c", CONTEND, path, tmp_path / "only"]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        _, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK])
+def test_where_there_are_no_locks_nobody_is_refused(code, path, monkeypatch):
+    def none(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(locks.fcntl, "flock", none)
+    with alone_with(path, "checkpoint"), alone_with(path, "checkpoint"):
+        assert os.listdir(path.parent) == []
+    monkeypatch.setattr(locks, "fcntl", None)
+    with alone_with(path, "checkpoint"), alone_with(path, "checkpoint"):
+        assert os.listdir(path.parent) == []
+
+
+def test_a_lock_that_cannot_be_made(path):
+    path.with_name("run.ckpt.lock").mkdir()
+    with (
+        pytest.raises(OSError, match=r"checkpoint .*run\.ckpt cannot be locked: "),
+        alone_with(path, "checkpoint"),
+    ):
+        pass
