@@ -18,7 +18,7 @@ from fastmcmd._version import __version__
 if TYPE_CHECKING:
     from fastmcmd.estimator import ConditionalCongruence
 
-__all__ = ["load", "save", "write_atomically"]
+__all__ = ["load", "read_arrays", "save", "write_arrays", "write_atomically"]
 
 _FORMAT = 1
 
@@ -54,24 +54,17 @@ def save(estimator: ConditionalCongruence, path: Any) -> None:
 
     arrays, settings = to_arrays(estimator)
     settings = {
-        "format": _FORMAT,
-        "fastmcmd": __version__,
         **settings,
         "result_info": asdict(estimator.result_.info),
         "result_tol": estimator.result_.tol,
     }
     arrays["result_values"] = estimator.result_.values
     arrays["result_error_bounds"] = estimator.result_.error_bounds
-    arrays["settings"] = np.frombuffer(json.dumps(settings).encode(), dtype=np.uint8)
-
-    def write(stream: BinaryIO) -> None:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
-
-    write_atomically(path, write)
+    write_arrays(path, arrays, settings)
 
 
-def load(path: Any) -> ConditionalCongruence:
-    """Read a fitted `ConditionalCongruence` written by its ``save``.
+def load(path: Any) -> Any:
+    """Read a fitted object written by its ``save``: `ConditionalCongruence` or a recalibrator.
 
     Parameters
     ----------
@@ -84,16 +77,36 @@ def load(path: Any) -> ConditionalCongruence:
         The file is no fitted object of fastmcmd, or is damaged, or of a later format.
     """
     from fastmcmd.estimate.saved import from_arrays
+    from fastmcmd.recalibration.stored import restored
 
+    arrays, settings = read_arrays(path, "ConditionalCongruence or recalibrator")
+    if "recalibrator" in settings:
+        return restored(path, arrays, settings)
+    return from_arrays(arrays, settings)
+
+
+def read_arrays(path: Any, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays and the settings of a saved object; ``what`` is it, for messages."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         settings = json.loads(arrays.pop("settings").tobytes().decode())
+        told = {name: settings.get(name) for name in ("format", "fastmcmd")}
     except (KeyError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a saved ConditionalCongruence: {error}") from None
-    if settings.get("format") != _FORMAT:
+        raise ValueError(f"{path} is not a saved {what}: {error!r}") from None
+    if told["format"] != _FORMAT:
         raise ValueError(
-            f"{path} has format {settings.get('format')} (fastmcmd {settings.get('fastmcmd')}); "
+            f"{path} has format {told['format']} (fastmcmd {told['fastmcmd']}); "
             f"this is fastmcmd {__version__}, which reads format {_FORMAT}"
         )
-    return from_arrays(arrays, settings)
+    return arrays, settings
+
+
+def write_arrays(path: Any, arrays: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Write what `read_arrays` reads, atomically."""
+    text = json.dumps({"format": _FORMAT, "fastmcmd": __version__, **settings})
+
+    def write(stream: BinaryIO) -> None:
+        np.savez(stream, **arrays, settings=np.frombuffer(text.encode(), dtype=np.uint8))
+
+    write_atomically(path, write)

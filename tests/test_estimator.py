@@ -79,13 +79,13 @@ def test_load_refuses_other_files(tmp_path, data):
     x, y, prediction = data
     bad = tmp_path / "bad.npz"
     bad.write_bytes(b"no zip at all")
-    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence"):
+    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence or recalibrator"):
         fm.load(bad)
     np.savez(bad, x=x)
-    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence"):
+    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence or recalibrator"):
         fm.load(bad)
     np.savez(bad, settings=np.array([{"format": 1}], dtype=object))
-    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence"):
+    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence or recalibrator"):
         fm.load(bad)
     np.savez(bad, settings=np.frombuffer(json.dumps({"format": 99}).encode(), dtype=np.uint8))
     with pytest.raises(ValueError, match="format 99"):
@@ -95,7 +95,7 @@ def test_load_refuses_other_files(tmp_path, data):
     good = tmp_path / "good.npz"
     fm.ConditionalCongruence().fit(x, y, prediction).save(good)
     good.write_bytes(good.read_bytes()[:-500])
-    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence"):
+    with pytest.raises(ValueError, match="is not a saved ConditionalCongruence or recalibrator"):
         fm.load(good)
 
 

@@ -1,0 +1,95 @@
+"""Everything about Gaussian predictions, beside Uncertainty Toolbox: seconds, memory, differences.
+
+``python -m benchmarks.peers.evaluate [FILE.json]``; the toolbox takes about a minute at n = 100,000.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+
+import numpy as np
+
+import fastmcmd as fm
+from benchmarks.peers.timing import best, peak_bytes, report
+
+# Their numbers by ours; the interval and check scores are averaged over 99 levels there.
+_LEVELS = np.linspace(0.01, 0.99, 99)
+
+
+def _problem(n):
+    rng = np.random.default_rng(0)
+    mean, std = rng.normal(size=n), rng.lognormal(0, 0.3, n)
+    return mean + std * rng.normal(size=n), mean, std
+
+
+def _toolbox(y, mean, std):
+    import uncertainty_toolbox as uct
+
+    start = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = uct.get_all_metrics(mean, std, y, verbose=False)
+    return time.perf_counter() - start, found
+
+
+def _differences(found, theirs, y, prediction):
+    """Return the largest relative difference of the numbers that both have."""
+    mine = {
+        ("accuracy", "mae"): found["mae"],
+        ("accuracy", "rmse"): found["rmse"],
+        ("accuracy", "mdae"): found["median_absolute_error"],
+        ("accuracy", "marpd"): found["marpd"],
+        ("accuracy", "r2"): found["r2"],
+        ("accuracy", "corr"): found["pearson"],
+        ("avg_calibration", "rms_cal"): found["rms_calibration_error"],
+        ("avg_calibration", "ma_cal"): found["mean_absolute_calibration_error"],
+        ("avg_calibration", "miscal_area"): found["miscalibration_area"],
+        ("sharpness", "sharp"): found["sharpness"],
+        ("scoring_rule", "nll"): found["nll"],
+        ("scoring_rule", "crps"): found["mean_crps"],
+        ("scoring_rule", "check"): fm.metrics.mean_check_score(y, prediction, levels=_LEVELS),
+        ("scoring_rule", "interval"): fm.metrics.mean_interval_score(y, prediction, level=_LEVELS),
+    }
+    return max(
+        abs(value - theirs[group][name]) / abs(theirs[group][name])
+        for (group, name), value in mine.items()
+    )
+
+
+def main():
+    rows = []
+    for n in (100_000, 1_000_000):
+        y, mean, std = _problem(n)
+        prediction = fm.Gaussian(mean, std)
+
+        def all_of_ours(y=y, prediction=prediction):
+            # The toolbox averages interval scores over 99 levels: so do we, beside everything else.
+            found = fm.evaluate(y, prediction)
+            fm.metrics.mean_interval_score(y, prediction, level=_LEVELS)
+            return found
+
+        seconds, found = best(all_of_ours, repeats=5)
+        row = {"n": n, "what": "everything but groups", "seconds": seconds}
+        row["MB"] = peak_bytes(all_of_ours) / 1e6
+        rows.append(row)
+        groups, _ = best(
+            lambda y=y, p=prediction: [
+                fm.metrics.adversarial_group_calibration(y, p, norm=norm)
+                for norm in ("mean_absolute", "rms")
+            ],
+            repeats=2,
+        )
+        rows.append({"n": n, "what": "adversarial groups, both norms", "seconds": groups})
+        if n == 100_000:
+            theirs, numbers = _toolbox(y, mean, std)
+            row |= {
+                "toolbox, all": theirs,
+                "ratio with groups": theirs / (seconds + groups),
+                "largest difference": _differences(found, numbers, y, prediction),
+            }
+    report(rows, ("uncertainty-toolbox",))
+
+
+if __name__ == "__main__":
+    main()

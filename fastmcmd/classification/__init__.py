@@ -1,0 +1,64 @@
+"""Measures of predicted probabilities of classes: ``fm.classification``.
+
+Functions take labels and probabilities, ``(y, p)``; `evaluate` computes all measures in shared passes.
+"""
+
+from fastmcmd.classification.accuracy import accuracy, confusion_matrix, top_k_accuracy
+from fastmcmd.classification.calibration import (
+    ReliabilityCurve,
+    adaptive_ece,
+    classwise_ece,
+    ece,
+    mce,
+    reliability_curve,
+)
+from fastmcmd.classification.confidence import (
+    AccuracyAboveConfidence,
+    UncertaintyHistogram,
+    accuracy_above_confidence,
+    confidence,
+    entropy,
+    uncertainty_histogram,
+)
+from fastmcmd.classification.decomposition import BrierDecomposition, brier_decomposition
+from fastmcmd.classification.evaluation import ClassificationEvaluation, evaluate
+from fastmcmd.classification.ranking import AreaEstimate, auroc, ood_auroc
+from fastmcmd.classification.scores import (
+    brier_score,
+    log_score,
+    mean_brier_score,
+    mean_ranked_probability_score,
+    nll,
+    ranked_probability_score,
+)
+
+__all__ = [
+    "AccuracyAboveConfidence",
+    "AreaEstimate",
+    "BrierDecomposition",
+    "ClassificationEvaluation",
+    "ReliabilityCurve",
+    "UncertaintyHistogram",
+    "accuracy",
+    "accuracy_above_confidence",
+    "adaptive_ece",
+    "auroc",
+    "brier_decomposition",
+    "brier_score",
+    "classwise_ece",
+    "confidence",
+    "confusion_matrix",
+    "ece",
+    "entropy",
+    "evaluate",
+    "log_score",
+    "mce",
+    "mean_brier_score",
+    "mean_ranked_probability_score",
+    "nll",
+    "ood_auroc",
+    "ranked_probability_score",
+    "reliability_curve",
+    "top_k_accuracy",
+    "uncertainty_histogram",
+]

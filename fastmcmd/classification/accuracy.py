@@ -1,0 +1,220 @@
+"""How often the most probable classes hold the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_choice
+from fastmcmd.classification.inputs import Rows, check_count, read
+from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.classification.totals import Totals, total
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "TIES",
+    "ConfusionCounts",
+    "accuracy",
+    "confusion_matrix",
+    "gather_confusion",
+    "gather_top_k",
+    "top_k_accuracy",
+]
+
+TIES = ("first", "last", "share", "raise")
+
+
+def accuracy(
+    y: Any,
+    p: Any,
+    *,
+    sample_weight: Any = None,
+    ties: str = "first",
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> float:
+    """Return the share of rows whose most probable class is the label.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    ties : {"first", "last", "share", "raise"}
+        Which of equally probable classes is predicted; see `top_k_accuracy`.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError, TypeError
+        Labels or probabilities out of range, rows that do not match; ties with ``ties="raise"``.
+
+    Notes
+    -----
+    The default is that of ``sklearn.metrics.accuracy_score(y, p.argmax(axis=1))``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.accuracy([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
+    0.6666666666666666
+    """
+    check_choice(ties, "ties", TIES)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    return gather_top_k(rows, summarize(rows)[0], 1, ties).mean
+
+
+def top_k_accuracy(
+    y: Any,
+    p: Any,
+    *,
+    k: int = 5,
+    sample_weight: Any = None,
+    ties: str = "first",
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> float:
+    """Return the share of rows whose label is among the ``k`` most probable classes.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    k : int
+        From 1 to C.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    ties : {"first", "last", "share", "raise"}
+        Which of equally probable classes come first: those of smaller number, of larger number, in
+        random order (the row then counts by its chance), or none: an error if any row depends on it.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError, TypeError
+        As of `accuracy`, or ``k`` out of range.
+
+    Notes
+    -----
+    With ``k=1`` this is `accuracy`. ``sklearn.metrics.top_k_accuracy_score`` breaks ties as "last" (but
+    for two classes as "first"). The difference of "first" and "last" bounds what ties can change.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> p = [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]]
+    >>> fm.classification.top_k_accuracy([1, 2], p, k=2)
+    0.5
+    >>> fm.classification.top_k_accuracy([1, 2], p, k=2, ties="share")
+    0.75
+    """
+    check_choice(ties, "ties", TIES)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    return gather_top_k(rows, summarize(rows)[0], k, ties).mean
+
+
+def confusion_matrix(
+    y: Any,
+    p: Any,
+    *,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> Array:
+    """Return the weight of rows by label and most probable class.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1. Of equally probable ones the first is predicted.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights; without, rows are counted.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ndarray (C, C)
+        Rows are labels, columns are predictions, as in scikit-learn.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.confusion_matrix([0, 1, 1], [0.3, 0.8, 0.4]).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    return gather_confusion(rows, summarize(rows)[0]).table
+
+
+def gather_top_k(rows: Rows, summary: RowSummary, k: int, ties: str) -> Totals:
+    """Return the sums of which `top_k_accuracy` is the mean."""
+    k = check_count(k, "k")
+    if k > rows.classes:
+        raise ValueError(f"k is {k}; at most the {rows.classes} classes of p is needed")
+    if ties == "first":
+        hits = summary.above + summary.tied_before < k
+    elif ties == "last":
+        hits = summary.above + summary.tied_after < k
+    else:
+        tied = summary.tied_before + summary.tied_after + 1
+        hits = np.clip((k - summary.above) / tied, 0.0, 1.0)
+        doubtful = np.flatnonzero((hits > 0) & (hits < 1))
+        if ties == "raise" and len(doubtful):
+            row = int(doubtful[0] if rows.kept is None else rows.kept[doubtful[0]])
+            raise ValueError(
+                f"{len(doubtful)} rows have equally probable classes, the first is row {row}, on whose "
+                "order the result depends; use ties='first', 'last' or 'share'"
+            )
+    return total(rows, hits)
+
+
+@dataclass(frozen=True, eq=False)
+class ConfusionCounts:
+    """Weight of rows by label and prediction (C, C)."""
+
+    table: Array
+
+    def __add__(self, other: ConfusionCounts) -> ConfusionCounts:
+        if other.table.shape != self.table.shape:
+            raise ValueError(
+                f"a batch of {len(other.table)} classes cannot be added to {len(self.table)}; all batches "
+                "must have the same classes"
+            )
+        return ConfusionCounts(self.table + other.table)
+
+
+def gather_confusion(rows: Rows, summary: RowSummary) -> ConfusionCounts:
+    """Return the table of `confusion_matrix`."""
+    assert rows.labels is not None
+    cells = rows.labels * rows.classes + summary.predicted
+    found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
+    table = found.reshape(rows.classes, rows.classes).astype(np.float64)
+    return ConfusionCounts(np.full_like(table, np.nan) if rows.spoiled else table)

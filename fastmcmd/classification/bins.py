@@ -1,0 +1,346 @@
+"""Sums of predicted probabilities in bins, from which calibration errors and curves follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import over_rows
+from fastmcmd.checks import check_choice
+from fastmcmd.classification.columns import over_columns
+from fastmcmd.classification.inputs import Rows, check_count
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "BinSums",
+    "Binning",
+    "ClassBins",
+    "class_columns",
+    "column_edges",
+    "gather_classes",
+    "gather_values",
+    "mass_edges",
+    "sort_column",
+    "width_edges",
+]
+
+_STEP = 1 << 17  # values in a block
+_GROUPS = 64
+_SUMS_BYTES = 1 << 25  # of memory for the sums of groups of rows: 32 MB
+
+
+@dataclass(frozen=True)
+class Binning:
+    """How [0, 1] is cut into bins.
+
+    Attributes
+    ----------
+    bins : int
+        Number of bins.
+    kind : {"width", "mass"}
+        Even widths, or even weights of rows.
+    closed : {"right", "left"}
+        Whether bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
+    """
+
+    bins: int = 15
+    kind: str = "width"
+    closed: str = "right"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bins", check_count(self.bins, "bins"))
+        check_choice(self.kind, "binning", ("width", "mass"))
+        check_choice(self.closed, "closed", ("right", "left"))
+
+    @property
+    def right(self) -> bool:
+        """Whether bins are (a, b]."""
+        return self.closed == "right"
+
+
+@dataclass(frozen=True, eq=False)
+class BinSums:
+    """Sums over rows in bins, of k classes or of one kind of event.
+
+    Attributes
+    ----------
+    edges : ndarray (bins + 1, k)
+        Where bins begin and end; one column where they are the same for all.
+    count : ndarray (k, bins)
+        Rows.
+    weight, value, hit : ndarray (k, bins)
+        Sums of w, of w d, and of w o: d is the distance of the probability from the middle of its bin,
+        o is 1 where the event happened and else 0.
+    square, product : ndarray (k, bins)
+        Sums of w d^2 and of w d o; NaN where they are not gathered.
+    """
+
+    edges: Array
+    count: Array
+    weight: Array
+    value: Array
+    hit: Array
+    square: Array
+    product: Array
+
+    def __add__(self, other: BinSums) -> BinSums:
+        if other.weight.shape != self.weight.shape or not np.array_equal(other.edges, self.edges):
+            raise ValueError(
+                f"sums of {other.weight.shape} classes and bins cannot be added to "
+                f"{self.weight.shape}; all batches must have the same classes"
+            )
+        return BinSums(
+            self.edges,
+            self.count + other.count,
+            self.weight + other.weight,
+            self.value + other.value,
+            self.hit + other.hit,
+            self.square + other.square,
+            self.product + other.product,
+        )
+
+    @property
+    def middles(self) -> Array:
+        """Middles of the bins (k or 1, bins)."""
+        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2).T
+
+    @property
+    def confidence(self) -> Array:
+        """Mean probability in each bin (k, bins); NaN where empty."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.middles + self.value / self.weight)
+
+    @property
+    def accuracy(self) -> Array:
+        """Frequency of the event in each bin (k, bins); NaN where empty."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self.hit / self.weight
+
+    def errors(self, norm: str) -> Array:
+        """Return the calibration errors (k,); NaN where a class has no rows."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = self.weight / self.weight.sum(axis=1, keepdims=True)
+        gap = np.abs(self.accuracy - self.confidence)
+        gap = np.where(self.weight == 0, 0.0 * share, gap)  # an empty bin has no error
+        if norm == "max":
+            return np.asarray(gap.max(axis=1))
+        if norm == "l2":
+            return np.sqrt((share * gap**2).sum(axis=1))
+        return np.asarray((share * gap).sum(axis=1))
+
+
+def width_edges(bins: int, kind: Any = np.float64) -> Array:
+    """Return edges (bins + 1,) of even bins, rounded to the type of the probabilities.
+
+    So that a probability written 0.2 lies on the edge 0.2 in single precision, too.
+    """
+    return np.linspace(0.0, 1.0, bins + 1).astype(kind)
+
+
+def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array:
+    """Return edges (bins + 1,) of bins that hold even weights of sorted values.
+
+    Inner edges are values, so equal values share a bin whatever the order of the rows, and bins are as
+    even as that allows. Integer weights give the edges of repeated rows.
+    """
+    bins = binning.bins
+    edges = np.zeros(bins + 1, dtype=ordered.dtype)
+    edges[-1] = 1.0
+    steps = np.arange(1, bins)
+    if not len(ordered) or (weights is not None and not weights.sum() > 0):
+        edges[1:-1] = width_edges(bins)[1:-1]
+        return edges
+    if weights is None:
+        # Rows in the first j bins: n j / bins, rounded up where bins are (a, b], else down.
+        places = (
+            -(-len(ordered) * steps // bins) - 1 if binning.right else len(ordered) * steps // bins
+        )
+    else:
+        running = np.cumsum(weights)
+        targets = running[-1] * steps / bins
+        places = np.searchsorted(running, targets, "left" if binning.right else "right")
+        places = np.minimum(places, len(ordered) - 1)  # where rounding passed the last
+    edges[1:-1] = ordered[places]
+    return edges
+
+
+def gather_values(
+    rows: Rows, values: Array, hits: NDArray[np.int64], edges: Array, binning: Binning
+) -> BinSums:
+    """Return the sums of values (m,) in bins, and of whether their event happened (m,).
+
+    ``edges`` (bins + 1,) have the type of the values or a narrower one.
+    """
+    from fastmcmd.classification import loops
+
+    cuts = edges[:, None].astype(values.dtype)
+    exact = _exact_edges(cuts, binning)
+    middles = (exact[1:] + exact[:-1]) / 2
+    computed = _computed(cuts, binning)
+
+    def work(part: slice) -> Array:
+        sums = np.zeros((2 * binning.bins, 3))
+        bad = loops.bin_values(
+            values[part],
+            hits[part],
+            rows.weights_of(part),
+            cuts,
+            middles,
+            computed,
+            binning.right,
+            sums,
+        )
+        if bad >= 0:
+            rows.refuse(part.start + bad)
+        return sums
+
+    sums = sum(over_rows(work, len(values), _STEP)).reshape(binning.bins, 2, 3)
+    both = sums.sum(axis=1).T[:, None, :]
+    hit = sums[:, 1, 0][None]
+    missing = np.full_like(hit, np.nan)
+    found = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
+    return _spoil(found) if rows.spoiled else found
+
+
+def class_columns(rows: Rows) -> list[int]:
+    """Return the classes that are judged one by one: of two, class 1 alone."""
+    return [1] if rows.classes == 2 else list(range(rows.classes))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassBins:
+    """Gathers sums by class and bin from blocks of rows whose probabilities are checked.
+
+    Attributes
+    ----------
+    rows : Rows
+        Labels, probabilities and weights.
+    cuts, exact, middles : ndarray (bins + 1 or bins, k or 1)
+        Edges in the type of p, edges that results tell, and the middles of bins.
+    computed, right : bool
+        Whether bins are found by arithmetic, and whether they are (a, b].
+    threshold : float
+        Probabilities not above it are left out.
+    """
+
+    rows: Rows
+    cuts: Array
+    exact: Array
+    middles: Array
+    computed: bool
+    right: bool
+    threshold: float
+
+    @staticmethod
+    def of(
+        rows: Rows, binning: Binning, threshold: float | None = None, edges: Array | None = None
+    ) -> ClassBins:
+        """Return what gathers sums; ``edges`` (bins + 1, k) where bins are not even."""
+        kind = np.float64 if rows.binary else rows.p.dtype
+        cuts = width_edges(binning.bins, rows.p.dtype)[:, None] if edges is None else edges
+        cuts = np.ascontiguousarray(cuts, dtype=kind)
+        exact = _exact_edges(cuts, binning)
+        middles = (exact[1:] + exact[:-1]) / 2
+        limit = -1.0 if threshold is None else threshold
+        return ClassBins(rows, cuts, exact, middles, _computed(cuts, binning), binning.right, limit)
+
+    @property
+    def groups(self) -> int:
+        """How many groups of rows get sums of their own, within the memory for them."""
+        sums, hits = self.state()
+        return max(1, min(_GROUPS, _SUMS_BYTES // (sums.nbytes + hits.nbytes)))
+
+    def state(self) -> tuple[Array, Array]:
+        """Return sums of no rows."""
+        shape = (len(class_columns(self.rows)), len(self.middles))
+        return np.zeros((*shape, 4)), np.zeros((*shape, 2))
+
+    def work(self, part: slice, block: Array, state: tuple[Array, Array]) -> None:
+        """Add the sums of a block to a state."""
+        from fastmcmd.classification import loops
+
+        labels = self.rows.labels_of(part)
+        if self.rows.classes == 2:
+            block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1
+        loops.bin_classes(
+            block,
+            labels,
+            self.rows.weights_of(part),
+            self.cuts,
+            self.middles,
+            self.computed,
+            self.right,
+            self.threshold,
+            *state,
+        )
+
+    def gather(self, states: list[tuple[Array, Array]]) -> BinSums:
+        """Return the sums of all states."""
+        sums = np.asarray(sum(state[0] for state in states))
+        hits = np.asarray(sum(state[1] for state in states))
+        weight, value, square, count = np.moveaxis(sums, 2, 0)
+        hit, product = np.moveaxis(hits, 2, 0)
+        found = BinSums(self.exact, count, weight, value, hit, square, product)
+        return _spoil(found) if self.rows.spoiled else found
+
+    def gather_all(self) -> BinSums:
+        """Return the sums of all rows, in one pass."""
+        return self.gather(self.rows.over(self.work, self.state, self.groups))
+
+
+def gather_classes(rows: Rows, binning: Binning, threshold: float | None = None) -> BinSums:
+    """Return the sums of each class's probabilities in bins; of two classes, of class 1 alone."""
+    edges = None
+    if binning.kind == "mass":
+        columns = over_columns(
+            rows,
+            lambda label, scores: column_edges(*sort_column(rows, scores)[:2], binning, threshold),
+            class_columns(rows),
+        )
+        edges = np.stack(columns, axis=1)
+    else:
+        rows.check()
+    gatherer = ClassBins.of(rows, binning, threshold, edges)
+    return gatherer.gather_all()
+
+
+def sort_column(rows: Rows, scores: Array) -> tuple[Array, Array | None, NDArray[np.intp] | None]:
+    """Return the scores of a class sorted, and with weights these and the order of rows.
+
+    Without weights, scores are sorted in place: 4 to 9 times faster than finding their order.
+    """
+    if rows.weights is None:
+        scores.sort()
+        return scores, None, None
+    order = np.argsort(scores)
+    return scores[order], rows.weights[order], order
+
+
+def column_edges(
+    ordered: Array, weights: Array | None, binning: Binning, threshold: float | None = None
+) -> Array:
+    """Return the edges of one class's sorted scores above the threshold."""
+    start = 0 if threshold is None else int(np.searchsorted(ordered, threshold, side="right"))
+    return mass_edges(ordered[start:], None if weights is None else weights[start:], binning)
+
+
+def _computed(cuts: Array, binning: Binning) -> bool:
+    """Return whether bins are found by arithmetic: even ones, rounded as the values are."""
+    return binning.kind == "width" and np.array_equal(
+        cuts[:, 0], width_edges(binning.bins, cuts.dtype)
+    )
+
+
+def _exact_edges(cuts: Array, binning: Binning) -> Array:
+    """Return the edges that results tell: even ones without the rounding of the type of p."""
+    return (
+        width_edges(binning.bins)[:, None] if binning.kind == "width" else cuts.astype(np.float64)
+    )
+
+
+def _spoil(sums: BinSums) -> BinSums:
+    nothing = np.full_like(sums.weight, np.nan)
+    return BinSums(sums.edges, sums.count, *(nothing,) * 5)

@@ -1,0 +1,395 @@
+"""How sure predictions are, and what that is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import as_array, check_choice, check_positive
+from fastmcmd.classification.bins import Binning, gather_values, width_edges
+from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.classification.text import as_text
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "MEASURES",
+    "AccuracyAboveConfidence",
+    "UncertaintyHistogram",
+    "above_confidence_of",
+    "accuracy_above_confidence",
+    "check_same_classes",
+    "check_thresholds",
+    "confidence",
+    "entropy",
+    "histogram_of",
+    "read_two_sets",
+    "uncertainty_histogram",
+    "uncertainty_of",
+]
+
+MEASURES = ("confidence", "entropy")
+
+
+def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None = None) -> Array:
+    """Return the largest probability of each row.
+
+    Parameters
+    ----------
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, or return NaN for them.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ndarray (n,)
+        In [1 / C, 1].
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.confidence([0.25, 0.5, 1.0]).tolist()
+    [0.75, 0.5, 1.0]
+    """
+    rows = read(None, p, None, nan_policy, sum_tolerance)
+    return rows.scatter(summarize(rows)[0].confidence)
+
+
+def entropy(
+    p: Any,
+    *,
+    base: float | None = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> Array:
+    """Return the entropy of the predicted classes of each row.
+
+    Parameters
+    ----------
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    base : float, optional
+        Base of the logarithm, above 1: 2 for bits, C for values in [0, 1]; default e, nats.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, or return NaN for them.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``-sum_k p_k log p_k``, with ``0 log 0 = 0``.
+
+    Notes
+    -----
+    ``scipy.stats.entropy(p, axis=1, base=base)`` divides rows by their sum first.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.entropy([[0.5, 0.5], [1.0, 0.0]], base=2).tolist()
+    [1.0, 0.0]
+    """
+    scale = 1.0
+    if base is not None:
+        base = check_positive(base, "base")
+        if not base > 1:
+            raise ValueError(f"base is {base:g}; a number above 1 is needed")
+        scale = float(np.log(base))
+    rows = read(None, p, None, nan_policy, sum_tolerance)
+    return rows.scatter(uncertainty_of(rows, "entropy") / scale)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AccuracyAboveConfidence:
+    """Accuracy of the rows that a model is sure of.
+
+    Attributes
+    ----------
+    thresholds : ndarray (t,)
+        Confidences tau.
+    accuracy : ndarray (t,)
+        Accuracy of rows of confidence at least tau; NaN where there are none.
+    count, weight : ndarray (t,)
+        How many these are, and their weight.
+    """
+
+    thresholds: Array
+    accuracy: Array
+    count: Array
+    weight: Array
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns as lists, by name."""
+        return {
+            "threshold": self.thresholds.tolist(),
+            "accuracy": self.accuracy.tolist(),
+            "count": self.count.tolist(),
+            "weight": self.weight.tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return the columns as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def table(self) -> str:
+        """Return the thresholds as text, a line each."""
+        return as_text(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"AccuracyAboveConfidence at {len(self.thresholds)} thresholds\n{self.table()}"
+
+
+def accuracy_above_confidence(
+    y: Any,
+    p: Any,
+    *,
+    thresholds: Any = None,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> AccuracyAboveConfidence:
+    """Return accuracy and number of the rows whose confidence is at least each threshold.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    thresholds : array_like (t,), optional
+        Confidences tau in [0, 1]; default 0, 0.1, ..., 0.9.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    AccuracyAboveConfidence
+        The curve.
+
+    Notes
+    -----
+    Ovadia et al., *Can You Trust Your Model's Uncertainty?* (NeurIPS 2019): rows with
+    ``max_k p_k >= tau``. A threshold is rounded to the type of p.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> curve = fm.classification.accuracy_above_confidence(
+    ...     [0, 1, 1], [0.1, 0.7, 0.4], thresholds=[0.0, 0.65, 0.95]
+    ... )
+    >>> print(curve.table())
+    threshold  accuracy  count  weight
+            0    0.6667      3       3
+         0.65         1      2       2
+         0.95       nan      0       0
+    """
+    taus = check_thresholds(thresholds)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    return above_confidence_of(rows, summarize(rows)[0], taus)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UncertaintyHistogram:
+    """How sure a model is on two sets of rows.
+
+    Attributes
+    ----------
+    edges : ndarray (bins + 1,)
+        Where bins begin and end.
+    inside, outside : ndarray (bins,)
+        Rows, or their weight, of the set like the training data and of the one unlike it.
+    of : str
+        "confidence" or "entropy" (in nats).
+    """
+
+    edges: Array
+    inside: Array
+    outside: Array
+    of: str
+
+    @property
+    def densities(self) -> tuple[Array, Array]:
+        """Both histograms scaled to integrate to one."""
+        widths = np.diff(self.edges)
+        return (
+            self.inside / (self.inside.sum() * widths),
+            self.outside / (self.outside.sum() * widths),
+        )
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns as lists, by name."""
+        return {
+            "low": self.edges[:-1].tolist(),
+            "high": self.edges[1:].tolist(),
+            "inside": self.inside.tolist(),
+            "outside": self.outside.tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return the columns as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def table(self) -> str:
+        """Return the bins as text, a line each."""
+        return as_text(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"UncertaintyHistogram of {self.of} in {len(self.inside)} bins\n{self.table()}"
+
+
+def uncertainty_histogram(
+    p_in: Any,
+    p_out: Any,
+    *,
+    of: str = "entropy",
+    bins: int = 20,
+    closed: str = "right",
+    weight_in: Any = None,
+    weight_out: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> UncertaintyHistogram:
+    """Return histograms of confidence or entropy in and out of the distribution of the training data.
+
+    Parameters
+    ----------
+    p_in, p_out : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1, for rows like the training data and unlike it.
+    of : {"entropy", "confidence"}
+        What is counted: entropy in nats, in [0, log C], or the largest probability, in [0, 1].
+    bins : int
+        Number of bins, of even width.
+    closed : {"right", "left"}
+        Bins are (a, b] or [a, b); first and last hold the ends in both cases.
+    weight_in, weight_out : array_like (n,), optional
+        Nonnegative weights of the rows.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    UncertaintyHistogram
+        Counts, or weights, by bin.
+
+    Notes
+    -----
+    Ovadia et al., *Can You Trust Your Model's Uncertainty?* (NeurIPS 2019).
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> p_in, p_out = [[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5]]
+    >>> fm.classification.uncertainty_histogram(p_in, p_out, of="confidence", bins=2)
+    UncertaintyHistogram of confidence in 2 bins
+    low  high  inside  outside
+      0   0.5       0        1
+    0.5     1       2        0
+    """
+    check_choice(of, "of", MEASURES)
+    binning = Binning(bins, "width", closed)
+    inside, outside = read_two_sets(p_in, p_out, weight_in, weight_out, nan_policy, sum_tolerance)
+    return histogram_of(
+        inside, outside, uncertainty_of(inside, of), uncertainty_of(outside, of), of, binning
+    )
+
+
+def histogram_of(
+    inside: Rows, outside: Rows, values_in: Array, values_out: Array, of: str, binning: Binning
+) -> UncertaintyHistogram:
+    """Return `uncertainty_histogram` from the uncertainties of the rows kept."""
+    highest = float(np.log(inside.classes)) if of == "entropy" else 1.0
+
+    def count(rows: Rows, values: Array) -> Array:
+        kind = rows.p.dtype
+        if of == "entropy":
+            values = np.minimum(values / highest, 1.0)  # a row may sum to a little over one
+            kind = values.dtype
+        nothing = np.zeros(len(values), dtype=np.int64)
+        edges = width_edges(binning.bins, kind)
+        return gather_values(rows, values, nothing, edges, binning).weight[0]
+
+    edges = highest * width_edges(binning.bins)
+    return UncertaintyHistogram(edges, count(inside, values_in), count(outside, values_out), of)
+
+
+def check_thresholds(thresholds: Any) -> Array:
+    """Return confidences in [0, 1]."""
+    if thresholds is None:
+        return np.arange(10) / 10
+    taus = as_array(thresholds, "thresholds").astype(np.float64)
+    if taus.ndim != 1 or not len(taus) or not ((taus >= 0) & (taus <= 1)).all():
+        raise ValueError(f"thresholds must be numbers in [0, 1] of shape (t,), got {thresholds!r}")
+    return taus
+
+
+def above_confidence_of(rows: Rows, summary: RowSummary, taus: Array) -> AccuracyAboveConfidence:
+    """Return the curve of `accuracy_above_confidence`."""
+    assert rows.labels is not None
+    order = np.argsort(taus)
+    sorted_taus = taus.astype(rows.p.dtype)[order]
+    reached = np.searchsorted(
+        sorted_taus.astype(summary.confidence.dtype), summary.confidence, "right"
+    )
+    hits = summary.predicted == rows.labels
+    weights = hits if rows.weights is None else rows.weights * hits
+
+    def at_least(weights: Any) -> Array:
+        by_reach = np.bincount(reached, weights=weights, minlength=len(taus) + 1).astype(float)
+        sums = np.cumsum(by_reach[::-1])[::-1][1:]
+        out = np.empty_like(sums)
+        out[order] = sums
+        return out
+
+    count = at_least(None)
+    weight = count.astype(np.float64) if rows.weights is None else at_least(rows.weights)
+    if rows.spoiled:
+        weight = np.full_like(weight, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        accuracy = np.where(count > 0, at_least(weights) / weight, np.nan)
+    return AccuracyAboveConfidence(taus, accuracy, count, weight)
+
+
+def uncertainty_of(rows: Rows, of: str) -> Array:
+    """Return confidence, or entropy in nats, of the rows kept."""
+    summary = summarize(rows, entropy=of == "entropy")[0]
+    return summary.confidence if summary.entropy is None else summary.entropy
+
+
+def read_two_sets(
+    p_in: Any,
+    p_out: Any,
+    weight_in: Any,
+    weight_out: Any,
+    nan_policy: str,
+    sum_tolerance: float | None,
+) -> tuple[Rows, Rows]:
+    """Return the rows of two sets of the same classes."""
+    inside = read(None, p_in, weight_in, nan_policy, sum_tolerance, "p_in")
+    outside = read(None, p_out, weight_out, nan_policy, sum_tolerance, "p_out")
+    check_same_classes(inside, outside)
+    return inside, outside
+
+
+def check_same_classes(inside: Rows, outside: Rows) -> None:
+    """Raise unless two sets have the same number of classes."""
+    if inside.classes != outside.classes:
+        raise ValueError(
+            f"{outside.name} has {outside.classes} classes, {inside.name} has {inside.classes}; they "
+            "must agree"
+        )

@@ -1,0 +1,168 @@
+"""The Brier score as the sum of what it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.classification.bins import Binning, BinSums, gather_classes
+from fastmcmd.classification.inputs import read
+from fastmcmd.classification.scores import halved
+from fastmcmd.classification.text import as_text
+
+__all__ = ["BrierDecomposition", "brier_decomposition", "decomposition_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class BrierDecomposition:
+    """What the mean Brier score is made of.
+
+    Attributes
+    ----------
+    uncertainty : float
+        Score of the frequencies of the classes: how hard the problem is.
+    resolution : float
+        How far frequencies in bins are from those of all rows; larger is better.
+    reliability : float
+        Squared distance of mean probabilities and frequencies in bins; smaller is better.
+    within_variance, within_covariance : float
+        Variance of probabilities in a bin, and twice their covariance with the event: what binning
+        leaves out of the other terms.
+    """
+
+    uncertainty: float
+    resolution: float
+    reliability: float
+    within_variance: float
+    within_covariance: float
+
+    @property
+    def score(self) -> float:
+        """The mean Brier score: the sum of the terms with their signs."""
+        return (
+            self.uncertainty
+            - self.resolution
+            + self.reliability
+            + self.within_variance
+            - self.within_covariance
+        )
+
+    @property
+    def generalized_resolution(self) -> float:
+        """Resolution with the terms within bins, so that three terms add up to the score."""
+        return self.resolution - self.within_variance + self.within_covariance
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the terms and their sum, by name."""
+        return {
+            "uncertainty": self.uncertainty,
+            "resolution": self.resolution,
+            "reliability": self.reliability,
+            "within_variance": self.within_variance,
+            "within_covariance": self.within_covariance,
+            "score": self.score,
+        }
+
+    def table(self) -> str:
+        """Return the terms as text, a line each, with the signs they enter the score with."""
+        told = self.to_dict()
+        return as_text({"term": list(told), "sign": list("+-++-="), "value": list(told.values())})
+
+    def __repr__(self) -> str:
+        return f"BrierDecomposition\n{self.table()}"
+
+
+def brier_decomposition(
+    y: Any,
+    p: Any,
+    *,
+    bins: int = 15,
+    binning: str = "width",
+    closed: str = "right",
+    scale_by_half: bool | str = "auto",
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> BrierDecomposition:
+    """Return uncertainty, resolution and reliability of the mean Brier score.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    bins : int
+        Number of bins, for each class.
+    binning : {"width", "mass"}
+        Bins of even width in [0, 1], or, for each class, of even weight.
+    closed : {"right", "left"}
+        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
+    scale_by_half : bool or "auto"
+        Whether to halve the sum over classes; "auto" does for two. See `brier_score`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    BrierDecomposition
+        Five terms; with their signs they add up to `mean_brier_score` to rounding.
+
+    Notes
+    -----
+    Murphy, *A New Vector Partition of the Probability Score* (Journal of Applied Meteorology, 1973),
+    whose three terms add up where all probabilities of a bin are equal. In general with the variance and
+    covariance within bins of Stephenson, Coelho & Jolliffe, *Two Extra Components in the Brier Score
+    Decomposition* (Weather and Forecasting, 2008). Of each class, with
+    shares ``w`` of the weight, and bins ``b`` with mean probability ``f_b`` and frequency ``o_b``::
+
+        score = o (1 - o) - sum_b w_b (o_b - o)^2 + sum_b w_b (f_b - o_b)^2
+                + sum_i w_i (p_i - f_b)^2 - 2 sum_i w_i (p_i - f_b) (o_i - o_b)
+
+    and the terms of classes are added. Of two classes both have the same terms: class 1 is binned.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.brier_decomposition([0, 1, 1, 1], [0.25, 0.75, 0.75, 0.75])
+    BrierDecomposition
+    term               sign   value
+    uncertainty        +     0.1875
+    resolution         -     0.1875
+    reliability        +     0.0625
+    within_variance    +          0
+    within_covariance  -          0
+    score              =     0.0625
+    """
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    half = halved(scale_by_half, rows.classes)
+    return decomposition_of(gather_classes(rows, Binning(bins, binning, closed)), half)
+
+
+def decomposition_of(sums: BinSums, half: bool) -> BrierDecomposition:
+    """Return the terms from sums of all probabilities in bins; of two classes, of class 1."""
+    weight = sums.weight.sum(axis=1, keepdims=True)
+    frequency = sums.hit.sum(axis=1, keepdims=True) / weight
+    occupied = sums.weight != 0  # so are those of NaN
+    safe = np.where(occupied, sums.weight, 1.0)
+    share = sums.weight / weight
+    mean, hits = sums.value / safe, sums.hit / safe
+    gap = np.where(occupied, sums.middles + mean - hits, 0.0)
+    resolution = share * np.where(occupied, hits - frequency, 0.0) ** 2
+    variance = (sums.square - sums.value * mean) / weight
+    covariance = 2 * (sums.product - sums.value * hits) / weight
+    # Two classes: the sum over both is twice the term of class 1. Many: the sum as it is.
+    scale = (2.0 if len(sums.weight) == 1 else 1.0) * (0.5 if half else 1.0)
+    return BrierDecomposition(
+        scale * float((frequency * (1 - frequency)).sum()),
+        scale * float(resolution.sum()),
+        scale * float((share * gap**2).sum()),
+        scale * float(variance.sum()),
+        scale * float(covariance.sum()),
+    )

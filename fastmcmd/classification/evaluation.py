@@ -1,0 +1,299 @@
+"""All measures of a classification at once, in shared passes over the probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_choice
+from fastmcmd.classification.accuracy import gather_top_k
+from fastmcmd.classification.bins import (
+    Binning,
+    ClassBins,
+    class_columns,
+    column_edges,
+    sort_column,
+)
+from fastmcmd.classification.calibration import (
+    NORMS,
+    ReliabilityCurve,
+    check_event,
+    class_error,
+    curve_of,
+    gather_event,
+)
+from fastmcmd.classification.columns import over_columns
+from fastmcmd.classification.confidence import (
+    MEASURES,
+    AccuracyAboveConfidence,
+    UncertaintyHistogram,
+    above_confidence_of,
+    check_same_classes,
+    check_thresholds,
+    histogram_of,
+)
+from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
+from fastmcmd.classification.inputs import Rows, check_count, read
+from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
+from fastmcmd.classification.scores import (
+    brier_of,
+    check_clip,
+    halved,
+    log_score_of,
+    ranked_probability_score_of,
+)
+from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.classification.text import as_text
+from fastmcmd.classification.totals import total
+from fastmcmd.predictive.base import Array
+
+__all__ = ["ClassificationEvaluation", "evaluate"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassificationEvaluation:
+    """All measures of a classification.
+
+    Attributes
+    ----------
+    n, classes : int
+        Rows that were scored, and classes.
+    accuracy : float
+        See `accuracy`.
+    top_k_accuracy : float or None
+        See `top_k_accuracy`; None where there are not more classes than k.
+    k : int
+        Its k.
+    nll : float
+        Mean log score in nats; inf if any row is impossible.
+    impossible : int
+        Rows of positive weight whose label had probability 0.
+    brier_score : float
+        See `mean_brier_score`.
+    brier_decomposition : BrierDecomposition
+        What it is made of.
+    ranked_probability_score : float or None
+        See `mean_ranked_probability_score`; None unless classes are ordered.
+    ece, mce, ece_mass : float
+        Calibration error with bins of even width, its largest gap, and with bins of even weight.
+    classwise_ece, adaptive_ece : float
+        Mean over classes with bins of even width and of even weight.
+    confidence, entropy : float
+        Mean largest probability and mean entropy in nats.
+    auroc, auroc_weighted : float
+        Mean over classes, plain and by weight; of two, of class 1. NaN if not defined for any.
+    auroc_classes : int
+        Classes it is defined for.
+    reliability : ReliabilityCurve
+        The curve behind ``ece``.
+    above_confidence : AccuracyAboveConfidence
+        Accuracy of the rows that the model is sure of.
+    ood : dict
+        With ``p_out``: for "entropy" and "confidence" the `ood_auroc` and the `UncertaintyHistogram`.
+    """
+
+    n: int
+    classes: int
+    accuracy: float
+    top_k_accuracy: float | None
+    k: int
+    nll: float
+    impossible: int
+    brier_score: float
+    brier_decomposition: BrierDecomposition
+    ranked_probability_score: float | None
+    ece: float
+    mce: float
+    ece_mass: float
+    classwise_ece: float
+    adaptive_ece: float
+    confidence: float
+    entropy: float
+    auroc: float
+    auroc_weighted: float
+    auroc_classes: int
+    reliability: ReliabilityCurve
+    above_confidence: AccuracyAboveConfidence
+    ood: dict[str, tuple[float, UncertaintyHistogram]]
+
+    def to_dict(self) -> dict[str, float]:
+        """Return all numbers by name; those not computed are left out."""
+        terms = self.brier_decomposition.to_dict()
+        named: dict[str, float | None] = {
+            "accuracy": self.accuracy,
+            f"top_{self.k}_accuracy": self.top_k_accuracy,
+            "nll": self.nll,
+            "impossible": self.impossible,
+            "brier_score": self.brier_score,
+            **{f"brier_{name}": value for name, value in terms.items() if name != "score"},
+            "ranked_probability_score": self.ranked_probability_score,
+            "ece": self.ece,
+            "mce": self.mce,
+            "ece_mass": self.ece_mass,
+            "classwise_ece": self.classwise_ece,
+            "adaptive_ece": self.adaptive_ece,
+            "confidence": self.confidence,
+            "entropy": self.entropy,
+            "auroc": self.auroc,
+            "auroc_weighted": self.auroc_weighted,
+            "auroc_classes": self.auroc_classes,
+            **{f"ood_auroc_{name}": found[0] for name, found in self.ood.items()},
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a pandas data frame with one column, "value"."""
+        import pandas as pd
+
+        return pd.DataFrame({"value": self.to_dict()})
+
+    def table(self) -> str:
+        """Return the numbers as text, a line each."""
+        told = self.to_dict()
+        return as_text({"measure": list(told), "value": list(told.values())})
+
+    def __repr__(self) -> str:
+        return f"Classification of {self.n:,} rows, {self.classes} classes\n{self.table()}"
+
+
+def evaluate(
+    y: Any,
+    p: Any,
+    *,
+    p_out: Any = None,
+    ordered: bool = False,
+    k: int = 5,
+    bins: int = 15,
+    norm: str = "l1",
+    closed: str = "right",
+    of: str | None = None,
+    clip: float | None = None,
+    scale_by_half: bool | str = "auto",
+    thresholds: Any = None,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> ClassificationEvaluation:
+    """Return all measures of predicted probabilities of classes.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    p_out : array_like (l, C) or (l,), optional
+        Probabilities for rows unlike the training data.
+    ordered : bool
+        Whether classes have an order, so that the ranked probability score means something.
+    k : int
+        Of `top_k_accuracy`.
+    bins, norm, closed, of
+        Of calibration errors; see `ece`.
+    clip : float, optional
+        Of the log score; see `log_score`.
+    scale_by_half : bool or "auto"
+        Of Brier scores; see `brier_score`.
+    thresholds : array_like (t,), optional
+        Of `accuracy_above_confidence`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights of the rows of y and p.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or make measures NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ClassificationEvaluation
+        With ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is what the function of its name
+        gives.
+
+    Notes
+    -----
+    Three passes over the probabilities: one for what a row tells, one that sorts the scores of each class,
+    16 classes or fewer at a time, and one for the bins that follow from these; a fourth for the ranked
+    probability score.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> result = fm.classification.evaluate([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.3])
+    >>> result.accuracy, round(result.nll, 4), result.auroc
+    (0.75, 0.4004, 1.0)
+    """
+    check_choice(norm, "norm", NORMS)
+    clip, taus = check_clip(clip), check_thresholds(thresholds)
+    width, mass = Binning(bins, "width", closed), Binning(bins, "mass", closed)
+    k = check_count(k, "k")
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    of, half = check_event(of, rows), halved(scale_by_half, rows.classes)
+
+    by_class = ClassBins.of(rows, width)
+    summary, states = summarize(rows, entropy=True, also=by_class)
+    class_sums = by_class.gather(states)
+
+    areas = ClassAreas.of(rows)
+
+    def of_column(label: int, scores: Array) -> tuple[float, Array]:
+        own = areas.own(label, scores)
+        ordered, weights, order = sort_column(rows, scores)
+        area = areas.sorted_area(label, own, ordered, weights, order)
+        return area, column_edges(ordered, weights, mass)
+
+    classes = class_columns(rows)
+    columns = over_columns(rows, of_column, classes, check=False)
+    found = np.array([area for area, _ in columns])
+    if rows.spoiled:
+        found = np.full_like(found, np.nan)
+    by_mass = ClassBins.of(rows, mass, None, np.stack([edges for _, edges in columns], axis=1))
+    mass_sums = by_mass.gather_all()
+    ranked = total(rows, ranked_probability_score_of(rows, False)).mean if ordered else None
+
+    event = gather_event(rows, of, width, summary)
+    scores = total(rows, log_score_of(summary, clip))
+    assert summary.entropy is not None
+    return ClassificationEvaluation(
+        n=len(rows),
+        classes=rows.classes,
+        accuracy=gather_top_k(rows, summary, 1, "first").mean,
+        top_k_accuracy=(gather_top_k(rows, summary, k, "first").mean if k < rows.classes else None),
+        k=k,
+        nll=scores.mean,
+        impossible=total(rows, np.where(summary.label_probability > 0, 0.0, np.inf)).infinite,
+        brier_score=total(rows, brier_of(summary, half)).mean,
+        brier_decomposition=decomposition_of(class_sums, half),
+        ranked_probability_score=ranked,
+        ece=float(event.errors(norm)[0]),
+        mce=float(event.errors("max")[0]),
+        ece_mass=float(gather_event(rows, of, mass, summary).errors(norm)[0]),
+        classwise_ece=class_error(class_sums, norm),
+        adaptive_ece=class_error(mass_sums, norm),
+        confidence=total(rows, summary.confidence).mean,
+        entropy=total(rows, summary.entropy).mean,
+        auroc=average_areas(found, areas.weights[classes], "macro"),
+        auroc_weighted=average_areas(found, areas.weights[classes], "weighted"),
+        auroc_classes=int(np.count_nonzero(~np.isnan(found))),
+        reliability=curve_of(event),
+        above_confidence=above_confidence_of(rows, summary, taus),
+        ood={} if p_out is None else _ood(rows, summary, p_out, nan_policy, sum_tolerance),
+    )
+
+
+def _ood(
+    rows: Rows, summary: RowSummary, p_out: Any, nan_policy: str, sum_tolerance: float | None
+) -> dict[str, tuple[float, UncertaintyHistogram]]:
+    """Return areas and histograms of both measures of uncertainty, each row read once."""
+    outside = read(None, p_out, None, nan_policy, sum_tolerance, "p_out")
+    check_same_classes(rows, outside)
+    other = summarize(outside, entropy=True)[0]
+    found = {}
+    for measure in MEASURES:
+        values_in, values_out = getattr(summary, measure), getattr(other, measure)
+        found[measure] = (
+            area_of_sets(rows, outside, values_in, values_out, measure),
+            histogram_of(rows, outside, values_in, values_out, measure, Binning(20)),
+        )
+    return found

@@ -1,0 +1,314 @@
+"""What metrics of a classification read: labels, probabilities, weights; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import over_rows
+from fastmcmd.checks import as_array, as_weights, check_choice, check_positive, check_same_length
+from fastmcmd.metrics.inputs import NAN_POLICIES
+from fastmcmd.predictive.base import Array
+
+__all__ = ["SUM_TOLERANCES", "Rows", "check_count", "read"]
+
+# How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
+# over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
+SUM_TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6}
+
+_BLOCK = (
+    1 << 17
+)  # probabilities in a block: 1 MB of float64, so that several loops find it in the cache
+_GROUPS = 64  # more than threads, so that none waits long for the last
+_NOTHING = np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Labels, probabilities and weights; the rows kept are those without NaN.
+
+    Attributes
+    ----------
+    p : ndarray (n, C) or (n,)
+        Probabilities as given, all rows; (n,) are those of class 1. Their values are looked at where
+        they are read: by `summarize`, or by `check`.
+    labels : ndarray (m,) or None
+        Labels of the rows kept, from 0 to C - 1.
+    weights : ndarray (m,) or None
+        Their weights.
+    kept : ndarray (m,) or None
+        Which of the n rows these are; None for all.
+    classes : int
+        C.
+    tolerance : float
+        How far the sum of a row may be from one.
+    propagate : bool
+        Whether a row left out makes aggregates NaN.
+    name : str
+        What p is called in messages.
+    """
+
+    p: Array
+    labels: NDArray[np.int64] | None
+    weights: Array | None
+    kept: NDArray[np.intp] | None
+    classes: int
+    tolerance: float
+    propagate: bool
+    name: str
+
+    def __len__(self) -> int:
+        return len(self.p) if self.kept is None else len(self.kept)
+
+    @property
+    def binary(self) -> bool:
+        """Whether p is that of class 1 alone."""
+        return self.p.ndim == 1
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
+        return self.kept is not None and self.propagate
+
+    def given(self, rows: slice) -> Array:
+        """Return p of a block of the rows kept, as given."""
+        return self.p[rows] if self.kept is None else self.p[self.kept[rows]]
+
+    def block(self, rows: slice) -> Array:
+        """Return p (b, C) of a block of the rows kept, contiguous; of class 1 alone in float64."""
+        p = self.given(rows)
+        if p.ndim == 2:
+            return np.ascontiguousarray(p)
+        positive = p.astype(np.float64)
+        return np.stack([1.0 - positive, positive], axis=1)
+
+    def positive(self) -> Array:
+        """Return the probabilities (m,) of class 1."""
+        p = self.given(slice(None))
+        return np.ascontiguousarray(p if p.ndim == 1 else p[:, 1])
+
+    def labels_of(self, rows: slice) -> NDArray[np.int64]:
+        """Return the labels of a block; an empty array where there are none."""
+        return self.labels[rows] if self.labels is not None else np.empty(0, dtype=np.int64)
+
+    def weights_of(self, rows: slice) -> Array:
+        """Return the weights of a block; an empty array where there are none."""
+        return self.weights[rows] if self.weights is not None else _NOTHING
+
+    def over(
+        self,
+        work: Callable[[slice, Array, Any], Any],
+        state: Callable[[], Any] = lambda: None,
+        groups: int = _GROUPS,
+    ) -> list[Any]:
+        """Call ``work(rows, block, state)`` for each block; returns the states, in order of rows.
+
+        Blocks that follow each other form at most ``groups`` groups, each with a state of its own, made
+        by ``state()``, to which its blocks add. Groups run on threads.
+        """
+        step = max(1, _BLOCK // self.classes)
+        blocks = -(-len(self) // step)
+
+        def run(group: slice) -> Any:
+            found = state()
+            for start in range(group.start, group.stop, step):
+                part = slice(start, min(start + step, group.stop))
+                work(part, self.block(part), found)
+            return found
+
+        return over_rows(run, len(self), step * -(-blocks // groups))
+
+    def check_block(self, rows: slice, block: Array, state: Any = None) -> None:
+        """Raise unless all rows of a block are probabilities."""
+        from fastmcmd.classification import loops
+
+        bad = loops.check_rows(block, self.tolerance)
+        if bad >= 0:
+            self.refuse(rows.start + bad)
+
+    def check(self) -> Rows:
+        """Return these rows after one pass that raises unless all are probabilities."""
+        self.over(self.check_block)
+        return self
+
+    def refuse(self, row: int) -> NoReturn:
+        """Raise the error that says what is wrong with a row."""
+        values = np.atleast_1d(self.given(slice(row, row + 1))[0])
+        row = row if self.kept is None else int(self.kept[row])
+        if np.isnan(values).any():
+            raise ValueError(
+                f"{self.name} holds NaN (first in row {row}); remove such rows, or use nan_policy='omit'"
+            )
+        wrong = np.flatnonzero((values < 0) | (values > 1))
+        if len(wrong):
+            where = f"{self.name}[{row}]" if self.binary else f"{self.name}[{row}, {wrong[0]}]"
+            raise ValueError(
+                f"{where} is {values[wrong[0]]:.9g}; probabilities in [0, 1] are needed (of logits "
+                "take the softmax first)"
+            )
+        total = values.sum(dtype=np.float64)
+        raise ValueError(
+            f"{self.name} has a row that does not sum to one: row {row} sums to {total:.9g} (tolerance "
+            f"{self.tolerance:g}); divide each row by its sum, or raise sum_tolerance"
+        )
+
+    def scatter(self, values: Array) -> Array:
+        """Return values (m,) of the rows kept as (n,), NaN in the rows left out."""
+        if self.kept is None:
+            return values
+        out = np.full(len(self.p), np.nan)
+        out[self.kept] = values
+        return out
+
+
+def read(
+    y: Any,
+    p: Any,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+    name: str = "p",
+) -> Rows:
+    """Return labels, probabilities and weights whose shapes, labels and weights are checked.
+
+    Parameters
+    ----------
+    y : array_like (n,) or None
+        Labels, integers from 0 to C - 1; booleans for two classes. None where a metric needs none.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1. Arrays of float32 and float64 are not copied.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows in which y, p or the weight is NaN: raise; leave them out; or let them make
+        aggregates NaN. Values by row are NaN there in both cases.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32, 1e-2 for
+        float16.
+    name : str
+        What p is called in messages.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
+        weights; that of p is found where its values are read), or no row left.
+    """
+    check_choice(nan_policy, "nan_policy", NAN_POLICIES)
+    size = 2 if "float16" in str(getattr(p, "dtype", "")) else 0  # float16 and torch's bfloat16
+    p = as_array(p, name)
+    if p.ndim not in (1, 2):
+        raise ValueError(
+            f"{name} has shape {p.shape}; (n, C), or (n,) for the probability of class 1, is needed"
+        )
+    if len(p) == 0:
+        raise ValueError(f"{name} has no rows (shape {p.shape}); at least one is needed")
+    classes = 2 if p.ndim == 1 else p.shape[1]
+    if classes < 2:
+        raise ValueError(
+            f"{name} has shape {p.shape}; two classes or more are needed: give the probability of "
+            f"class 1 as shape ({len(p)},)"
+        )
+    tolerance = SUM_TOLERANCES[size or p.dtype.itemsize]
+    if sum_tolerance is not None:
+        tolerance = check_positive(sum_tolerance, "sum_tolerance")
+    labels = None if y is None else _as_numbers(y)
+    if labels is not None:
+        check_same_length(y=labels, **{name: p})
+    if sample_weight is not None:
+        sample_weight = as_array(sample_weight, "sample_weight")
+        if sample_weight.shape != (len(p),):
+            raise ValueError(
+                f"sample_weight has shape {sample_weight.shape}; ({len(p)},) is needed: a weight a row"
+            )
+    kept = None
+    if nan_policy != "raise":
+        kept = _without_nan(p, labels, sample_weight)
+        if kept is not None:
+            labels = None if labels is None else labels[kept]
+            sample_weight = None if sample_weight is None else sample_weight[kept]
+    count = len(p) if kept is None else len(kept)
+    return Rows(
+        p,
+        None if labels is None else _as_labels(labels, classes, kept),
+        as_weights(sample_weight, "sample_weight", count),
+        kept,
+        classes,
+        tolerance,
+        nan_policy == "propagate",
+        name,
+    )
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return ``value`` as an integer of at least ``least``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
+        raise ValueError(f"{name} is {value!r}; an integer of at least {least} is needed")
+    return int(value)
+
+
+def _as_numbers(y: Any) -> NDArray[Any]:
+    """Return y (n,) as integers or booleans without a copy, or as float64."""
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    array = np.asarray(y) if kind in ("i", "u", "b") and not np.ma.isMaskedArray(y) else None
+    if array is None or array.dtype.kind not in "iub":
+        try:
+            array = as_array(y, "y")
+        except TypeError as error:
+            raise TypeError(
+                f"{error}: labels from 0 to C - 1, as of numpy.unique(y, return_inverse=True)"
+            ) from None
+    if array.ndim != 1:
+        raise ValueError(f"y has shape {array.shape}; (n,) is needed: a label a row")
+    return array
+
+
+def _as_labels(y: NDArray[Any], classes: int, kept: NDArray[np.intp] | None) -> NDArray[np.int64]:
+    if y.dtype == np.bool_:
+        if classes > 2:
+            raise ValueError(f"y is boolean; labels from 0 to {classes - 1} are needed")
+        return y.astype(np.int64)
+    labels = y
+    if y.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            labels = y.astype(np.int64)
+        bad = labels != y
+    if y.dtype.kind != "f" or not bad.any():
+        if labels.dtype == np.int64:
+            fits = bool(labels.view(np.uint64).max() < classes)  # negative ones are the largest
+        else:
+            fits = bool(labels.min() >= 0 and labels.max() < classes)
+        if fits:
+            return labels.astype(np.int64, copy=False)
+        bad = (labels < 0) | (labels >= classes)
+    first = int(np.flatnonzero(bad)[0])
+    row = first if kept is None else int(kept[first])
+    raise ValueError(
+        f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
+    )
+
+
+def _without_nan(
+    p: Array, labels: NDArray[Any] | None, weights: Array | None
+) -> NDArray[np.intp] | None:
+    """Return which rows hold no NaN, or None if none does."""
+    bad = np.zeros(len(p), dtype=bool)
+    columns = 1 if p.ndim == 1 else p.shape[1]
+
+    def mark(rows: slice) -> None:
+        found = np.isnan(p[rows])
+        bad[rows] = found if p.ndim == 1 else found.any(axis=1)
+
+    over_rows(mark, len(p), max(1, _BLOCK // columns))
+    for values in (labels, weights):
+        if values is not None:
+            bad |= np.isnan(values)
+    if not bad.any():
+        return None
+    if bad.all():
+        raise ValueError(f"all {len(p)} rows hold NaN; at least one without is needed")
+    return np.flatnonzero(~bad)

@@ -1,0 +1,339 @@
+"""Compiled loops over rows of probabilities; imported where they are called, because Numba loads slowly.
+
+Arguments are trusted: C-contiguous blocks, labels below the number of classes. A loop that also checks
+returns the first row that holds no probabilities, or -1. An empty array stands for labels or weights
+that are not given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "bin_classes",
+    "bin_values",
+    "check_rows",
+    "concordance",
+    "cumulative_squares",
+    "rank_sum",
+    "sketch_rows",
+    "summarize_rows",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Integers = NDArray[Any]
+
+_CHUNK = 512  # values whose bins are found together, in one vectorised loop that stays in the cache
+
+
+def _compiled(function: Function) -> Function:
+    jit: Any = numba.njit(nogil=True, cache=True)  # typed by some versions of Numba only
+    return jit(function)
+
+
+@_compiled
+def check_rows(p: Array, tolerance: float) -> int:
+    """Return the first row with a value outside [0, 1], NaN, or a sum that is not one."""
+    for i in range(p.shape[0]):
+        row = p[i]
+        low, high, total = row[0], row[0], 0.0
+        for j in range(len(row)):
+            low = min(low, row[j])
+            high = max(high, row[j])
+            total += row[j]
+        if low < 0 or high > 1 or not abs(total - 1.0) <= tolerance:
+            return i
+    return -1
+
+
+@_compiled
+def summarize_rows(
+    p: Array,
+    labels: Integers,
+    tolerance: float,
+    predicted: Integers,
+    confidence: Array,
+    chosen: Array,
+    squares: Array,
+    above: Integers,
+    before: Integers,
+    after: Integers,
+) -> int:
+    """Fill what `RowSummary` holds of each row; returns the first bad row."""
+    classes = p.shape[1]
+    even = classes - classes % 4
+    labelled = len(labels) > 0
+    for i in range(p.shape[0]):
+        row = p[i]
+        # Four sums, because a single one waits for each addition before the next.
+        sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(0, even, 4):
+            sum_0 += row[j]
+            sum_1 += row[j + 1]
+            sum_2 += row[j + 2]
+            sum_3 += row[j + 3]
+        for j in range(even, classes):
+            sum_0 += row[j]
+        low, high = row[0], row[0]
+        for j in range(classes):
+            low = min(low, row[j])
+            high = max(high, row[j])
+        total = (sum_0 + sum_1) + (sum_2 + sum_3)
+        if low < 0 or high > 1 or not abs(total - 1.0) <= tolerance:
+            return i
+        first = 0
+        while row[first] != high:
+            first += 1
+        predicted[i] = first
+        confidence[i] = high
+        if labelled:
+            label = labels[i]
+            own = row[label]
+            greater, equal_before, equal_after = 0, 0, 0
+            for j in range(classes):
+                greater += row[j] > own
+            for j in range(label):
+                equal_before += row[j] == own
+            for j in range(label + 1, classes):
+                equal_after += row[j] == own
+            sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+            for j in range(0, even, 4):
+                x_0, x_1 = np.float64(row[j]), np.float64(row[j + 1])
+                x_2, x_3 = np.float64(row[j + 2]), np.float64(row[j + 3])
+                sum_0 += 0.0 if j == label else x_0 * x_0
+                sum_1 += 0.0 if j + 1 == label else x_1 * x_1
+                sum_2 += 0.0 if j + 2 == label else x_2 * x_2
+                sum_3 += 0.0 if j + 3 == label else x_3 * x_3
+            for j in range(even, classes):
+                x_0 = np.float64(row[j])
+                sum_0 += 0.0 if j == label else x_0 * x_0
+            chosen[i] = own
+            squares[i] = (sum_0 + sum_1) + (sum_2 + sum_3)
+            above[i] = greater
+            before[i] = equal_before
+            after[i] = equal_after
+    return -1
+
+
+@_compiled
+def cumulative_squares(p: Array, labels: Integers, out: Array) -> None:
+    """Fill ``sum_k (F_k - 1{label <= k})^2`` of each row, over all classes but the last."""
+    for i in range(p.shape[0]):
+        row, label = p[i], labels[i]
+        below, total = 0.0, 0.0
+        for j in range(label):
+            below += row[j]
+            total += below * below
+        # From the other end, where 1 - F_k is small: no cancellation.
+        beyond = 0.0
+        for j in range(len(row) - 1, label, -1):
+            beyond += row[j]
+            total += beyond * beyond
+        out[i] = total
+
+
+@_compiled
+def _place(
+    values: Array, edges: Array, even: bool, right: bool, index: Integers, steps: Array
+) -> bool:
+    """Fill the bin of each value; returns whether all values lie in [0, 1].
+
+    ``edges`` (bins + 1, k) has a column for each value, or one for all, in the type of the values. Even
+    edges, ``b * (1 / bins)`` as of `numpy.linspace`, rounded to that type, are not read but computed.
+    """
+    bins = edges.shape[0] - 1
+    inside = True
+    if even:
+        width = 1.0 / bins
+        for i in range(len(values)):
+            x = values[i]
+            inside &= (x >= 0.0) & (x <= 1.0)
+            floor = np.floor(np.float64(x) * bins)
+            index[i] = np.int32(floor)
+            steps[0, i] = floor * width
+            steps[1, i] = (floor + 1.0) * width
+        # Rounding of the product may have taken a value past its bin, by one.
+        if right:
+            for i in range(len(values)):
+                x = values[i]
+                index[i] += np.int32(x > steps[1, i]) - np.int32(x <= steps[0, i])
+        else:
+            for i in range(len(values)):
+                x = values[i]
+                index[i] += np.int32(x >= steps[1, i]) - np.int32(x < steps[0, i])
+        for i in range(len(values)):
+            index[i] = min(max(index[i], np.int32(0)), np.int32(bins - 1))
+        return inside
+    shared = edges.shape[1] == 1
+    for i in range(len(values)):
+        inside &= (values[i] >= 0.0) & (values[i] <= 1.0)
+        index[i] = 0
+    for b in range(1, bins):  # values innermost: compared many at a time, faster than a search
+        for i in range(len(values)):
+            edge = edges[b, 0 if shared else i]
+            index[i] += (values[i] > edge) if right else (values[i] >= edge)
+    return inside
+
+
+@_compiled
+def bin_values(
+    values: Array,
+    hits: Integers,
+    weights: Array,
+    edges: Array,
+    middles: Array,
+    even: bool,
+    right: bool,
+    sums: Array,
+) -> int:
+    """Fill ``sums[2 * bin + hit]`` with the sums of (weight, weight * d, 1) of the values in it.
+
+    ``d`` is the distance from ``middles[bin]``; sums hold zeros before. Returns the first value outside
+    [0, 1].
+    """
+    index = np.empty(_CHUNK, dtype=np.int32)
+    steps = np.empty((2, _CHUNK), dtype=values.dtype)
+    weighted = len(weights) > 0
+    for start in range(0, len(values), _CHUNK):
+        chunk = values[start : start + _CHUNK]
+        if not _place(chunk, edges, even, right, index, steps):
+            for i in range(len(chunk)):
+                if not (chunk[i] >= 0.0 and chunk[i] <= 1.0):
+                    return start + i
+        if weighted:
+            for i in range(len(chunk)):
+                weight = weights[start + i]
+                cell = 2 * index[i] + np.int32(hits[start + i])
+                sums[cell, 0] += weight
+                sums[cell, 1] += weight * chunk[i]
+                sums[cell, 2] += 1.0
+        else:  # two neighbours only: one vector addition
+            for i in range(len(chunk)):
+                cell = 2 * index[i] + np.int32(hits[start + i])
+                sums[cell, 0] += 1.0
+                sums[cell, 1] += chunk[i]
+    for cell in range(len(sums)):
+        sums[cell, 1] -= middles[cell >> 1, 0] * sums[cell, 0]
+        if not weighted:
+            sums[cell, 2] = sums[cell, 0]
+    return -1
+
+
+@_compiled
+def bin_classes(
+    p: Array,
+    labels: Integers,
+    weights: Array,
+    edges: Array,
+    middles: Array,
+    even: bool,
+    right: bool,
+    threshold: float,
+    sums: Array,
+    hits: Array,
+) -> None:
+    """Add (weight, weight * d, weight * d^2, 1) of each p to ``sums[class, bin]``.
+
+    Of the label's class, (weight, weight * d) are also added to ``hits[class, bin]``; a label below 0 is
+    no column's. ``d`` is the distance from the middle of the bin, so that variances lose no digits.
+    Probabilities not above ``threshold`` are left out.
+    """
+    classes = p.shape[1]
+    index = np.empty(classes, dtype=np.int32)
+    steps = np.empty((2, classes), dtype=p.dtype)
+    shared = middles.shape[1] == 1
+    weighted = len(weights) > 0
+    for i in range(p.shape[0]):
+        row, label = p[i], labels[i]
+        _place(row, edges, even, right, index, steps)
+        weight = weights[i] if weighted else 1.0
+        for j in range(classes):
+            if row[j] > threshold:
+                b = index[j]
+                d = row[j] - middles[b, 0 if shared else j]
+                sums[j, b, 0] += weight
+                sums[j, b, 1] += weight * d
+                sums[j, b, 2] += weight * d * d
+                if weighted:
+                    sums[j, b, 3] += 1.0
+        if label >= 0 and row[label] > threshold:
+            b = index[label]
+            hits[label, b, 0] += weight
+            hits[label, b, 1] += weight * (row[label] - middles[b, 0 if shared else label])
+    if not weighted:
+        sums[:, :, 3] = sums[:, :, 0]
+
+
+@_compiled
+def rank_sum(scores: Array, positive: Array) -> int:
+    """Return the sum over positives of the scores below them and the scores not above them.
+
+    Both arrays are sorted, and the positives are among the scores.
+    """
+    below, upto, total = 0, 0, 0
+    for value in positive:
+        while scores[below] < value:
+            below += 1
+        upto = max(upto, below)
+        while upto < len(scores) and scores[upto] <= value:
+            upto += 1
+        total += below + upto
+    return total
+
+
+@_compiled
+def concordance(scores: Array, positive: Integers, weights: Array) -> tuple[float, float, float]:
+    """Return the weight of pairs in order (ties by half), and of positives and negatives.
+
+    Scores are sorted.
+    """
+    pairs, positives, negatives = 0.0, 0.0, 0.0
+    i = 0
+    while i < len(scores):
+        value = scores[i]
+        tied_positives, tied_negatives = 0.0, 0.0
+        while i < len(scores) and scores[i] == value:
+            if positive[i]:
+                tied_positives += weights[i]
+            else:
+                tied_negatives += weights[i]
+            i += 1
+        pairs += tied_positives * (negatives + tied_negatives / 2)
+        positives += tied_positives
+        negatives += tied_negatives
+    return pairs, positives, negatives
+
+
+@_compiled
+def sketch_rows(
+    p: Array, labels: Integers, weights: Array, octaves: int, steps: int, hits: Array, misses: Array
+) -> None:
+    """Add the weight of each p to ``hits[class, bin]`` in the class of the label, else to ``misses``.
+
+    Bins rise with p. They are ``steps`` even ones in each of ``octaves`` halvings of the distance to 0,
+    below one half, and to 1 above.
+    """
+    half = octaves * steps
+    weighted = len(weights) > 0
+    for i in range(p.shape[0]):
+        weight = weights[i] if weighted else 1.0
+        for j in range(p.shape[1]):
+            x = np.float64(p[i, j])
+            distance = min(x, 1.0 - x)
+            mantissa, exponent = math.frexp(distance)  # mantissa in [0.5, 1), exponent <= 0
+            # 0.5, of exponent 0, joins the bin below it
+            rank = half + exponent * steps + np.int64((2.0 * mantissa - 1.0) * steps)
+            rank = min(max(rank, 0), half - 1) if distance > 0.0 else 0
+            b = rank if x <= 0.5 else 2 * half - 1 - rank
+            if j == labels[i]:
+                hits[j, b] += weight
+            else:
+                misses[j, b] += weight

@@ -1,0 +1,356 @@
+"""How well probabilities order rows: the area under the receiver operating characteristic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import row_blocks
+from fastmcmd.checks import check_choice
+from fastmcmd.classification.bins import class_columns, sort_column
+from fastmcmd.classification.columns import over_columns
+from fastmcmd.classification.confidence import MEASURES, read_two_sets, uncertainty_of
+from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "ABSENT",
+    "AVERAGES",
+    "AreaEstimate",
+    "ClassAreas",
+    "RankSketch",
+    "area_of_sets",
+    "auroc",
+    "average_areas",
+    "gather_sketch",
+    "ood_auroc",
+]
+
+AVERAGES = ("macro", "weighted")
+ABSENT = ("raise", "omit")
+
+# Halvings of the distance to 0 and to 1 that a sketch tells apart: down to 2e-10.
+_OCTAVES = 32
+_SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the cache
+
+
+def auroc(
+    y: Any,
+    p: Any,
+    *,
+    average: str | None = "macro",
+    absent: str = "raise",
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> Any:
+    """Return the area under the receiver operating characteristic.
+
+    The chance that a row of a class gets a higher probability of it than a row of another class does;
+    equal probabilities count half. Exact: no thresholds.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1. Of two classes, class 1 is ranked.
+    average : {"macro", "weighted"} or None
+        Of more than two classes, each against the rest: their mean, their mean by weight of rows, or an
+        area a class.
+    absent : {"raise", "omit"}
+        What to do with classes that no row (or all rows) have: raise, or average over the others. With
+        ``average=None`` and "omit" they are NaN.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float, or ndarray (C,) for ``average=None`` and more than two classes
+        In [0, 1]; NaN if every class is omitted.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Labels or probabilities out of range, rows that do not match, classes without rows.
+
+    Notes
+    -----
+    Mann & Whitney's statistic. ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"`` gives the same;
+    torchmetrics leaves absent classes out with a warning. The scores of a class are sorted, and the
+    ranks of its own rows found among them; with weights, rows are.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.auroc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    if average is not None:
+        check_choice(average, "average", AVERAGES)
+    check_choice(absent, "absent", ABSENT)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    areas = ClassAreas.of(rows)
+    areas.check_absent(absent)
+    classes = class_columns(rows)
+    found = np.array(over_columns(rows, areas.area, classes))
+    if rows.spoiled:
+        found = np.full_like(found, np.nan)
+    if average is None and len(classes) > 1:
+        return found
+    return average_areas(found, areas.weights[classes], average)
+
+
+def ood_auroc(
+    p_in: Any,
+    p_out: Any,
+    *,
+    of: str = "entropy",
+    weight_in: Any = None,
+    weight_out: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> float:
+    """Return how well uncertainty tells rows unlike the training data from rows like them.
+
+    Parameters
+    ----------
+    p_in, p_out : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1, for rows like the training data and unlike it.
+    of : {"entropy", "confidence"}
+        By what: entropy, or minus the largest probability.
+    weight_in, weight_out : array_like (n,), optional
+        Nonnegative weights of the rows.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float
+        The chance that a row of ``p_out`` is less sure than one of ``p_in``, ties by half.
+
+    Notes
+    -----
+    Hendrycks & Gimpel, *A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural
+    Networks* (ICLR 2017), for the confidence.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.ood_auroc([[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.15, 0.85]])
+    0.75
+    """
+    check_choice(of, "of", MEASURES)
+    inside, outside = read_two_sets(p_in, p_out, weight_in, weight_out, nan_policy, sum_tolerance)
+    return area_of_sets(
+        inside, outside, uncertainty_of(inside, of), uncertainty_of(outside, of), of
+    )
+
+
+def area_of_sets(
+    inside: Rows, outside: Rows, values_in: Array, values_out: Array, of: str
+) -> float:
+    """Return `ood_auroc` from the uncertainties of the rows kept."""
+    from fastmcmd.classification import loops
+
+    if inside.spoiled or outside.spoiled:
+        return float("nan")
+    values = np.concatenate([values_in, values_out])
+    if of == "confidence":
+        values = 0 - values
+    if inside.weights is None and outside.weights is None:
+        own = np.sort(values[len(values_in) :])
+        values.sort()
+        return _area(loops.rank_sum(values, own), len(values_out), len(values_in))
+    positive = np.repeat([False, True], [len(values_in), len(values_out)])
+    weights = np.concatenate(
+        [np.ones(len(rows)) if rows.weights is None else rows.weights for rows in (inside, outside)]
+    )
+    order = np.argsort(values)
+    pairs, positives, negatives = loops.concordance(values[order], positive[order], weights[order])
+    return pairs / (positives * negatives)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassAreas:
+    """What the areas of all classes need.
+
+    Attributes
+    ----------
+    rows : Rows
+        Labels, probabilities and weights.
+    order : ndarray (m,)
+        Rows in order of their labels.
+    starts : ndarray (C + 1,)
+        Where each class begins in ``order``.
+    weights : ndarray (C,)
+        Weight of the rows of each class.
+    """
+
+    rows: Rows
+    order: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    weights: Array
+
+    @staticmethod
+    def of(rows: Rows) -> ClassAreas:
+        """Return what the areas of all classes need."""
+        assert rows.labels is not None
+        counts = np.bincount(rows.labels, minlength=rows.classes)
+        weights = np.bincount(rows.labels, weights=rows.weights, minlength=rows.classes)
+        order = np.argsort(rows.labels, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return ClassAreas(rows, order, starts, weights.astype(np.float64))
+
+    def check_absent(self, absent: str) -> None:
+        """Raise if a class has no rows of positive weight, or all, unless such are omitted."""
+        weights = self.weights[1:2] if self.rows.classes == 2 else self.weights
+        bad = np.flatnonzero((weights == 0) | (weights == self.weights.sum()))
+        if len(bad) and absent == "raise":
+            label = int(bad[0]) + (self.rows.classes == 2)
+            what = "no" if self.weights[label] == 0 else "all"
+            raise ValueError(
+                f"y has {what} rows of class {label}, so the area of {len(bad)} of {len(weights)} classes "
+                "is not defined; use absent='omit' to leave such classes out"
+            )
+
+    def area(self, label: int, scores: Array) -> float:
+        """Return the area of a class, NaN without rows; its scores may be sorted in place."""
+        own = self.own(label, scores)
+        ordered, weights, order = sort_column(self.rows, scores)
+        return self.sorted_area(label, own, ordered, weights, order)
+
+    def own(self, label: int, scores: Array) -> Array:
+        """Return the sorted scores of the rows of a class."""
+        return np.sort(scores[self.order[self.starts[label] : self.starts[label + 1]]])
+
+    def sorted_area(
+        self,
+        label: int,
+        own: Array,
+        ordered: Array,
+        weights: Array | None,
+        order: NDArray[np.intp] | None,
+    ) -> float:
+        """Return the area of a class from what `sort_column` gives."""
+        from fastmcmd.classification import loops
+
+        if weights is None or order is None or self.rows.labels is None:
+            return _area(loops.rank_sum(ordered, own), len(own), len(ordered) - len(own))
+        positive = self.rows.labels[order] == label
+        pairs, positives, negatives = loops.concordance(ordered, positive, weights)
+        if not (positives > 0 and negatives > 0):
+            return float("nan")
+        return pairs / (positives * negatives)
+
+
+def average_areas(areas: Array, weights: Array, average: str | None) -> float:
+    """Return the mean of the areas that are defined."""
+    found = ~np.isnan(areas)
+    if not found.any():
+        return float("nan")
+    if len(areas) == 1 or average != "weighted":
+        return float(areas[found].mean())
+    return float(np.average(areas[found], weights=weights[found]))
+
+
+def _area(rank_sum: int, positives: int, negatives: int) -> float:
+    """Return the area from the ranks of positives among all scores; NaN without either."""
+    if positives == 0 or negatives == 0:
+        return float("nan")
+    # Each pair of positives is counted in the sum as well: half of them in order, by symmetry.
+    return (rank_sum - positives * positives) / (2 * positives * negatives)
+
+
+@dataclass(frozen=True)
+class AreaEstimate:
+    """An area under the curve from a histogram, and how far the exact one may be from it.
+
+    Attributes
+    ----------
+    value : float
+        Middle of what the area may be.
+    error_bound : float
+        The exact area is within this of the value, beyond rounding of the sums.
+    """
+
+    value: float
+    error_bound: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class RankSketch:
+    """Fine histograms of the probabilities of each class, of its own rows and of the others.
+
+    Attributes
+    ----------
+    hits, misses : ndarray (k, bins)
+        Weight of rows by class and bin: of rows whose label it is, and of all others. Of two classes only
+        class 1 is held.
+    """
+
+    hits: Array
+    misses: Array
+
+    def __add__(self, other: RankSketch) -> RankSketch:
+        if other.hits.shape != self.hits.shape:
+            raise ValueError(
+                f"a batch of {len(other.hits)} ranked classes cannot be added to {len(self.hits)}; "
+                "all batches must have the same classes"
+            )
+        return RankSketch(self.hits + other.hits, self.misses + other.misses)
+
+    def estimate(self, average: str | None, absent: str) -> AreaEstimate:
+        """Return the average area and its bound.
+
+        Pairs in different bins are ordered for certain; of those in the same bin all or none may be.
+        """
+        positives, negatives = self.hits.sum(axis=1), self.misses.sum(axis=1)
+        bad = np.flatnonzero((positives == 0) | (negatives == 0))
+        if len(bad) and absent == "raise":
+            raise ValueError(
+                f"{len(bad)} of {len(positives)} classes have no rows, or all, the first is class "
+                f"{bad[0] if len(positives) > 1 else 1}: their area is not defined; use absent='omit' to "
+                "leave such classes out"
+            )
+        pairs = positives * negatives
+        with np.errstate(invalid="ignore", divide="ignore"):
+            below = np.cumsum(self.misses, axis=1) - self.misses
+            certain = (self.hits * below).sum(axis=1) / pairs
+            doubt = (self.hits * self.misses).sum(axis=1) / (2 * pairs)
+        return AreaEstimate(
+            average_areas(certain + doubt, positives, average),
+            average_areas(doubt, positives, average),
+        )
+
+
+def gather_sketch(rows: Rows, resolution: int) -> RankSketch:
+    """Return the histograms; ``resolution`` bins in each halving of the distance to 0 and to 1."""
+    from fastmcmd.classification import loops
+
+    shape = (len(class_columns(rows)), 2 * _OCTAVES * resolution)
+    sketch = RankSketch(np.zeros(shape), np.zeros(shape))
+    # On one thread: histograms of its own for each would cost more than they save.
+    for part in row_blocks(len(rows), _SKETCH_BLOCK // rows.classes):
+        block, labels = rows.block(part), rows.labels_of(part)
+        rows.check_block(part, block)
+        if rows.classes == 2:
+            block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1
+        loops.sketch_rows(
+            block, labels, rows.weights_of(part), _OCTAVES, resolution, sketch.hits, sketch.misses
+        )
+    if rows.spoiled:
+        return RankSketch(np.full(shape, np.nan), np.full(shape, np.nan))
+    return sketch

@@ -1,0 +1,341 @@
+"""Proper scores of predicted probabilities of classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_positive
+from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.classification.totals import total
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "brier_of",
+    "brier_score",
+    "check_clip",
+    "halved",
+    "log_score",
+    "log_score_of",
+    "mean_brier_score",
+    "mean_ranked_probability_score",
+    "nll",
+    "ranked_probability_score",
+    "ranked_probability_score_of",
+]
+
+
+def log_score(
+    y: Any,
+    p: Any,
+    *,
+    clip: float | None = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> Array:
+    """Return minus the logarithm of the probability of each label.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    clip : float, optional
+        Move probabilities into [clip, 1 - clip] first; default not: a label of probability 0 scores inf.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, or return NaN for them.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ndarray (n,)
+        Scores in nats, at least 0.
+
+    Notes
+    -----
+    Good, *Rational Decisions* (JRSS B, 1952). ``sklearn.metrics.log_loss`` clips by
+    ``numpy.finfo(p.dtype).eps`` and so hides impossible labels.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.log_score([0, 1], [[1.0, 0.0], [1.0, 0.0]]).tolist()
+    [0.0, inf]
+    """
+    clip = check_clip(clip)
+    rows = read(y, p, None, nan_policy, sum_tolerance)
+    return rows.scatter(log_score_of(summarize(rows)[0], clip))
+
+
+def nll(
+    y: Any,
+    p: Any,
+    *,
+    sample_weight: Any = None,
+    clip: float | None = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> float:
+    """Return the mean negative log likelihood: the mean of `log_score`.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    clip : float, optional
+        See `log_score`.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float
+        In nats; inf if any label of positive weight has probability 0. How many have is in
+        ``evaluate(y, p).impossible``.
+
+    Notes
+    -----
+    Equal to ``sklearn.metrics.log_loss`` with ``clip=numpy.finfo(p.dtype).eps``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> round(fm.classification.nll([0, 1], [[0.5, 0.5], [0.5, 0.5]]), 6)
+    0.693147
+    """
+    clip = check_clip(clip)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    return total(rows, log_score_of(summarize(rows)[0], clip)).mean
+
+
+def brier_score(
+    y: Any,
+    p: Any,
+    *,
+    scale_by_half: bool | str = "auto",
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> Array:
+    """Return the squared distance of the probabilities from the label, of each row.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    scale_by_half : bool or "auto"
+        Whether to halve the sum over classes, which is in [0, 2]; "auto" does for two classes, where the
+        half is ``(p - y)^2``.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, or return NaN for them.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``sum_k (p_k - 1{y = k})^2``, or its half.
+
+    Notes
+    -----
+    Brier, *Verification of Forecasts Expressed in Terms of Probability* (Monthly Weather Review, 1950),
+    who does not halve. "auto" is the default of ``sklearn.metrics.brier_score_loss``, too.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.brier_score([1, 0], [0.5, 0.5]).tolist()
+    [0.25, 0.25]
+    >>> fm.classification.brier_score([1, 0], [0.5, 0.5], scale_by_half=False).tolist()
+    [0.5, 0.5]
+    """
+    rows = read(y, p, None, nan_policy, sum_tolerance)
+    half = halved(scale_by_half, rows.classes)
+    return rows.scatter(brier_of(summarize(rows)[0], half))
+
+
+def mean_brier_score(
+    y: Any,
+    p: Any,
+    *,
+    sample_weight: Any = None,
+    scale_by_half: bool | str = "auto",
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> float:
+    """Return the mean of `brier_score`.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    scale_by_half : bool or "auto"
+        See `brier_score`.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float
+        At least 0.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.mean_brier_score([2, 0], [[0.0, 0.0, 1.0], [0.0, 0.5, 0.5]])
+    0.75
+    """
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    half = halved(scale_by_half, rows.classes)
+    return total(rows, brier_of(summarize(rows)[0], half)).mean
+
+
+def ranked_probability_score(
+    y: Any,
+    p: Any,
+    *,
+    normalize: bool = False,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> Array:
+    """Return the squared distance of cumulative probabilities from the label, of each row.
+
+    For classes with an order: a prediction near the label scores better than one far from it.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    normalize : bool
+        Divide by C - 1, so that scores are in [0, 1].
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, or return NaN for them.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``sum_{k < C-1} (F_k - 1{y <= k})^2`` with ``F_k = p_0 + ... + p_k``.
+
+    Notes
+    -----
+    Epstein, *A Scoring System for Probability Forecasts of Ranked Categories* (Journal of Applied
+    Meteorology, 1969), in the form of Murphy (1971). ``scoringrules.rps_score`` does not divide either.
+    ``1 - F_k`` is summed from the other end, so a row that sums to one within the tolerance only has a
+    score within about as much.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.ranked_probability_score([0, 0], [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).tolist()
+    [1.0, 2.0]
+    """
+    rows = read(y, p, None, nan_policy, sum_tolerance).check()
+    return rows.scatter(ranked_probability_score_of(rows, normalize))
+
+
+def mean_ranked_probability_score(
+    y: Any,
+    p: Any,
+    *,
+    sample_weight: Any = None,
+    normalize: bool = False,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> float:
+    """Return the mean of `ranked_probability_score`.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    normalize : bool
+        Divide by C - 1.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    float
+        At least 0.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.classification.mean_ranked_probability_score([0], [[0.5, 0.0, 0.5]], normalize=True)
+    0.25
+    """
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance).check()
+    return total(rows, ranked_probability_score_of(rows, normalize)).mean
+
+
+def check_clip(clip: Any) -> float | None:
+    """Return ``clip`` as a number in (0, 0.5), or None."""
+    if clip is None:
+        return None
+    clip = check_positive(clip, "clip")
+    if not clip < 0.5:
+        raise ValueError(f"clip is {clip:g}; a number between 0 and 0.5 is needed")
+    return clip
+
+
+def halved(scale_by_half: Any, classes: int) -> bool:
+    """Return whether Brier scores are halved."""
+    if isinstance(scale_by_half, str) and scale_by_half == "auto":
+        return classes == 2
+    if not isinstance(scale_by_half, (bool, np.bool_)):
+        raise ValueError(f"scale_by_half is {scale_by_half!r}; True, False or 'auto' is needed")
+    return bool(scale_by_half)
+
+
+def log_score_of(summary: RowSummary, clip: float | None) -> Array:
+    """Return `log_score` of the rows kept."""
+    chosen = summary.label_probability.astype(np.float64)
+    if clip is not None:
+        np.clip(chosen, clip, 1.0 - clip, out=chosen)
+    with np.errstate(divide="ignore"):
+        return 0.0 - np.log(chosen)
+
+
+def brier_of(summary: RowSummary, half: bool) -> Array:
+    """Return `brier_score` of the rows kept."""
+    missing = 1.0 - summary.label_probability.astype(np.float64)
+    score = summary.other_squares + missing * missing
+    return score / 2 if half else score
+
+
+def ranked_probability_score_of(rows: Rows, normalize: bool) -> Array:
+    """Return `ranked_probability_score` of the rows kept, whose probabilities are checked."""
+    from fastmcmd.classification import loops
+
+    score = np.empty(len(rows))
+    rows.over(
+        lambda part, block, _: loops.cumulative_squares(block, rows.labels_of(part), score[part])
+    )
+    return score / (rows.classes - 1) if normalize else score

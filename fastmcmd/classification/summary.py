@@ -1,0 +1,107 @@
+"""What several metrics need of each row, read from the probabilities once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.classification.bins import ClassBins
+from fastmcmd.classification.inputs import Rows
+from fastmcmd.predictive.base import Array
+
+__all__ = ["RowSummary", "entropy_of_block", "summarize"]
+
+_SMALLEST = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class RowSummary:
+    """What several metrics need of each of m rows.
+
+    Attributes
+    ----------
+    predicted : ndarray (m,) of int32
+        Most probable class, the first of equal ones.
+    confidence : ndarray (m,)
+        Its probability, in the type of p.
+    label_probability : ndarray (m,)
+        Probability of the label.
+    other_squares : ndarray (m,)
+        Sum of squared probabilities of all classes but the label.
+    above, tied_before, tied_after : ndarray (m,) of int32
+        Classes more probable than the label, and as probable with a smaller or larger number.
+    entropy : ndarray (m,) or None
+        Entropy in nats, where asked for.
+    """
+
+    predicted: NDArray[np.int32]
+    confidence: Array
+    label_probability: Array
+    other_squares: Array
+    above: NDArray[np.int32]
+    tied_before: NDArray[np.int32]
+    tied_after: NDArray[np.int32]
+    entropy: Array | None
+
+
+def summarize(
+    rows: Rows, entropy: bool = False, also: ClassBins | None = None
+) -> tuple[RowSummary, list[Any]]:
+    """Return the summary of all rows, and what ``also`` gathers, in the same pass.
+
+    The probabilities are checked. Without labels, arrays about the label are empty.
+    """
+    from fastmcmd.classification import loops
+
+    m = len(rows)
+    labelled = m if rows.labels is not None else 0
+    kind = np.float64 if rows.binary else rows.p.dtype
+    summary = RowSummary(
+        np.empty(m, dtype=np.int32),
+        np.empty(m, dtype=kind),
+        np.empty(labelled, dtype=kind),
+        np.empty(labelled),
+        np.empty(labelled, dtype=np.int32),
+        np.empty(labelled, dtype=np.int32),
+        np.empty(labelled, dtype=np.int32),
+        np.empty(m) if entropy else None,
+    )
+
+    def work(part: slice, block: Array, state: Any) -> None:
+        bad = loops.summarize_rows(
+            block,
+            rows.labels_of(part),
+            rows.tolerance,
+            summary.predicted[part],
+            summary.confidence[part],
+            summary.label_probability[part],
+            summary.other_squares[part],
+            summary.above[part],
+            summary.tied_before[part],
+            summary.tied_after[part],
+        )
+        if bad >= 0:
+            rows.refuse(part.start + bad)
+        if summary.entropy is not None:
+            summary.entropy[part] = entropy_of_block(block)
+        if also is not None:
+            also.work(part, block, state)
+
+    if also is None:
+        return summary, rows.over(work)
+    return summary, rows.over(work, also.state, also.groups)
+
+
+def entropy_of_block(block: Array) -> Array:
+    """Return the entropies in nats of the rows of a block that fits the cache.
+
+    NumPy's logarithm works on many numbers at a time where the processor can, 5 times faster than a
+    compiled loop. ``0 log 0`` is 0.
+    """
+    p = block.astype(np.float64, copy=False)
+    logs = np.maximum(p, _SMALLEST)
+    np.log(logs, out=logs)
+    return np.asarray(0.0 - np.einsum("ij,ij->i", p, logs))

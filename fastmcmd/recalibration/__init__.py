@@ -1,0 +1,39 @@
+"""Recalibration: what predictions of held-out rows get wrong, learned and mended.
+
+Each recalibrator has ``fit(prediction, y)`` and ``transform(prediction)``; a new one is a file beside its
+siblings and a line here.
+"""
+
+from fastmcmd.recalibration.atoms import RecalibratedAtoms
+from fastmcmd.recalibration.base import Recalibrator
+from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
+from fastmcmd.recalibration.histogram_binning_std import HistogramBinningStd
+from fastmcmd.recalibration.interval_recalibrator import IntervalRecalibrator
+from fastmcmd.recalibration.isotonic_cdf import IsotonicCDF
+from fastmcmd.recalibration.isotonic_std import IsotonicStd
+from fastmcmd.recalibration.monotone import MonotoneMap
+from fastmcmd.recalibration.quantile_recalibrator import QuantileRecalibrator
+from fastmcmd.recalibration.recalibrated import RecalibratedCDF
+from fastmcmd.recalibration.rescaled import Rescaled
+from fastmcmd.recalibration.std_ratio import StdRatio
+from fastmcmd.recalibration.std_scaling import StdScaling
+from fastmcmd.recalibration.stored import load
+from fastmcmd.recalibration.temperature_scaling import TemperatureScaling
+
+__all__ = [
+    "ConformalIntervals",
+    "HistogramBinningStd",
+    "IntervalRecalibrator",
+    "IsotonicCDF",
+    "IsotonicStd",
+    "MonotoneMap",
+    "QuantileRecalibrator",
+    "RecalibratedAtoms",
+    "RecalibratedCDF",
+    "Recalibrator",
+    "Rescaled",
+    "StdRatio",
+    "StdScaling",
+    "TemperatureScaling",
+    "load",
+]

@@ -1,0 +1,141 @@
+"""Counts and draws whose probabilities are mapped by one increasing function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.blocks import row_blocks
+from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive.base import Array, Nodes, check_levels, check_size
+from fastmcmd.recalibration.monotone import MonotoneMap
+from fastmcmd.recalibration.recalibrated import RecalibratedCDF
+
+__all__ = ["RecalibratedAtoms", "recalibrated"]
+
+_BLOCK = 1 << 20  # node values held together
+_MOST_ROWS = 1 << 10  # of a block that is searched as one array: levels keep 13 digits
+# R^-1(R(F(k))) may come out a little above F(k), and the quantile would be k + 1.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+def recalibrated(prediction: Predictive, mapping: MonotoneMap) -> RecalibratedCDF:
+    """Return the predictions with the distribution functions R(F(y))."""
+    if isinstance(prediction, RecalibratedCDF):  # one map, whose knots quadrature knows
+        return recalibrated(prediction.inner, mapping.after(prediction.mapping))
+    atoms = prediction.discrete or isinstance(prediction, Draws)
+    return (RecalibratedAtoms if atoms else RecalibratedCDF)(prediction, mapping)
+
+
+class RecalibratedAtoms(RecalibratedCDF):
+    """Distributions on the same outcomes with the distribution functions R(F(y)).
+
+    Parameters
+    ----------
+    inner : Predictive
+        Discrete predicted distributions of n numbers, or draws.
+    mapping : MonotoneMap
+        R, increasing, with R(0) = 0 and R(1) = 1.
+
+    Notes
+    -----
+    An outcome k has the probability ``R(F(k)) - R(F(k-1))``: counts stay counts, and draws become draws
+    with weights. Quantiles of draws are interpolated as those of `Draws` are.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.recalibration import MonotoneMap, RecalibratedAtoms
+    >>> r = MonotoneMap(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.25, 1.0]))
+    >>> RecalibratedAtoms(fm.Draws([[1.0, 3.0]]), r).mean.tolist()
+    [2.5]
+    """
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        levels = self.mapping.inverse(check_levels(level))
+        if self.inner.discrete:
+            levels = np.where((levels > _ROUNDING) & (levels < 1), levels - _ROUNDING, levels)
+        return self.inner.quantile(levels)
+
+    def _masses(self, weights: Array) -> Array:
+        """Return mapped probabilities of increasing outcomes (n, L)."""
+        upto = np.cumsum(weights, axis=1)
+        upto[:, -1] = 1.0
+        return np.diff(self.mapping(upto), axis=1, prepend=0.0)
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the outcomes, increasing, with their probabilities."""
+        values, weights = self.inner.nodes(splits)
+        if (np.diff(values, axis=1) < 0).any():
+            order = np.argsort(values, axis=1, kind="stable")
+            values = np.take_along_axis(values, order, axis=1)
+            weights = np.take_along_axis(weights, order, axis=1)
+        return values, self._masses(weights)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return the nodes themselves: their sums are exact."""
+        return self.nodes()
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row."""
+        return self.inner.node_count
+
+    def support(self) -> Nodes | None:
+        """Return outcomes (L,) that all rows share and their probabilities (n, L), where they do."""
+        shared = self.inner.support()
+        if shared is None or (np.diff(shared[0]) < 0).any():
+            return None
+        return shared[0], self._masses(shared[1])
+
+    def closed_form(self, kernel: Any, points: Array) -> None:
+        """Return None: sums over outcomes are exact."""
+        del kernel, points
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        mean, variance = np.empty(len(self)), np.empty(len(self))
+        for rows, values, masses in self._blocks():
+            middle = np.einsum("nl,nl->n", masses, values)
+            gaps = values - middle[:, None]
+            mean[rows], variance[rows] = middle, np.einsum("nl,nl,nl->n", masses, gaps, gaps)
+        return mean, variance
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size)."""
+        rng = np.random.default_rng(random_state)
+        out = np.empty((len(self), check_size(size)))
+        for rows, values, masses in self._blocks(_MOST_ROWS):
+            upto = np.cumsum(masses, axis=1)
+            upto[:, -1] = 1.0
+            row = np.arange(len(values))[:, None]
+            uniform = rng.random((len(values), size))
+            found = np.searchsorted((upto + row).ravel(), (uniform + row).ravel(), side="right")
+            which = found.reshape(uniform.shape) - row * values.shape[1]
+            which = np.clip(which, 0, values.shape[1] - 1)
+            out[rows] = np.take_along_axis(values, which, axis=1)
+        return out
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,): the integral of a step function."""
+        y = np.asarray(np.broadcast_to(self.outcomes(y), self.shape))
+        out = np.empty(len(self))
+        for rows, values, masses in self._blocks():
+            level = np.cumsum(masses, axis=1)[:, :-1]
+            seen = y[rows][:, None]
+            below = np.clip(seen, values[:, :-1], values[:, 1:]) - values[:, :-1]
+            above = np.diff(values, axis=1) - below
+            inside = (below * level**2 + above * (1 - level) ** 2).sum(axis=1)
+            outside = np.maximum(values[:, 0] - y[rows], 0) + np.maximum(y[rows] - values[:, -1], 0)
+            out[rows] = inside + outside
+        return out
+
+    def _blocks(self, most: int | None = None) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield rows with their outcomes and probabilities."""
+        step = max(1, _BLOCK // max(1, self.node_count))
+        for rows in row_blocks(len(self), step if most is None else min(step, most)):
+            yield rows, *self.take(np.arange(rows.start, rows.stop)).nodes()

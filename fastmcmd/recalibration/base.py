@@ -1,0 +1,172 @@
+"""What a recalibrator is: something learned on held-out rows that mends predictions of other rows."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fastmcmd.checks import check_choice
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive import Predictive, as_predictive
+
+__all__ = ["Fitted", "Recalibrator", "check_count", "read_rows", "to_predictive"]
+
+Self = TypeVar("Self", bound="Fitted")
+AnyRecalibrator = TypeVar("AnyRecalibrator", bound="Recalibrator")
+
+
+class Fitted:
+    """Settings given to the constructor, and attributes with a trailing underscore once fitted."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of the constructor."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """Fitted attributes by name; empty before ``fit``."""
+        own = vars(self).items()
+        return {name: value for name, value in own if name.endswith("_")}
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        found = ", ".join(f"{name}={_told(value)}" for name, value in self.fitted.items())
+        return f"{type(self).__name__}({given})" + (f", fitted: {found}" if found else "")
+
+    def check_fitted(self) -> None:
+        """Raise if there was no ``fit`` yet."""
+        if not self.fitted:
+            name = type(self).__name__
+            raise ValueError(
+                f"this {name} is not fitted; call fit first, on rows held out of training"
+            )
+
+    def save(self, path: Any) -> None:
+        """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
+        from fastmcmd.recalibration.stored import save
+
+        save(self, path)
+
+
+class Recalibrator(Fitted, ABC):
+    """Learns on outcomes how predicted distributions are wrong, and mends other predictions.
+
+    A new one gives ``learn`` and ``apply``, and sets attributes with a trailing underscore.
+    """
+
+    @abstractmethod
+    def learn(self, rows: Outcomes) -> None:
+        """Set the fitted attributes from checked rows."""
+
+    @abstractmethod
+    def apply(self, prediction: Predictive) -> Predictive:
+        """Return mended predictions."""
+
+    def fit(
+        self: AnyRecalibrator,
+        prediction: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        nan_policy: str = "raise",
+    ) -> AnyRecalibrator:
+        """Learn from predictions and outcomes of rows that the model was not trained on.
+
+        Parameters
+        ----------
+        prediction : Predictive or what converts to one
+            Predicted distributions of numbers.
+        y : array_like (n,)
+            Observed outputs.
+        sample_weight : array_like (n,), optional
+            Nonnegative weights; a whole number counts a row that often.
+        nan_policy : {"raise", "omit"}
+            What to do with rows that hold NaN: raise, or leave them out.
+
+        Returns
+        -------
+        Recalibrator
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            Bad values, rows that do not match, or predictions that cannot be mended in this way.
+        """
+        self.learn(read_rows(prediction, y, sample_weight, nan_policy))
+        return self
+
+    def transform(self, prediction: Any) -> Predictive:
+        """Return mended predicted distributions.
+
+        Parameters
+        ----------
+        prediction : Predictive or what converts to one
+            Predicted distributions of the same model, of any rows.
+
+        Raises
+        ------
+        ValueError
+            Not fitted yet, or predictions that cannot be mended in this way.
+        """
+        self.check_fitted()
+        return self.apply(to_predictive(prediction))
+
+    def fit_transform(
+        self, prediction: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+    ) -> Predictive:
+        """Fit, and return the same predictions mended; they look better than those of new rows do."""
+        self.fit(prediction, y, sample_weight=sample_weight, nan_policy=nan_policy)
+        return self.transform(prediction)
+
+
+def read_rows(prediction: Any, y: Any, sample_weight: Any, nan_policy: str) -> Outcomes:
+    """Return the checked rows of a ``fit``, which has no use for NaN that propagates."""
+    check_choice(nan_policy, "nan_policy", ("raise", "omit"))
+    return read(y, prediction, sample_weight, nan_policy)
+
+
+def to_predictive(value: Any, name: str = "prediction") -> Predictive:
+    """Return predicted distributions of numbers, as many as ``value`` has rows."""
+    found = as_predictive(value, _rows(value), 1, name)
+    if not len(found):
+        raise ValueError(f"{name} has no rows; at least one is needed")
+    return found
+
+
+def _rows(value: Any) -> int:
+    """Return the rows of whatever converts to a `Predictive`."""
+    if isinstance(value, Predictive):
+        return len(value)
+    if isinstance(value, tuple):
+        return max((np.size(part) for part in value), default=0)
+    if hasattr(value, "args") and hasattr(value, "kwds"):  # frozen scipy.stats
+        return max((np.size(part) for part in (*value.args, *value.kwds.values())), default=1)
+    if hasattr(value, "batch_shape"):  # of PyTorch, NumPyro, TensorFlow Probability
+        return int(value.batch_shape[0]) if len(value.batch_shape) else 1
+    if hasattr(value, "cdf") and callable(getattr(value, "mean", None)):  # other distributions
+        return int(np.size(value.mean()))
+    return len(value) if hasattr(value, "__len__") else 1
+
+
+def check_count(value: Any, name: str, least: int, also: tuple[Any, ...] = ()) -> Any:
+    """Return a whole number of at least ``least``, or one of the values ``also`` allowed."""
+    if any(value is choice or (isinstance(value, str) and value == choice) for choice in also):
+        return value
+    wanted = " or ".join([f"a whole number of at least {least}", *map(repr, also)])
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}; {wanted} is needed")
+    if value.__index__() < least:
+        raise ValueError(f"{name} is {value}; {wanted} is needed")
+    return int(value.__index__())
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"array{value.shape}"
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)

@@ -1,0 +1,56 @@
+"""Rows in bins of equal mass by predicted spread."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.base import Array
+
+__all__ = ["cube_root_rule", "equal_mass", "positive_std"]
+
+_ROUNDING = 1e-9  # of a place just at an edge, where the scale of weights must not decide
+
+
+def positive_std(prediction: Predictive) -> Array:
+    """Return standard deviations (n,), checked to be positive and finite."""
+    std = np.asarray(prediction.std)
+    bad = ~(np.isfinite(std) & (std > 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"prediction has a std of {std[row]:g} in row {row}; all must be positive and finite to be "
+            "rescaled"
+        )
+    return std
+
+
+def cube_root_rule(effective: float) -> int:
+    """Return ``2 n^(1/3)`` rounded up (Rice's rule), the growth at which histograms are best."""
+    return int(np.ceil(2 * effective ** (1 / 3)))
+
+
+def equal_mass(
+    values: Array, weights: Array | None, bins: int | None
+) -> tuple[NDArray[np.intp], int]:
+    """Return the bin of each row (n,), and how many there are.
+
+    Parameters
+    ----------
+    values : ndarray (n,)
+        What rows are ordered by; equal ones share a bin.
+    weights : ndarray (n,) or None
+        Masses of the rows.
+    bins : int or None
+        Bins of nearly equal mass, fewer where values repeat; None for one a distinct value.
+    """
+    distinct, which = np.unique(values, return_inverse=True)
+    if bins is None:
+        return which, len(distinct)
+    mass = np.bincount(which, weights, len(distinct))
+    upto = np.cumsum(mass)
+    place = (upto - mass / 2) / upto[-1] * bins
+    label = np.minimum(place + _ROUNDING, bins - 1).astype(np.intp)
+    label = np.cumsum(np.diff(label, prepend=label[0]) > 0)  # without the empty ones
+    return label[which], int(label[-1]) + 1

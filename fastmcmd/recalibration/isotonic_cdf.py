@@ -1,0 +1,86 @@
+"""Isotonic regression of the distribution function of PIT values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastmcmd.checks import check_choice
+from fastmcmd.metrics import pit_values
+from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.base import Array
+from fastmcmd.recalibration.atoms import recalibrated
+from fastmcmd.recalibration.base import Recalibrator, check_count
+from fastmcmd.recalibration.bins import cube_root_rule
+from fastmcmd.recalibration.monotone import MonotoneMap, empirical
+
+__all__ = ["IsotonicCDF"]
+
+
+class IsotonicCDF(Recalibrator):
+    """Maps predicted distribution functions F to R(F), R being that of the observed F(y).
+
+    Parameters
+    ----------
+    knots : "auto", int or None, default "auto"
+        Points of R kept between 0 and 1, evenly spaced in R: that many; "auto" for ``2 n^(1/3)``; None for
+        all, as published.
+    pit : {"randomized", "mid", "plain"}
+        F(y) of counts and draws, see `fastmcmd.pit_values`; continuous predictions have one only.
+    random_state : int, numpy.random.Generator or None, default 0
+        Source of the randomisation.
+
+    Attributes
+    ----------
+    levels_, observed_ : ndarray (k,)
+        Knots (p, R(p)), from (0, 0) to (1, 1).
+
+    Notes
+    -----
+    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
+    (ICML 2018), algorithm 1: isotonic regression of the pairs ``(p_t, share of F(y) <= p_t)``. These pairs
+    are an empirical distribution function, nondecreasing already, so the regression returns them and the
+    work is a sort. R must also be continuous and increasing, or recalibrated distributions have jumps,
+    gaps and no density: it is linear through the middles of the steps, with R(0) = 0 and R(1) = 1, so some
+    mass stays beyond all that was seen.
+
+    With all n points the density of R is made of single gaps between neighbours: calibrated predictions
+    lose 0.42 nats of log score on new rows, however large n is (1 less Euler's constant: n times the gap
+    that a new value falls into is Gamma(2) distributed). With k knots they lose about ``k / 2n``; the
+    distribution function itself hardly changes, being smooth between knots. ``2 n^(1/3)`` is the growth at
+    which histograms are best.
+
+    Where a model is far too sure, F(y) is rounded to 0 or 1, and what R maps there keeps the tails of the
+    model: use `StdScaling` first. Counts stay counts: outcome k gets ``R(F(k)) - R(F(k - 1))``.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.recalibration import IsotonicCDF
+    >>> y = np.random.default_rng(0).exponential(size=(2, 5000))
+    >>> wrong = fm.Gaussian(np.zeros(5000), 1.0)
+    >>> mended = IsotonicCDF().fit(wrong, y[0]).transform(wrong)
+    >>> fm.regression_ece(y[1], wrong) > 0.2, fm.regression_ece(y[1], mended) < 0.02
+    (True, True)
+    """
+
+    levels_: Array
+    observed_: Array
+
+    def __init__(self, knots: Any = "auto", pit: str = "randomized", random_state: Any = 0) -> None:
+        self.knots: Any = check_count(knots, "knots", 1, ("auto", None))
+        self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))
+        self.random_state = random_state
+
+    def learn(self, rows: Outcomes) -> None:
+        """Set the knots."""
+        seen = pit_values(rows.y, rows.prediction, pit=self.pit, random_state=self.random_state)
+        mapping, effective = empirical(seen, rows.weights)
+        if self.knots is not None:
+            auto = self.knots == "auto"
+            mapping = mapping.thinned(cube_root_rule(effective) if auto else self.knots)
+        self.levels_, self.observed_ = mapping.p, mapping.r
+
+    def apply(self, prediction: Predictive) -> Predictive:
+        """Return predictions with the distribution functions R(F(y))."""
+        return recalibrated(prediction, MonotoneMap(self.levels_, self.observed_))

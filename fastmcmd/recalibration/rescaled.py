@@ -1,0 +1,169 @@
+"""Predictions made wider or narrower around their means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive import Draws, Gaussian, Predictive
+from fastmcmd.predictive.atomless import without_atoms
+from fastmcmd.predictive.base import Array, Nodes
+
+__all__ = ["Rescaled", "rescale"]
+
+
+def rescale(prediction: Predictive, scale: Any) -> Predictive:
+    """Return the predictions with their distance from the mean multiplied by ``scale``.
+
+    Gaussians stay Gaussians and draws stay draws; other continuous distributions become `Rescaled`.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Predicted distributions of numbers, continuous or draws.
+    scale : array_like, scalar or (n,)
+        Positive factors.
+
+    Raises
+    ------
+    ValueError
+        Counts, whose outcomes would no longer be whole numbers; or means that are not finite.
+    """
+    scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), prediction.shape)
+    match prediction:
+        case Gaussian():
+            return Gaussian(prediction.mean, prediction.std * scale)
+        case Draws():
+            mean = prediction.mean[:, None]
+            return Draws(mean + scale[:, None] * (prediction.array - mean))
+        case Rescaled():
+            return Rescaled(prediction.inner, prediction.scale * scale)
+    return Rescaled(prediction, scale)
+
+
+class Rescaled(Predictive):
+    """Distributions of ``mean + scale (Y - mean)`` for Y of the predictions given.
+
+    Parameters
+    ----------
+    inner : Predictive
+        Continuous predicted distributions of n numbers, with finite means.
+    scale : array_like (n,)
+        Positive factors.
+
+    Raises
+    ------
+    ValueError
+        A discrete distribution, or means that are not finite.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from fastmcmd.predictive import as_predictive
+    >>> from fastmcmd.recalibration import Rescaled
+    >>> Rescaled(as_predictive(stats.laplace([0.0, 1.0]), 2), [1.0, 3.0]).variance.round(9).tolist()
+    [2.0, 18.0]
+    """
+
+    def __init__(self, inner: Predictive, scale: Any) -> None:
+        if inner.discrete:
+            raise ValueError(
+                f"prediction is discrete ({inner!r}): rescaled, its outcomes would no longer be those of "
+                "a count; use IsotonicCDF or QuantileRecalibrator, which keep them"
+            )
+        self.inner = inner
+        self.scale = np.array(np.broadcast_to(np.asarray(scale, dtype=np.float64), inner.shape))
+        self._mean = np.asarray(inner.mean)
+        if not np.isfinite(self._mean).all():
+            raise ValueError("prediction has means that are not finite, around which to rescale")
+        if not (np.isfinite(self.scale) & (self.scale > 0)).all():
+            raise ValueError("scale has values that are not positive and finite")
+        self.has_density = inner.has_density
+
+    def __repr__(self) -> str:
+        return f"Rescaled({self.inner!r})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return self.inner.shape
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,), as before."""
+        return self._mean
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,), times the squared scale."""
+        return np.asarray(self.inner.variance * self.scale**2)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,), times the scale."""
+        return np.asarray(self.inner.std * self.scale)
+
+    def _back(self, y: Any) -> Array:
+        """Return the outcomes of the inner distributions that become y."""
+        return np.asarray(self._mean + (self.outcomes(y) - self._mean) / self.scale)
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self.inner.cdf(self._back(y))
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return P(Y < y) (n,)."""
+        return self.inner.cdf_below(self._back(y))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y) (n,)."""
+        return self.inner.sf(self._back(y))
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density (n,): the inner one, less the log of the scale."""
+        return np.asarray(self.inner.log_prob(self._back(y)) - np.log(self.scale))
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,), which is homogeneous in the scale."""
+        return np.asarray(self.scale * self.inner.crps(self._back(y)))
+
+    def _forth(self, values: Array) -> Array:
+        """Return what values (n,) or (n, j) of the inner distributions become."""
+        mean, scale = self._mean, self.scale
+        if values.ndim == 2:
+            mean, scale = mean[:, None], scale[:, None]
+        return np.asarray(mean + scale * (values - mean))
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        return self._forth(self.inner.quantile(level))
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size)."""
+        return self._forth(self.inner.sample(size, random_state))
+
+    def take(self, rows: NDArray[np.intp]) -> Rescaled:
+        """Return the distributions of some rows."""
+        return Rescaled(self.inner.take(rows), self.scale[rows])
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the inner nodes, moved, with their weights."""
+        values, weights = self.inner.nodes(splits)
+        return self._forth(values), weights
+
+    def coarse_nodes(self) -> Nodes:
+        """Return the inner nodes of a lower order, moved."""
+        values, weights = self.inner.coarse_nodes()
+        return self._forth(values), weights
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row."""
+        return self.inner.node_count
+
+    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
+        """Return E k(Y, z) for the kernels that need no integral."""
+        return without_atoms(self, kernel, points) if self.has_density else None

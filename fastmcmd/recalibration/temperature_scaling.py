@@ -1,0 +1,276 @@
+"""One temperature for the logits of a classifier."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import over_rows, row_blocks
+from fastmcmd.checks import as_array, as_weights, check_choice
+from fastmcmd.predictive.base import Array
+from fastmcmd.recalibration.base import Fitted
+
+__all__ = ["TemperatureScaling"]
+
+Self = TypeVar("Self", bound="TemperatureScaling")
+
+_BLOCK = 1 << 17  # logits held together as float64: a block and its exponentials stay in the cache
+_MOST_STEPS = 200  # halvings of a bracket over all exponents end before; Newton's steps are 5 to 8
+_LAST_STEP = 1e-9  # relative
+_FIRST_ROWS = 100_000  # on which the search begins, where there are many more
+
+
+class TemperatureScaling(Fitted):
+    """Divides logits by the temperature T of largest likelihood.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T; above 1 for a model that is too sure.
+
+    Notes
+    -----
+    Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 4.2. The
+    negative log likelihood is convex in b = 1/T, with the derivatives ``sum w (E l - l_y)`` and
+    ``sum w Var l`` under softmax(b l). Newton's method inside a bracket goes on to rounding, over rows in
+    blocks, with float64 sums. netcal and most published code stop a general optimiser earlier.
+
+    Labels do not depend on T, nor does accuracy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd.recalibration import TemperatureScaling
+    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    >>> found = TemperatureScaling().fit(logits, [0, 0, 1, 1])
+    >>> found.transform(logits).round(12).tolist()[0]
+    [0.75, 0.25]
+    """
+
+    temperature_: float
+
+    def __init__(self) -> None:
+        pass
+
+    def fit(
+        self: Self, logits: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+    ) -> Self:
+        """Find the temperature.
+
+        Parameters
+        ----------
+        logits : array_like (n, C) or (n,)
+            Unnormalised log probabilities; (n,) are those of class 1 against class 0.
+        y : array_like (n,)
+            Labels from 0 to C - 1.
+        sample_weight : array_like (n,), optional
+            Nonnegative weights.
+        nan_policy : {"raise", "omit"}
+            What to do with rows that hold NaN: raise, or leave them out.
+
+        Raises
+        ------
+        ValueError
+            Bad values; or no finite positive temperature is best: logits that say nothing about the
+            labels, or that are largest for every label.
+        """
+        found, labels, weights = _read(logits, y, sample_weight, nan_policy)
+        likelihood = _Likelihood(found, labels, weights)
+        if not likelihood.first < 0:
+            raise ValueError(
+                "logits of the labels are on average no larger than others: the best temperature is "
+                "infinite, and they tell nothing about y"
+            )
+        if not likelihood.last > 0:
+            raise ValueError(
+                "the logit of every label is the largest of its row: the best temperature is 0; rows that "
+                "the model was not trained on, and more of them, are needed"
+            )
+        self.temperature_ = likelihood.unit / _root(likelihood, _first_guess(likelihood))
+        return self
+
+    def transform(self, logits: Any) -> Array:
+        """Return probabilities (n, C) of logits (n, C), or of class 1 (n,) of logits (n,)."""
+        self.check_fitted()
+        found = _logits(logits)
+        _check_infinite(found)
+        out = np.empty(found.shape)
+
+        def fill(rows: slice) -> None:
+            if found.ndim == 1:
+                from scipy import special
+
+                out[rows] = special.expit(found[rows] / self.temperature_)
+                return
+            part = found[rows].astype(np.float64)
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part / self.temperature_, out=part)
+            np.divide(part, part.sum(axis=1, keepdims=True), out=out[rows])
+
+        over_rows(fill, len(found), _BLOCK // (found.size // len(found)))
+        return out
+
+    def fit_transform(
+        self, logits: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+    ) -> Array:
+        """Fit, and return the probabilities of the same rows."""
+        self.fit(logits, y, sample_weight=sample_weight, nan_policy=nan_policy)
+        return self.transform(logits)
+
+
+class _Likelihood:
+    """Derivatives of the negative log likelihood in b = unit / T.
+
+    Attributes
+    ----------
+    unit : float
+        Largest gap between logits of a row: squares of gaps in units of it neither over- nor underflow.
+    first, last : float
+        First derivative at b = 0 and towards infinity: there is a best b if their signs differ.
+    """
+
+    def __init__(
+        self, logits: NDArray[Any], labels: NDArray[np.intp], weights: Array | None
+    ) -> None:
+        self.logits, self.labels, self.weights = logits, labels, weights
+        self.total = float(len(labels)) if weights is None else float(weights.sum())
+        self.step = max(1, _BLOCK // (2 if logits.ndim == 1 else logits.shape[1]))
+        with np.errstate(over="ignore"):
+            widest = max(over_rows(lambda rows: -self._gaps(rows)[0].min(), len(labels), self.step))
+        if not np.isfinite(widest):
+            raise ValueError("logits of a row differ by more than a number can hold")
+        self.unit = float(widest) or 1.0
+        ends = np.sum(over_rows(self._ends, len(labels), self.step), axis=0) / self.total
+        self.first, self.last = float(ends[0]), float(ends[1])
+
+    def _gaps(self, rows: slice) -> tuple[Array, Array]:
+        """Return logits (m, C) below the largest of their row, and those of the labels (m,)."""
+        part = self.logits[rows].astype(np.float64)
+        if part.ndim == 1:
+            part = np.stack([np.zeros(len(part)), part], axis=1)
+        part -= part.max(axis=1, keepdims=True)
+        return part, part[np.arange(len(part)), self.labels[rows]]
+
+    def _weights(self, rows: slice) -> Any:
+        return 1.0 if self.weights is None else self.weights[rows]
+
+    def _ends(self, rows: slice) -> Array:
+        gaps, own = self._gaps(rows)
+        mean = (gaps / self.unit).mean(axis=1)
+        own, weights = own / self.unit, self._weights(rows)
+        return np.array([np.sum(weights * (mean - own)), np.sum(weights * -own)])
+
+    def slope(self, inverse: float) -> tuple[float, float]:
+        """Return first and second derivative, means over rows, at b."""
+
+        def sums(rows: slice) -> Array:
+            gaps, own = self._gaps(rows)
+            gaps /= self.unit
+            own /= self.unit
+            share = np.exp(gaps * inverse)
+            total = share.sum(axis=1)
+            share *= gaps
+            first = share.sum(axis=1) / total
+            second = np.einsum("nc,nc->n", share, gaps) / total - first**2
+            weights = self._weights(rows)
+            return np.array([np.sum(weights * (first - own)), np.sum(weights * second)])
+
+        found = np.sum(over_rows(sums, len(self.labels), self.step), axis=0)
+        return float(found[0]) / self.total, float(found[1]) / self.total
+
+    def few(self, stride: int) -> _Likelihood | None:
+        """Return the likelihood of every so many-th row, or None where they have no best b."""
+        weights = None if self.weights is None else self.weights[::stride]
+        if weights is not None and not weights.sum() > 0:
+            return None
+        found = _Likelihood(self.logits[::stride], self.labels[::stride], weights)
+        return found if found.first < 0 < found.last else None
+
+
+def _first_guess(likelihood: _Likelihood) -> float:
+    """Return b from evenly spaced rows where there are many more, else for a T of 1 or nearest to it."""
+    guess = float(np.clip(likelihood.unit, 1.0, 1e3))
+    stride = len(likelihood.labels) // _FIRST_ROWS
+    few = likelihood.few(stride) if stride > 1 else None
+    return guess if few is None else _root(few, guess) * likelihood.unit / few.unit
+
+
+def _root(likelihood: _Likelihood, guess: float) -> float:
+    """Return the b > 0 where the first derivative, increasing, is 0."""
+    low, high = 0.0, np.inf
+    inverse = guess
+    for _ in range(_MOST_STEPS):
+        gradient, curvature = likelihood.slope(inverse)
+        if gradient == 0:
+            return inverse
+        low, high = (low, inverse) if gradient > 0 else (inverse, high)
+        following = inverse - gradient / curvature if curvature > 0 else np.inf
+        # Newton squares the error: what follows so small a step is exact to rounding.
+        if abs(following - inverse) <= _LAST_STEP * inverse:
+            return following
+        if not low < following < high:
+            if low > 0 and high < np.inf:
+                following = np.sqrt(low * high)
+            else:
+                following = inverse * 4 if high == np.inf else inverse / 4
+            if not low < following < high:
+                return inverse
+        inverse = float(following)
+    return inverse
+
+
+def _logits(value: Any) -> NDArray[Any]:
+    found = as_array(value, "logits")
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim not in (1, 2) or found.size == 0:
+        raise ValueError(
+            f"logits have shape {found.shape}; (n,) or (n, C) is needed, none of them 0"
+        )
+    return found
+
+
+def _check_infinite(logits: NDArray[Any]) -> None:
+    def bad(rows: slice) -> bool:
+        return not np.isfinite(logits[rows]).all()
+
+    if any(over_rows(bad, len(logits), _BLOCK // max(1, logits[:1].size))):
+        what = "NaN" if np.isnan(logits).any() else "infinity"
+        raise ValueError(f"logits hold {what}; finite numbers are needed")
+
+
+def _read(
+    logits: Any, y: Any, sample_weight: Any, nan_policy: str
+) -> tuple[NDArray[Any], NDArray[np.intp], Array | None]:
+    """Return checked logits, labels and weights."""
+    check_choice(nan_policy, "nan_policy", ("raise", "omit"))
+    found, labels = _logits(logits), as_array(y, "y")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != found.shape[:1]:
+        raise ValueError(f"y has shape {labels.shape}; {found.shape[:1]} is needed: a label a row")
+    weights = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+    if weights is not None and weights.shape != labels.shape:
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}; {labels.shape} is needed: a weight a row"
+        )
+    if nan_policy == "omit":
+        bad = np.isnan(labels) if weights is None else np.isnan(labels) | np.isnan(weights)
+        for rows in row_blocks(len(bad), _BLOCK // found[:1].size):
+            bad[rows] |= np.isnan(found[rows].reshape(len(bad[rows]), -1)).any(axis=1)
+        if bad.all():
+            raise ValueError(f"all {len(labels)} rows hold NaN; at least one without is needed")
+        if bad.any():
+            found, labels = found[~bad], labels[~bad]
+            weights = None if weights is None else weights[~bad]
+    _check_infinite(found)
+    classes = 2 if found.ndim == 1 else found.shape[1]
+    if classes < 2:
+        raise ValueError("logits have one class; at least two are needed")
+    valid = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
+    if not valid.all():
+        worst = labels[int(np.argmin(valid))]
+        raise ValueError(f"y holds {worst:g}; labels must be whole numbers from 0 to {classes - 1}")
+    return found, labels.astype(np.intp), as_weights(weights, "sample_weight", len(labels))

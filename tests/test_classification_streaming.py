@@ -1,0 +1,203 @@
+"""Accumulators of classification metrics: any split and any order of merging give the function's value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fastmcmd.classification as c
+from fastmcmd.streaming import classification as streaming
+
+
+def problem(seed, n, classes, kind=np.float64, tied=False):
+    """Return labels with every class, probabilities and weights."""
+    rng = np.random.default_rng(seed)
+    n += classes
+    if tied:
+        p = rng.multinomial(8, np.ones(classes) / classes, size=n) / 8.0
+    else:
+        p = rng.dirichlet(np.full(classes, 0.4), size=n)
+    y = rng.integers(0, classes, size=n)
+    y[:classes] = np.arange(classes)
+    return y, p.astype(kind), rng.random(n) + 0.1
+
+
+PROBLEMS = st.builds(
+    problem,
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 60),
+    st.integers(2, 6),
+    st.sampled_from([np.float32, np.float64]),
+    st.booleans(),
+)
+
+PAIRS = {
+    "accuracy": (streaming.Accuracy, c.accuracy, {}),
+    "accuracy, shared": (streaming.Accuracy, c.accuracy, {"ties": "share"}),
+    "top 2": (streaming.TopKAccuracy, c.top_k_accuracy, {"k": 2}),
+    "nll": (streaming.ClassificationNLL, c.nll, {}),
+    "nll, clipped": (streaming.ClassificationNLL, c.nll, {"clip": 1e-3}),
+    "brier": (streaming.BrierScore, c.mean_brier_score, {}),
+    "brier, sum": (streaming.BrierScore, c.mean_brier_score, {"scale_by_half": False}),
+    "ece": (streaming.ClassificationECE, c.ece, {"bins": 7}),
+    "ece, l2": (streaming.ClassificationECE, c.ece, {"norm": "l2", "closed": "left"}),
+    "ece, max": (streaming.ClassificationECE, c.ece, {"norm": "max"}),
+    "classwise": (streaming.ClasswiseECE, c.classwise_ece, {"bins": 5}),
+    "classwise above": (streaming.ClasswiseECE, c.classwise_ece, {"threshold": 0.2}),
+    "confusion": (streaming.ConfusionMatrix, c.confusion_matrix, {}),
+}
+
+
+def merged(make, data, weighted, seed, batches):
+    """Return an accumulator of rows split at random into batches, merged in random order."""
+    y, p, w = data
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(y))
+    cuts = np.sort(rng.integers(0, len(y) + 1, size=batches - 1))
+    parts = []
+    for part in np.split(rows, cuts):
+        accumulator = make()
+        if len(part):
+            accumulator.update(y[part], p[part], sample_weight=w[part] if weighted else None)
+        parts.append(accumulator)
+    while len(parts) > 1:
+        one, other = (parts.pop(rng.integers(len(parts))) for _ in range(2))
+        parts.append(one.merge(other))
+    return parts[0]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@given(PROBLEMS, st.booleans(), st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_any_split_and_any_order_of_merging_give_the_value_of_the_function(
+    name, data, weighted, seed, batches
+):
+    kind, function, options = PAIRS[name]
+    y, p, w = data
+    expected = function(y, p, sample_weight=w if weighted else None, **options)
+    found = merged(lambda: kind(**options), data, weighted, seed, batches).compute()
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_one_batch_gives_the_very_value_of_the_function(name, rng):
+    kind, function, options = PAIRS[name]
+    y, p, w = problem(0, 300, 4)
+    found = kind(**options).update(y, p, sample_weight=w).compute()
+    np.testing.assert_array_equal(found, function(y, p, sample_weight=w, **options))
+    np.testing.assert_array_equal(
+        kind(nan_policy="omit", **options).update([*y, np.nan], [*p, p[0]], [*w, 1]).compute(),
+        function(y, p, sample_weight=w, **options),
+    )
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "auroc"])
+def test_after_an_error_an_accumulator_is_as_before(name):
+    kind, _, options = PAIRS.get(name, (streaming.AUROC, None, {}))
+    y, p, _ = problem(0, 30, 3)
+    accumulator = kind(**options).update(y, p)
+    expected = accumulator.compute()
+    with pytest.raises(ValueError, match="sums to"):
+        accumulator.update(y, p * 0.5)
+    np.testing.assert_equal(accumulator.compute(), expected)
+    with pytest.raises(ValueError, match="settings"):
+        accumulator.merge(kind(sum_tolerance=0.5, **options))
+    with pytest.raises(ValueError, match="seen no rows"):
+        kind(**options).compute()
+
+
+@pytest.mark.parametrize(
+    "kind", [streaming.ClasswiseECE, streaming.ConfusionMatrix, streaming.AUROC]
+)
+def test_batches_of_other_classes_are_refused(kind):
+    three, four = problem(0, 10, 3), problem(0, 10, 4)
+    with pytest.raises(ValueError, match="same classes"):
+        kind().update(*three[:2]).update(*four[:2])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_row_of_nan_makes_the_value_nan_for_good(name):
+    kind, _, options = PAIRS[name]
+    y, p, _ = problem(0, 30, 3)
+    accumulator = kind(nan_policy="propagate", **options).update(y, p)
+    assert np.isfinite(accumulator.compute()).all()
+    p[0, 0] = np.nan
+    assert np.isnan(accumulator.update(y, p).compute()).all()
+
+
+def test_single_and_double_precision_batches_merge():
+    y, p, _ = problem(0, 100, 3)
+    errors = streaming.ClassificationECE().update(y, p).update(y, p.astype(np.float32))
+    assert errors.compute() == pytest.approx(c.ece(y, p), abs=1e-6)
+    assert errors.curve().count.sum() == 2 * len(y)
+
+
+def test_impossible_labels_are_counted():
+    scores = streaming.ClassificationNLL()
+    assert scores.impossible == 0
+    scores.update([0], [0.5]).update([1, 0], [0.0, 1.0])
+    assert (scores.compute(), scores.impossible) == (np.inf, 2)
+
+
+# The area from histograms
+
+
+@given(PROBLEMS, st.booleans(), st.integers(1, 5), st.sampled_from([1, 8, 128]))
+def test_area_is_within_the_bound_for_any_split(data, weighted, batches, resolution):
+    y, p, w = data
+    for average in ("macro", "weighted"):
+        exact = c.auroc(y, p, average=average, sample_weight=w if weighted else None)
+        estimate = merged(
+            lambda average=average: streaming.AUROC(average=average, resolution=resolution),
+            data,
+            weighted,
+            batches,
+            batches,
+        ).compute()
+        assert abs(float(estimate) - exact) <= estimate.error_bound + 1e-12
+        assert 0 <= estimate.error_bound <= 0.5
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+def test_bound_holds_for_scores_that_differ_in_the_last_digits(seed, scale):
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(0, 60, size=200)
+    p = rng.random(200) * 0.5**exponents
+    p = np.where(rng.random(200) < 0.5, p, 1 - p)
+    p[:6] = 0, 1, 0.5, np.nextafter(0.5, 0), np.nextafter(0.5, 1), 1 - 2**-53
+    y = rng.random(200) < p**scale
+    y[:2] = 0, 1
+    estimate = streaming.AUROC(resolution=scale).update(y, p).compute()
+    assert abs(estimate.value - c.auroc(y, p)) <= estimate.error_bound + 1e-13
+
+
+def test_bound_is_small_and_attained():
+    rng = np.random.default_rng(0)
+    p = rng.random(50_000) ** 3
+    y = rng.random(50_000) < p
+    estimate = streaming.AUROC().update(y, p).compute()
+    assert 0 < estimate.error_bound < 1e-3
+    low, high = 0.25, np.nextafter(0.25, 1)  # one bin
+    for p_negative, p_positive, exact in ((low, high, 1.0), (high, low, 0.0)):
+        worst = streaming.AUROC().update([0, 1], [p_negative, p_positive]).compute()
+        assert (worst.value, worst.error_bound) == (0.5, 0.5)
+        assert c.auroc([0, 1], [p_negative, p_positive]) == exact
+
+
+def test_classes_without_rows_are_refused_by_compute_only():
+    p = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.6, 0.3, 0.1], [0.2, 0.6, 0.2]]
+    area = streaming.AUROC().update([0, 0, 1, 1], p)
+    with pytest.raises(
+        ValueError, match="1 of 3 classes have no rows, or all, the first is class 2"
+    ):
+        area.compute()
+    assert streaming.AUROC(absent="omit").update([0, 0, 1, 1], p).compute().value == 0.75
+    last = streaming.AUROC().update([2], [[0.0, 0.5, 0.5]])
+    assert area.merge(last).compute().error_bound == 0
+
+
+def test_rows_of_nan_make_the_area_nan():
+    found = streaming.AUROC(nan_policy="propagate").update([0, 1, 1], [0.5, np.nan, 0.75]).compute()
+    assert np.isnan(found.value)
+    assert np.isnan(found.error_bound)
