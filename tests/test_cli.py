@@ -44,19 +44,23 @@ def predictions(tmp_path, rng):
     return tmp_path / "p.npz", arrays
 
 
-def test_evaluate_writes_what_cce_returns(predictions):
+def test_evaluate_writes_what_the_function_returns(predictions):
     path, arrays = predictions
     output = path.with_name("out.csv")
     done = run_cli("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    expected = fm.cce(arrays["x"], arrays["y"], (arrays["mean"], arrays["std"]), x_kernel=fm.RBF())
-    assert told["mean"] == pytest.approx(expected.mean, abs=1e-9)
+    prediction = (arrays["mean"], arrays["std"])
+    expected = fm.evaluate(arrays["y"], prediction, arrays["x"], x_kernel=fm.RBF())
+    for one in expected.measured:
+        assert told["metrics"][one.name] == pytest.approx(one.value, abs=1e-9), one.name
+    assert told["cce"]["mean"] == pytest.approx(expected.cce.mean, abs=1e-9)
     with open(output, newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["row"]) for row in rows] == list(range(80))
-    np.testing.assert_allclose([float(row["cce"]) for row in rows], expected.values, atol=1e-9)
-    assert all(float(row["error_bound"]) <= 1e-6 for row in rows)
+    for name, values in expected.rows.items():
+        np.testing.assert_allclose([float(row[name]) for row in rows], values, atol=1e-9)
+    assert all(float(row["cce_error_bound"]) <= 1e-6 for row in rows)
     assert sorted(p.name for p in path.parent.iterdir()) == ["out.csv", "p.npz"]
 
 
@@ -66,7 +70,8 @@ def test_evaluate_samples_to_npz(predictions):
     output = path.with_name("out.npz")
     done = run_cli("evaluate", path, "--output", output, "--y-gamma", "0.5", "--progress")
     assert done.returncode == 0, done.stderr
-    assert "CCE at 80 points" in done.stdout
+    assert "Evaluation of Draws(80, 3) at 80 rows" in done.stdout
+    assert "CCE, mean" in done.stdout
     with np.load(output, allow_pickle=False) as stored:
         assert stored["cce"].shape == (80,)
         assert json.loads(stored["summary"].tobytes())["n"] == 80
@@ -88,13 +93,17 @@ def spoil(path, arrays):
         (lambda p, a: p.write_bytes(b""), "cannot be read as an .npz file"),
         (lambda p, a: spoil(p, a), "cannot be read as an .npz file"),
         (lambda p, a: p.unlink(), "cannot be read: No such file"),
+        (lambda p, a: np.savez(p, x=a["x"], y=a["y"]), "it has x, y"),
         (lambda p, a: (p.unlink(), p.mkdir()), "cannot be read: "),
-        (lambda p, a: np.savez(p), "lacks x, y, mean, std: .* holds nothing"),
-        (lambda p, a: np.savez(p, x=a["x"], y=a["y"], mean=a["mean"]), "lacks std:"),
+        (lambda p, a: np.savez(p), "has no column 'y'; it has none"),
+        (
+            lambda p, a: np.savez(p, x=a["x"], y=a["y"], mean=a["mean"]),
+            "--prediction is needed: .* has no columns samples, draws, or mean and std",
+        ),
         (lambda p, a: np.savez(p, x=a["x"], y=a["y"], samples=a["y"][:9]), "9 rows and y has 80"),
         (lambda p, a: np.savez(p, **{**a, "y": a["y"].astype(str)}), "y has dtype"),
-        (lambda p, a: np.savez(p, x=a["x"]), "lacks y, mean, std: .* holds x"),
-        (lambda p, a: np.savez(p, **{**a, "y": a["y"][:-1]}), "rows must match"),
+        (lambda p, a: np.savez(p, x=a["x"]), "has no column 'y'; it has x"),
+        (lambda p, a: np.savez(p, **{**a, "y": a["y"][:-1]}), "they must agree"),
         (lambda p, a: np.savez(p, **{**a, "x": a["x"] * np.nan}), "x holds NaN"),
         (lambda p, a: np.savez(p, **{**a, "std": -a["std"]}), "std has values down to -0.5"),
         (
@@ -114,12 +123,17 @@ def test_bad_files_are_one_line(predictions, make, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_plain_array_is_refused(predictions):
+def test_a_plain_array_has_numbered_columns(predictions):
     path, arrays = predictions
-    np.save(path.with_suffix(".npy"), arrays["x"])
+    table = np.column_stack([arrays["x"], arrays["y"], arrays["mean"], arrays["std"]])
+    np.save(path.with_suffix(".npy"), table)
     done = run_cli("evaluate", path.with_suffix(".npy"))
     assert done.returncode == 2
-    assert "single array" in done.stderr
+    assert "has no column 'y'; it has 0, 1, 2, 3, 4" in done.stderr
+    spec = ("--y", "2", "--x", "0,1", "--prediction", "gaussian:mean=3,std=4", "--format", "json")
+    told = json.loads(run_cli("evaluate", path.with_suffix(".npy"), *spec).stdout)
+    whole = json.loads(run_cli("evaluate", path, "--format", "json").stdout)
+    assert told["metrics"] == whole["metrics"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +176,7 @@ def test_kernels_by_name(predictions, option, kernel, capsys):
     assert main(["evaluate", str(path), "--x-kernel", option, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     expected = fm.cce(arrays["x"], arrays["y"], arrays["mean"], x_kernel=getattr(fm, kernel)())
-    assert told["mean"] == pytest.approx(expected.mean, abs=2e-6)
+    assert told["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
 
 
 def test_interruption_and_failure(predictions, monkeypatch, capsys):
@@ -180,7 +194,7 @@ def test_interruption_and_failure(predictions, monkeypatch, capsys):
         def fail(*_, error=error, **__):
             raise error
 
-        monkeypatch.setattr(fm, "cce", fail)
+        monkeypatch.setattr(fm, "evaluate", fail)
         assert main(["evaluate", str(path), "--output", str(output)]) == code
         assert message in capsys.readouterr().err
     assert output.read_text() == "kept"
@@ -197,6 +211,174 @@ def test_output_that_cannot_be_written(predictions):
     done = run_cli("demo", "--output", "picture.jpg")
     assert done.returncode == 2
     assert "ends in .png" in done.stderr
+
+
+@pytest.fixture
+def table(tmp_path, rng):
+    """A file of each format, with the same columns."""
+    n = 60
+    columns = {
+        "visits": rng.poisson(3.0, n).astype(float),
+        "x0": rng.normal(size=n),
+        "x1": rng.normal(size=n),
+        "mu": rng.uniform(2, 4, n),
+        "group": np.arange(n) % 2.0,
+    }
+
+    def write(kind):
+        path = tmp_path / f"t.{kind}"
+        if kind == "npz":
+            np.savez(path, **columns)
+        elif kind == "npy":
+            kinds = [(name, float) for name in columns]
+            np.save(path, np.array(list(zip(*columns.values(), strict=True)), dtype=kinds))
+        elif kind in ("csv", "tsv"):
+            sign = "," if kind == "csv" else "\t"
+            with open(path, "w") as stream:  # a column of words does no harm
+                print(sign.join([*columns, "name"]), file=stream)
+                for line in zip(*columns.values(), strict=True):
+                    print(sign.join([*map(repr, map(float, line)), '"a, b"']), file=stream)
+        elif kind == "parquet":
+            pandas = pytest.importorskip("pandas")
+            pytest.importorskip("pyarrow")
+            pandas.DataFrame(columns).to_parquet(path)
+        else:
+            zarr = pytest.importorskip("zarr")
+            group = zarr.open_group(str(path), mode="w")
+            for name, values in columns.items():
+                group[name] = values
+        return path
+
+    return columns, write
+
+
+KINDS = ("npz", "npy", "csv", "tsv", "parquet", "zarr")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_formats(table, kind, capsys):
+    from fastmcmd.cli import main
+
+    columns, write = table
+    path = write(kind)
+    options = ["--y", "visits", "--prediction", "poisson:mean=mu", "--format", "json"]
+    assert main(["evaluate", str(path), *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    x = np.column_stack([columns["x0"], columns["x1"]])
+    expected = fm.evaluate(columns["visits"], fm.Poisson(columns["mu"]), x)
+    assert told["metrics"]["nll"] == pytest.approx(expected["nll"], rel=1e-12)
+    assert told["metrics"]["mean_cce"] == pytest.approx(expected["mean_cce"], abs=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet", "zarr"])
+def test_convert(table, kind, tmp_path, capsys):
+    from fastmcmd.cli import main
+    from fastmcmd.cli.columns import open_columns
+
+    columns, write = table
+    source, target = write("npz"), tmp_path / f"new.{kind}"
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    assert main(["convert", str(source), str(target), "--columns", "visits,x*"]) == 0
+    assert "3 columns, 60 rows" in capsys.readouterr().out
+    found = open_columns(str(target))
+    assert sorted(found.names) == ["visits", "x0", "x1"]
+    np.testing.assert_array_equal(found.select("x1", "--x"), columns["x1"])
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith("new.") and p != target]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("poisson:mean=nu", "has no column 'nu'; it has visits, x0, x1, mu, group"),
+        ("poisson", "a family and its columns are needed"),
+        ("poisson:mu=mu", "poisson:mean=COLUMN is needed"),
+        ("poison:mean=mu", "no family 'poison'; one of gaussian, "),
+        ("gaussian:mean=1,std=2", "at least one parameter must be a column"),
+        ("quantiles:half=mu", "'half' is not a level"),
+        ("draws:y*", "has no column 'y*'"),
+    ],
+)
+def test_bad_predictions(table, spec, message):
+    done = run_cli("evaluate", table[1]("npz"), "--y", "visits", "--prediction", spec)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b"y,y\n1,2\n", "two columns named 'y'"),
+        ("a.csv", b"y,mean,std\n1,2,3\n1,zwei,3\n", "zwei"),
+        ("a.csv", b"y,mean,std\n1,2,3\n1,2\n", "a.csv"),
+        ("a.csv", b"\xff\xfe\x00\x01,\x80\n", "cannot be read as text"),
+        ("a.txt", b"y\n1\n", "ends in '.txt'; one of .npz, .npy"),
+        ("a.npy", b"nonsense", "cannot be read as an .npy file"),
+        ("a.parquet", b"nonsense", "cannot be read"),
+    ],
+)
+def test_bad_tables(tmp_path, name, content, message):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(content)
+    done = run_cli("evaluate", tmp_path / name)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_compare_and_report(table, tmp_path):
+    pytest.importorskip("matplotlib")
+    path, report = table[1]("csv"), tmp_path / "r.html"
+    models = [
+        "--model",
+        "poisson=poisson:mean=mu",
+        "--model",
+        "nb=negative-binomial:mean=mu,dispersion=2",
+    ]
+    done = run_cli("compare", path, "--y", "visits", *models, "--report", report)
+    assert done.returncode == 0, done.stderr
+    assert "Comparison of 2 models" in done.stdout
+    assert f"written: {report}" in done.stdout
+    assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    told = run_cli("compare", path, "--y", "visits", *models, "--format", "json").stdout
+    assert set(json.loads(told)) == {"poisson", "nb"}
+    for bad in ("poisson", "=poisson:mean=mu"):
+        done = run_cli("compare", path, "--y", "visits", "--model", bad)
+        assert done.returncode == 2
+        assert "NAME=SPEC" in done.stderr
+
+
+def test_groups_intervals_and_report(table, tmp_path):
+    pytest.importorskip("matplotlib")
+    report = tmp_path / "r.html"
+    done = run_cli(
+        "evaluate", table[1]("npz"), "--y", "visits", "--prediction", "poisson:mean=mu", "--by", "group",
+        "--n-boot", "3", "--report", report,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "95 % interval" in done.stdout
+    assert "0.0 (30)" in done.stdout
+    assert "Evaluation of t.npz" in report.read_text(encoding="utf-8")
+
+
+def test_plan(table):
+    done = run_cli("plan", "--shape", "100000,512", "--memory-limit", "2GB")
+    assert done.returncode == 0, done.stderr
+    assert "100,000 rows, 512 columns" in done.stdout
+    assert "60 rows, 2 columns" in run_cli("plan", table[1]("npz")).stdout
+    for options, message in (
+        ([], "either FILE or --shape"),
+        (["--shape", "many"], "two integers such as"),
+        ([table[1]("npz"), "--x", "z"], "has no column 'z'"),
+    ):
+        done = run_cli("plan", *options)
+        assert done.returncode == 2
+        assert message in done.stderr
 
 
 def test_info():

@@ -35,6 +35,7 @@ def test_links_of_the_documents_lead_somewhere():
         "docs/design.md",
         "docs/performance.md",
         "docs/downsampling.md",
+        "docs/metrics.md",
         "CHANGELOG.md",
     ):
         page = ROOT / name
@@ -47,6 +48,19 @@ def test_design_names_existing_places():
     text = (ROOT / "docs" / "design.md").read_text()
     for place in re.findall(r"`((?:fastmcmd|csrc|solvers|gram|kernels)/[\w/.]*)`", text):
         assert (ROOT / place).exists() or (ROOT / "fastmcmd" / place).exists(), place
+
+
+def test_every_metric_is_in_its_document():
+    """Functions of the tables exist, and each public function stands in the document."""
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    tables = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    named = {name for cell in tables for name in re.findall(r"`(\w+)`", cell)}
+    assert len(named) > 30
+    assert {name for name in named if not hasattr(fm.metrics, name)} == set()
+    functions = {name for name in fm.metrics.__all__ if name[0].islower()}
+    twins = {f"mean_{name}" for name in named}  # "each has a twin"
+    missing = {name for name in functions - named - twins if f"`{name}`" not in text}
+    assert missing == set()
 
 
 def test_all_public_names_exist_and_have_docstrings():

@@ -89,3 +89,60 @@ def test_demo_picture(tmp_path, rng):
         assert share.sum() == pytest.approx(1)
         expected = np.exp(one.prediction.log_prob(np.full(400, 3.0))).mean()
         assert share[3] == pytest.approx(expected, rel=1e-10)
+
+
+def test_reliability(rng):
+    y = rng.normal(size=2000)
+    for kind in ("quantile", "interval"):
+        curve = fm.metrics.reliability_curve(y, (np.zeros(2000), 2.0), kind=kind)
+        ax = plots.reliability(curve, label="wide")
+        diagonal, line = ax.lines
+        np.testing.assert_array_equal(diagonal.get_ydata(), [0, 1])
+        np.testing.assert_array_equal(line.get_ydata(), curve.observed)
+        assert kind in ax.get_ylabel()
+        assert ax.get_legend().get_texts()[0].get_text() == "wide"
+
+
+def test_pit_histogram(rng):
+    histogram = fm.metrics.pit_histogram(rng.normal(size=500), (np.zeros(500), 1.0), bins=5)
+    ax = plots.pit_histogram(histogram, label="m")
+    values, edges, _ = ax.patches[-1].get_data()
+    np.testing.assert_allclose(values, histogram.mass / 100)
+    np.testing.assert_allclose(edges, np.linspace(0, 1, 6))
+
+
+def test_variance_and_constant_spread(rng):
+    std = rng.uniform(1, 3, 600)
+    y = std * rng.normal(size=600)
+    curve = fm.metrics.ence_curve(y, (np.zeros(600), std), bins=6)
+    ax = plots.variance(curve, label="m")
+    points = ax.lines[1]
+    np.testing.assert_allclose(points.get_xdata(), curve.rmv)
+    np.testing.assert_allclose(points.get_ydata(), curve.rmse)
+    constant = fm.metrics.ence_curve(y, (np.zeros(600), 2.0), bins=6)
+    low, high = plots.variance(constant).get_xlim()
+    assert low < 2 < high
+
+
+def test_projection(rng):
+    x = rng.normal(size=(400, 2))
+    ax = plots.cce_projection(x, np.full(400, 0.3))
+    np.testing.assert_allclose(ax.collections[0].get_array(), 0.3)
+    assert ax.get_xlabel() == "x, column 1"
+    assert "principal" in plots.cce_projection(rng.normal(size=(400, 5)), x[:, 0] ** 2).get_xlabel()
+    with pytest.raises(ValueError, match="x has 1 column"):
+        plots.cce_projection(x[:, 0], x[:, 0])
+
+
+def test_an_evaluation_side_by_side(rng):
+    x = rng.normal(size=(300, 2))
+    y = x[:, 0] + rng.normal(size=300)
+    figure = fm.evaluate(y, (x[:, 0], 1.0), x).plot()
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    assert len(titles) == 6
+    assert titles[0] == "Reliability"
+    figure.canvas.draw()
+    few = fm.evaluate(y, (x[:, 0], 1.0)).plot(plt.figure())
+    assert next(ax.get_title() for ax in few.axes) == "Reliability"
+    with pytest.raises(ValueError, match="nothing to draw"):
+        fm.evaluate(x, fm.Gaussian(x, 1.0)).plot()

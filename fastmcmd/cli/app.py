@@ -15,7 +15,7 @@ from fastmcmd._version import __version__
 __all__ = ["COMMANDS", "UsageError", "main"]
 
 # Modules of this folder with `HELP`, perhaps `EPILOG`, `add_arguments(parser)`, `run(arguments)`.
-COMMANDS = ("demo", "evaluate", "info")
+COMMANDS = ("demo", "evaluate", "compare", "plan", "convert", "info", "bench")
 
 
 class UsageError(Exception):

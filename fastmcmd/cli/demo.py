@@ -22,8 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the table and draw the picture."""
     from fastmcmd import demo
-    from fastmcmd.cli.output import aligned, check_target
+    from fastmcmd.cli.output import check_target
     from fastmcmd.errors import MissingDependencyError
+    from fastmcmd.tables import aligned
 
     check_target(Path(arguments.output), (".png",))
     data = demo.load()

@@ -1,61 +1,57 @@
-"""Compute the conditional congruence error of your own predictions.
-
-FILE.npz holds the arrays x (n, d), y (n,) and either samples (n, l) or mean and std (n,).
-"""
+"""Evaluate predictions of a file: accuracy, scores, calibration, sharpness, and CCE given inputs."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
-from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.arguments import (
+    add_columns,
+    add_computation,
+    add_kernels,
+    add_progress,
+    columns_of,
+    computation,
+    shown,
+)
 from fastmcmd.cli.output import check_target
+from fastmcmd.cli.prediction import describe, guess, prediction
 
-HELP = "CCE of predictions in an .npz file"
-EPILOG = """examples:
+HELP = "all measures of the predictions in a file"
+EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
+  {describe()}
+
+examples:
   fastmcmd evaluate predictions.npz
-  fastmcmd evaluate predictions.npz --x-kernel rbf --x-gamma median --output cce.csv
-  fastmcmd evaluate predictions.npz --lam 0.01 --tol 1e-8 --memory-limit 2GB --format json
+  fastmcmd evaluate visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu
+  fastmcmd evaluate house.parquet --y price --prediction gaussian:mean=m,std=s --by region --n-boot 200
+  fastmcmd evaluate predictions.npz --report report.html --output rows.csv --format json
 """
-
-_KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("file", metavar="FILE.npz")
-    for side, default in (("x", "polynomial"), ("y", "rbf")):
-        parser.add_argument(f"--{side}-kernel", choices=_KERNELS, default=default)
-        parser.add_argument(
-            f"--{side}-gamma",
-            metavar="G",
-            help="a number, 'variance', 'median' or '1/d' (default: the paper's)",
-        )
-    parser.add_argument("--degree", type=int, default=3, help="of polynomial kernels")
-    parser.add_argument("--nu", type=float, default=1.5, help="of Matern kernels: 0.5, 1.5 or 2.5")
-    parser.add_argument("--length-scale", type=float, default=1.0, help="of Matern kernels")
-    parser.add_argument("--lam", type=float, default=0.1, help="regulariser")
-    parser.add_argument("--tol", type=float, default=1e-6, help="largest error of a value")
-    parser.add_argument("--draws", type=int, help="draws an input (default: exact expectations)")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--solver", choices=("auto", "cholesky", "cg"), default="auto")
-    parser.add_argument("--backend", choices=("auto", "cpu", "numba", "numpy"), default="auto")
-    parser.add_argument("--dtype", choices=("float32", "float64"))
-    parser.add_argument("--certificate", choices=("auto", "rigorous", "sampled"), default="auto")
-    parser.add_argument("--memory-limit", metavar="SIZE", help="such as 2GB; beyond the data")
-    parser.add_argument("--output", metavar="FILE", help=".csv or .npz of point-wise values")
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_columns(parser)
     parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="show progress (default: on a terminal)",
+        "--prediction",
+        metavar="SPEC",
+        help="see below (default: draws:samples, or gaussian:mean=mean,std=std, by the columns there are)",
     )
+    parser.add_argument("--by", metavar="COLUMN", help="groups that are evaluated apart, too")
+    parser.add_argument("--level", type=float, default=0.9, help="of the central interval")
+    parser.add_argument("--bins", type=int, default=10, help="of ENCE and PIT")
+    parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
+    parser.add_argument("--nan-policy", choices=("raise", "omit", "propagate"), default="raise")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_kernels(parser)
+    parser.add_argument("--draws", type=int, help="draws an input (default: exact expectations)")
+    add_computation(parser)
+    parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
+    parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_progress(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -65,118 +61,62 @@ def run(arguments: argparse.Namespace) -> None:
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None:
         check_target(output, (".csv", ".npz"))
-    arrays = _read(arguments.file)
-    prediction = arrays["samples"] if "samples" in arrays else (arrays["mean"], arrays["std"])
-    progress = sys.stderr.isatty() if arguments.progress is None else arguments.progress
-    result = fm.cce(
-        arrays["x"],
-        arrays["y"],
-        prediction,
-        x_kernel=_kernel(arguments, "x"),
-        y_kernel=_kernel(arguments, "y"),
-        lam=arguments.lam,
+    report = None if arguments.report is None else Path(arguments.report)
+    if report is not None:
+        check_target(report, (".html",), "--report")
+    columns, given = columns_of(arguments)
+    if arguments.by is not None:
+        given["by"] = columns.select(arguments.by, "--by")
+    found = fm.evaluate(
+        given.pop("y"),
+        prediction(arguments.prediction or guess(columns), columns),
+        **given,
+        **computation(arguments),
         draws=arguments.draws,
+        level=arguments.level,
+        bins=arguments.bins,
+        n_boot=arguments.n_boot,
+        nan_policy=arguments.nan_policy,
         random_state=arguments.seed,
-        tol=arguments.tol,
-        solver=arguments.solver,
-        backend=arguments.backend,
-        dtype=arguments.dtype,
-        memory_limit=arguments.memory_limit,
-        certificate=arguments.certificate,
-        progress=progress,
+        progress=shown(arguments),
     )
     if output is not None:
-        _write(output, result)
-    if arguments.format == "json":
-        print(json.dumps(result.to_dict(), indent=2))
-        return
-    print(result)
-    for note in result.info.notes:
-        print(f"  note: {note}")
-    if output is not None:
-        print(f"  written: {output}")
-
-
-def _read(name: str) -> dict[str, Any]:
-    import numpy as np
-
-    try:
-        stored = np.load(name, allow_pickle=False)
-        if isinstance(stored, np.ndarray):
-            raise UsageError(f"{name} holds a single array; an .npz file with names is needed")
-        with stored:
-            return {one: stored[one] for one in _wanted(name, stored.files)}
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError) as error:
-        raise UsageError(f"{name} cannot be read as an .npz file: {error}") from None
-
-
-def _wanted(name: str, known: list[str]) -> list[str]:
-    """Return the names of the arrays to read, or say which are missing."""
-    wanted = ["x", "y", *(["samples"] if "samples" in known else ["mean", "std"])]
-    missing = [one for one in wanted if one not in known]
-    if missing:
-        has = ", ".join(sorted(known)) or "nothing"
-        raise UsageError(
-            f"{name} lacks {', '.join(missing)}: it needs x, y and either samples or mean and std, "
-            f"and holds {has}"
+        _write(output, found)
+    if report is not None:
+        found.report(
+            report, f"Evaluation of {Path(arguments.file).name}", Path(arguments.file).stem
         )
-    return wanted
+    if arguments.format == "json":
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    print(found)
+    for written in (output, report):
+        if written is not None:
+            print(f"written: {written}")
 
 
-def _kernel(arguments: argparse.Namespace, side: str) -> Any:
-    import fastmcmd as fm
-
-    name = getattr(arguments, f"{side}_kernel")
-    told = getattr(arguments, f"{side}_gamma")
-    default = "variance" if side == "y" and name == "rbf" else None
-    gamma: Any = default
-    if told == "1/d":
-        gamma = None
-    elif told in ("variance", "median"):
-        gamma = told
-    elif told is not None:
-        try:
-            gamma = float(told)
-        except ValueError:
-            raise UsageError(
-                f"--{side}-gamma is {told!r}; a number, 'variance', 'median' or '1/d' is needed"
-            ) from None
-    match name:
-        case "rbf":
-            return fm.RBF(gamma)
-        case "laplacian":
-            return fm.Laplacian(gamma)
-        case "polynomial":
-            return fm.Polynomial(arguments.degree, gamma)
-        case "matern":
-            return fm.Matern(arguments.nu, arguments.length_scale)
-        case "linear":
-            return fm.Linear()
-        case "cosine":
-            return fm.Cosine()
-    return fm.Delta()
-
-
-def _write(path: Path, result: Any) -> None:
+def _write(path: Path, found: Any) -> None:
+    """Write values by row, with a name a column."""
     import io
 
     import numpy as np
 
     from fastmcmd.storage import write_atomically
 
+    values = dict(found.rows)
+    if found.cce is not None:
+        values["cce_error_bound"] = np.full(found.n, np.nan)
+        values["cce_error_bound"][np.isfinite(values["cce"])] = found.cce.error_bounds
+
     def write(stream: Any) -> None:
         if path.suffix == ".npz":
-            summary = np.frombuffer(json.dumps(result.to_dict()).encode(), dtype=np.uint8)
-            np.savez(stream, cce=result.values, error_bound=result.error_bounds, summary=summary)
+            summary = np.frombuffer(json.dumps(found.to_dict()).encode(), dtype=np.uint8)
+            np.savez(stream, **values, summary=summary)
             return
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        text.write("row,cce,error_bound\n")
-        for row, (value, bound) in enumerate(
-            zip(result.values.tolist(), result.error_bounds.tolist(), strict=True)
-        ):
-            text.write(f"{row},{value!r},{bound!r}\n")
+        text.write(",".join(["row", *values]) + "\n")
+        for row, line in enumerate(zip(*(v.tolist() for v in values.values()), strict=True)):
+            text.write(f"{row},{','.join(map(repr, line))}\n")
         text.flush()
         text.detach()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from fastmcmd.cli.app import UsageError
 
-__all__ = ["aligned", "check_target"]
+__all__ = ["check_target"]
 
 
-def check_target(path: Path, endings: tuple[str, ...]) -> None:
+def check_target(path: Path, endings: tuple[str, ...], option: str = "--output") -> None:
     """Refuse a file that cannot be written, before anything is computed."""
-    told = f"--output is {str(path)!r}"
+    told = f"{option} is {str(path)!r}"
     if path.suffix not in endings:
         raise UsageError(f"{told}; a name that ends in {' or '.join(endings)} is needed")
     if path.is_dir():
@@ -21,16 +21,3 @@ def check_target(path: Path, endings: tuple[str, ...]) -> None:
         raise UsageError(f"{told}, but there is no folder {str(path.parent)!r}; make it first")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"{told}, but the folder {str(path.parent)!r} cannot be written to")
-
-
-def aligned(rows: list[list[str]]) -> str:
-    """Return rows of text as columns: the first to the left, the others to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = []
-    for index, row in enumerate(rows):
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-        if index == 0:
-            lines.append("-" * len(lines[0]))
-    return "\n".join(lines)

@@ -1,6 +1,96 @@
 """Scores and calibration, as plain functions. A new one is a function in its family's file."""
 
-from fastmcmd.metrics.calibration import ence, pit_values, regression_ece
-from fastmcmd.metrics.scores import nll
+from fastmcmd.metrics.accuracy import (
+    bias,
+    mae,
+    marpd,
+    median_absolute_error,
+    pearson,
+    r2,
+    rmse,
+)
+from fastmcmd.metrics.groups import GroupCalibration, adversarial_group_calibration
+from fastmcmd.metrics.interval_scores import (
+    interval_score,
+    interval_score_from,
+    mean_interval_score,
+    mean_weighted_interval_score,
+    weighted_interval_score,
+)
+from fastmcmd.metrics.intervals import coverage, mean_interval_width, sharpness
+from fastmcmd.metrics.pit import PITHistogram, pit_histogram, pit_values
+from fastmcmd.metrics.quantile_calibration import qce
+from fastmcmd.metrics.quantile_scores import check_score, mean_check_score
+from fastmcmd.metrics.reliability import (
+    mean_absolute_calibration_error,
+    miscalibration_area,
+    regression_ece,
+    reliability_curve,
+    rms_calibration_error,
+)
+from fastmcmd.metrics.reliability_sums import ReliabilityCurve
+from fastmcmd.metrics.scores import (
+    crps,
+    dawid_sebastiani,
+    log_score,
+    mean_crps,
+    mean_dawid_sebastiani,
+    nll,
+)
+from fastmcmd.metrics.variance import ence, ence_curve, null_ence, uce
+from fastmcmd.metrics.variance_curve import VarianceCurve
+from fastmcmd.metrics.variation import variance_variation
+from fastmcmd.metrics.vector_scores import (
+    energy_score,
+    mean_energy_score,
+    mean_variogram_score,
+    variogram_score,
+)
 
-__all__ = ["ence", "nll", "pit_values", "regression_ece"]
+__all__ = [
+    "GroupCalibration",
+    "PITHistogram",
+    "ReliabilityCurve",
+    "VarianceCurve",
+    "adversarial_group_calibration",
+    "bias",
+    "check_score",
+    "coverage",
+    "crps",
+    "dawid_sebastiani",
+    "ence",
+    "ence_curve",
+    "energy_score",
+    "interval_score",
+    "interval_score_from",
+    "log_score",
+    "mae",
+    "marpd",
+    "mean_absolute_calibration_error",
+    "mean_check_score",
+    "mean_crps",
+    "mean_dawid_sebastiani",
+    "mean_energy_score",
+    "mean_interval_score",
+    "mean_interval_width",
+    "mean_variogram_score",
+    "mean_weighted_interval_score",
+    "median_absolute_error",
+    "miscalibration_area",
+    "nll",
+    "null_ence",
+    "pearson",
+    "pit_histogram",
+    "pit_values",
+    "qce",
+    "r2",
+    "regression_ece",
+    "reliability_curve",
+    "rms_calibration_error",
+    "rmse",
+    "sharpness",
+    "uce",
+    "variance_variation",
+    "variogram_score",
+    "weighted_interval_score",
+]

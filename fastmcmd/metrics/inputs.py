@@ -24,7 +24,7 @@ class Outcomes:
     Attributes
     ----------
     y : ndarray (m,), or (m, k) for vector outputs
-        Observed outputs of the rows kept.
+        Observed outputs of the rows kept; it may be the caller's own array.
     prediction : Predictive of m rows
         Their predicted distributions.
     weights : ndarray (m,) or None
@@ -123,7 +123,7 @@ def read(
         rows = as_rows(y, "y", columns=columns)
     weights = as_weights(sample_weight, "sample_weight", len(rows))
     predictive = as_predictive(prediction, len(rows), rows.shape[1])
-    values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64)
+    values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64, copy=False)
     return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate")
 
 

@@ -1,4 +1,7 @@
-"""Proper scores of predicted distributions."""
+"""Proper scores of predicted distributions: log score, CRPS, Dawid-Sebastiani score.
+
+Scores are negatively oriented: smaller is better, and in expectation the true distribution is best.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,74 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_rows
-from fastmcmd.predictive import as_predictive
+from fastmcmd.checks import check_choice
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.draws import ESTIMATORS, Draws
+from fastmcmd.predictive.quantiles import Quantiles
 
-__all__ = ["nll"]
+__all__ = [
+    "crps",
+    "dawid_sebastiani",
+    "log_score",
+    "mean_crps",
+    "mean_dawid_sebastiani",
+    "mean_score",
+    "nll",
+]
 
 
-def nll(y: Any, prediction: Any) -> float:
+def mean_score(outcomes: Outcomes, values: Array) -> float:
+    """Return the weighted mean of scores (m,) of the rows kept, infinite where a score is.
+
+    Rows of weight zero do not count, be their score infinite.
+    """
+    if outcomes.weights is not None:
+        values = np.where(outcomes.weights > 0, values, 0.0)
+    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+        return float(outcomes.mean(values))
+
+
+def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
+    """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
+
+    Parameters
+    ----------
+    y : array_like (n,) or (n, k)
+        Observed outputs.
+    prediction : Predictive, (mean, std), scipy.stats or torch.distributions object
+        Predicted distributions; draws and quantiles have no density.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``-log f_i(y_i)``.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or a prediction without a density.
+
+    Notes
+    -----
+    The logarithmic score (Good 1952; Gneiting & Raftery, *Strictly Proper Scoring Rules, Prediction, and
+    Estimation*, JASA 2007, section 4.1), in nats.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.metrics.scores import log_score
+    >>> scores = log_score([1.0, 0.5], fm.Poisson([1.0, 1.0]))  # no count is 0.5
+    >>> scores.tolist(), int(np.isinf(scores).sum())
+    ([1.0, inf], 1)
+    """
+    outcomes = read(y, prediction, None, nan_policy, columns=None)
+    return outcomes.scatter(_log_score(outcomes))
+
+
+def nll(y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise") -> float:
     """Return the mean negative log-likelihood.
 
     Parameters
@@ -21,16 +85,25 @@ def nll(y: Any, prediction: Any) -> float:
         Observed outputs.
     prediction : Predictive, (mean, std), scipy.stats or torch.distributions object
         Predicted distributions; bare draws have no density.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
 
     Returns
     -------
     float
-        ``-mean log f_i(y_i)``; infinite where a prediction gives an outcome no probability.
+        ``-mean log f_i(y_i)``; infinite where a prediction gives an outcome no probability: how many do
+        so, ``numpy.isinf(log_score(y, prediction)).sum()`` tells.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or a prediction without a density.
 
     Notes
     -----
-    The logarithmic score (Gneiting & Raftery, *Strictly Proper Scoring Rules, Prediction, and
-    Estimation*, JASA 2007, section 4.1).
+    The mean of `log_score`. Uncertainty Toolbox's ``nll_gaussian`` is the same for Gaussians.
 
     Examples
     --------
@@ -38,6 +111,192 @@ def nll(y: Any, prediction: Any) -> float:
     >>> round(fm.nll([0.0], fm.Gaussian([0.0], 1.0)), 6)
     0.918939
     """
-    y = as_rows(y, "y")
-    predictive = as_predictive(prediction, len(y), y.shape[1])
-    return float(-np.mean(predictive.log_prob(y[:, 0] if y.shape[1] == 1 else y)))
+    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    return mean_score(outcomes, _log_score(outcomes))
+
+
+def _log_score(outcomes: Outcomes) -> Array:
+    return np.asarray(-outcomes.prediction.log_prob(outcomes.y))
+
+
+def crps(
+    y: Any, prediction: Any, *, estimator: str | None = None, nan_policy: str = "raise"
+) -> Array:
+    """Return continuous ranked probability scores (n,), in the unit of y.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
+        Predicted distributions.
+    estimator : {"qd", "nrg", "pwm", "fair", "pinball"}, optional
+        For draws: "qd" and "nrg" are the score of the empirical distribution (the default), "pwm" and
+        "fair" the unbiased estimate of the score of the distribution that the draws come from; see
+        `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at the levels given, instead
+        of the exact score of the interpolated distribution. Other predictions have no estimator.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y or draws is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        Scores: absolute errors where predictions are points.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or an estimator that the prediction does not have.
+
+    Notes
+    -----
+    ``integral of (F(t) - 1{y <= t})^2 dt = E|Y - y| - E|Y - Y'| / 2`` (Matheson & Winkler 1976; Gneiting &
+    Raftery 2007, equations 20 and 21). Some sources print the Gaussian closed form with the opposite
+    sign: it is ``s (z (2 Phi(z) - 1) + 2 phi(z) - 1/sqrt(pi))``, never negative. Uncertainty Toolbox's
+    ``crps_gaussian``, properscoring and scoringrules agree.
+
+    Levels evenly spaced as ``(i - 1/2)/j`` make "pinball" the score of j draws at the quantiles
+    (scoringrules' ``crps_quantile``); with other levels it depends on them.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.scores import crps
+    >>> crps([0.0, 1.0], ([0.0, 0.0], 1.0)).round(6).tolist()
+    [0.233695, 0.602441]
+    >>> crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
+    [0.0]
+    """
+    outcomes = read(y, prediction, None, nan_policy)
+    return outcomes.scatter(_crps(outcomes.y, outcomes.prediction, estimator))
+
+
+def mean_crps(
+    y: Any,
+    prediction: Any,
+    *,
+    estimator: str | None = None,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the mean continuous ranked probability score.
+
+    Parameters
+    ----------
+    y, prediction, estimator
+        As for `crps`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
+
+    Raises
+    ------
+    ValueError
+        As for `crps`.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.scores import mean_crps
+    >>> round(mean_crps([0.0, 1.0], ([0.0, 0.0], 1.0)), 6)
+    0.418068
+    """
+    outcomes = read(y, prediction, sample_weight, nan_policy)
+    return mean_score(outcomes, _crps(outcomes.y, outcomes.prediction, estimator))
+
+
+def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
+    if estimator is None:
+        return prediction.crps(y)
+    check_choice(estimator, "estimator", (*ESTIMATORS, "pinball"))
+    if isinstance(prediction, Draws) and estimator in ESTIMATORS:
+        return prediction.crps(y, estimator)
+    if isinstance(prediction, Quantiles) and estimator == "pinball":
+        from fastmcmd.metrics.quantile_scores import check_losses
+
+        levels = prediction.levels
+        return check_losses(y, prediction, levels, np.full(len(levels), 2.0 / len(levels)))
+    wanted = "Quantiles" if estimator == "pinball" else "draws"
+    raise ValueError(
+        f"estimator is {estimator!r}, which is for {wanted}, and prediction is a "
+        f"{type(prediction).__name__}; leave it out"
+    )
+
+
+def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
+    """Return Dawid-Sebastiani scores (n,), which look at means and variances only.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
+        Predicted distributions, of finite positive variance.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y or draws is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``log v + (y - m)^2 / v``.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or variances that are zero or not finite.
+
+    Notes
+    -----
+    Dawid & Sebastiani, *Coherent dispersion criteria for optimal experimental design* (1999); Gneiting &
+    Raftery 2007. There, here and in scoringrules the log determinant has no factor 1/2: for
+    a Gaussian the score is ``2 log_score - log(2 pi)``. Proper, and strictly so among distributions
+    that differ in mean or variance. Variances of draws are those of their empirical distribution
+    (ddof=0); scoringrules' ``dssuv_ensemble`` divides by m - 1 unless ``bias=True``.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.scores import dawid_sebastiani
+    >>> dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0)).tolist()
+    [0.0, 4.0]
+    """
+    outcomes = read(y, prediction, None, nan_policy)
+    return outcomes.scatter(_dawid_sebastiani(outcomes))
+
+
+def mean_dawid_sebastiani(
+    y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+) -> float:
+    """Return the mean Dawid-Sebastiani score.
+
+    Parameters
+    ----------
+    y, prediction
+        As for `dawid_sebastiani`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
+
+    Raises
+    ------
+    ValueError
+        As for `dawid_sebastiani`.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.scores import mean_dawid_sebastiani
+    >>> mean_dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0))
+    2.0
+    """
+    outcomes = read(y, prediction, sample_weight, nan_policy)
+    return mean_score(outcomes, _dawid_sebastiani(outcomes))
+
+
+def _dawid_sebastiani(outcomes: Outcomes) -> Array:
+    variance = outcomes.prediction.variance
+    bad = ~((variance > 0) & np.isfinite(variance))
+    if bad.any():
+        raise ValueError(
+            f"prediction has variances that are not positive and finite ({int(bad.sum())}, the first "
+            f"{variance[bad][0]:g}); the Dawid-Sebastiani score needs them"
+        )
+    return np.asarray(np.log(variance) + (outcomes.y - outcomes.prediction.mean) ** 2 / variance)

@@ -9,14 +9,19 @@ import numpy as np
 from fastmcmd.checks import as_rows, check_same_length
 from fastmcmd.plots.style import COLOURS, axes, tidy
 
-__all__ = ["cce_histogram", "cce_over_inputs", "witness"]
+__all__ = ["cce_histogram", "cce_over_inputs", "cce_projection", "principal", "witness"]
 
-_MOST_POINTS = 20_000  # drawn; more are thinned evenly
 _BINS = 15
+_CELLS = 40  # hexagons across
 
 
 def cce_over_inputs(
-    x: Any, values: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
+    x: Any,
+    values: Any,
+    ax: Any = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+    points: int = 20_000,
 ) -> Any:
     """Draw CCE over one input: points, and the median with the middle 80 % in bins of equal count.
 
@@ -32,6 +37,8 @@ def cce_over_inputs(
         Name in the legend.
     colour : str
         Colour of points, line and band.
+    points : int
+        Points drawn at most; of more, some are taken evenly.
 
     Returns
     -------
@@ -44,10 +51,8 @@ def cce_over_inputs(
     if rows.shape[1] == 1:
         position, name = rows[:, 0], "x"
     else:
-        centred = rows - rows.mean(axis=0)
-        direction = np.linalg.svd(centred.T @ centred)[0][:, 0]
-        position, name = centred @ direction, "first principal component of x"
-    shown = np.linspace(0, len(cce) - 1, min(len(cce), _MOST_POINTS)).astype(int)
+        position, name = principal(rows, 1)[:, 0], "first principal component of x"
+    shown = np.linspace(0, len(cce) - 1, min(len(cce), points)).astype(int)
     ax.plot(position[shown], cce[shown], ".", color=colour, alpha=0.15, markersize=3, zorder=1)
     centres, low, middle, high = _binned(position, cce)
     ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
@@ -71,6 +76,45 @@ def _binned(position: Any, cce: Any) -> tuple[Any, Any, Any, Any]:
             found.append((np.median(position[inside]), *quantiles))
     centres, low, middle, high = np.array(found).T
     return centres, low, middle, high
+
+
+def principal(rows: Any, count: int) -> Any:
+    """Return the first principal components (n, count) of rows (n, d)."""
+    centred = rows - rows.mean(axis=0)
+    return centred @ np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+
+
+def cce_projection(x: Any, values: Any, ax: Any = None) -> Any:
+    """Draw the mean CCE over the first two principal components of the inputs, in hexagons.
+
+    Parameters
+    ----------
+    x : array_like (n, d)
+        Inputs of at least two columns; with two columns these themselves are drawn. A projection of your
+        own, such as t-SNE or UMAP, is an (n, 2) array.
+    values : array_like (n,) or Result
+        CCE at the inputs.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    rows = as_rows(x, "x").astype(np.float64)
+    cce = as_rows(values, "values", columns=1)[:, 0]
+    check_same_length(x=rows, values=cce)
+    if rows.shape[1] < 2:
+        raise ValueError("x has 1 column; at least two are needed: use cce_over_inputs")
+    own = rows.shape[1] == 2
+    place = rows if own else principal(rows, 2)
+    ax = axes(ax)
+    cells = ax.hexbin(*place.T, C=cce, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1)
+    ax.figure.colorbar(cells, ax=ax, label="mean CCE")
+    names = ("x, column 1", "x, column 2") if own else ("first principal component", "second")
+    ax.set(xlabel=names[0], ylabel=names[1])
+    tidy(ax)
+    return ax
 
 
 def cce_histogram(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastmcmd.checks import as_rows, check_same_length
+from fastmcmd.plots.congruence import principal
 from fastmcmd.plots.style import COLOURS, axes, tidy
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ def _binned(rows: Any, values: Any, std: Any) -> tuple[Any, Any, Any, str]:
     """Return medians of position, values and std in bins of about equal count."""
     position, name = rows[:, 0], "x"
     if rows.shape[1] > 1:
-        centred = rows - rows.mean(axis=0)
-        position = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
+        position = principal(rows, 1)[:, 0]
         name = "first principal component of x"
     edges = np.unique(np.quantile(position, np.linspace(0, 1, _BINS + 1)))
     which = np.clip(np.searchsorted(edges, position, side="right") - 1, 0, max(0, len(edges) - 2))

@@ -1,1 +1,91 @@
-"""Metrics of test sets that pass by in batches."""
+"""Metrics of test sets that pass by in batches: ``update``, ``merge``, ``compute``.
+
+A new one is an `Accumulator` in the file of its family, which calls the gather and conclude of the
+function of the same metric.
+"""
+
+from fastmcmd.streaming.accuracy import (
+    MAE,
+    MARPD,
+    R2,
+    RMSE,
+    Bias,
+    MedianAbsoluteError,
+    Pearson,
+)
+from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.calibration import (
+    Coverage,
+    MeanAbsoluteCalibrationError,
+    MeanIntervalWidth,
+    MiscalibrationArea,
+    PITHistogram,
+    RegressionECE,
+    Reliability,
+    RMSCalibrationError,
+    Sharpness,
+)
+from fastmcmd.streaming.classification import (
+    AUROC,
+    Accuracy,
+    BrierScore,
+    ClassificationECE,
+    ClassificationNLL,
+    ClasswiseECE,
+    ConfusionMatrix,
+    TopKAccuracy,
+)
+from fastmcmd.streaming.means import (
+    CRPS,
+    NLL,
+    CheckScore,
+    DawidSebastiani,
+    EnergyScore,
+    IntervalScore,
+    MeanOf,
+    VariogramScore,
+    WeightedIntervalScore,
+)
+from fastmcmd.streaming.variance import ENCE, QCE, UCE, ENCECurve, VarianceVariation
+
+__all__ = [
+    "AUROC",
+    "CRPS",
+    "ENCE",
+    "MAE",
+    "MARPD",
+    "NLL",
+    "QCE",
+    "R2",
+    "RMSE",
+    "UCE",
+    "Accumulator",
+    "Accuracy",
+    "Bias",
+    "BrierScore",
+    "CheckScore",
+    "ClassificationECE",
+    "ClassificationNLL",
+    "ClasswiseECE",
+    "ConfusionMatrix",
+    "Coverage",
+    "DawidSebastiani",
+    "ENCECurve",
+    "EnergyScore",
+    "IntervalScore",
+    "MeanAbsoluteCalibrationError",
+    "MeanIntervalWidth",
+    "MeanOf",
+    "MedianAbsoluteError",
+    "MiscalibrationArea",
+    "PITHistogram",
+    "Pearson",
+    "RMSCalibrationError",
+    "RegressionECE",
+    "Reliability",
+    "Sharpness",
+    "TopKAccuracy",
+    "VarianceVariation",
+    "VariogramScore",
+    "WeightedIntervalScore",
+]

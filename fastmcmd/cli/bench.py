@@ -1,0 +1,56 @@
+"""Measure this machine: the CCE and the other measures at a few sizes, in seconds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+HELP = "seconds of this machine at a few sizes"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure and print."""
+    import fastmcmd as fm
+    from fastmcmd.tables import aligned
+
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, Any]] = []
+
+    def measure(what: str, call: Callable[[], Any]) -> Any:
+        call()  # loads libraries and touches memory
+        start = time.perf_counter()
+        found = call()
+        rows.append({"what": what, "seconds": time.perf_counter() - start})
+        return found
+
+    size = 2048
+    square = rng.normal(size=(size, size)).astype(np.float32)
+    measure("one float32 matrix product, 2,048 x 2,048", lambda: square @ square)
+    rows[-1]["GFLOP/s"] = 2 * size**3 / rows[-1]["seconds"] / 1e9
+    for n, d in ((3_000, 512), (12_000, 8), (200_000, 2)):
+        x = rng.normal(size=(n, d)).astype(np.float32)
+        y = x[:, 0] + rng.normal(size=n)
+        kernel = fm.RBF(0.5) if d < 10 else None
+        call = partial(fm.cce, x, y, (x[:, 0], 1.0), x_kernel=kernel)
+        result = measure(f"CCE, n = {n:,}, d = {d}", call)
+        rows[-1]["error <="] = result.error_bound
+    y = rng.normal(size=1_000_000)
+    measure("all other measures, n = 1,000,000", lambda: fm.evaluate(y, (np.zeros(len(y)), 1.0)))
+    if arguments.json:
+        print(json.dumps({"threads": fm.get_num_threads(), "rows": rows}, indent=2))
+        return
+    print(f"{fm.get_num_threads()} threads")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[f"{row[name]:.3g}" if name in row else "" for name in names[1:]] for row in rows]
+    print(aligned([names, *([row["what"], *line] for row, line in zip(rows, cells, strict=True))]))

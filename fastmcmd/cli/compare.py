@@ -1,0 +1,82 @@
+"""Compare the predictions of several models in one file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.arguments import (
+    add_columns,
+    add_computation,
+    add_kernels,
+    add_progress,
+    columns_of,
+    computation,
+    shown,
+)
+from fastmcmd.cli.output import check_target
+from fastmcmd.cli.prediction import describe, prediction
+
+HELP = "several models beside each other"
+EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
+  {describe()}
+
+examples:
+  fastmcmd compare visits.csv --y visits --x 'age,income' --model poisson=poisson:mean=mu \\
+      --model nb=negative-binomial:mean=mu,dispersion=0.8 --report comparison.html
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_columns(parser)
+    parser.add_argument(
+        "--model",
+        metavar="NAME=SPEC",
+        action="append",
+        required=True,
+        help="a model's name and its prediction; once for each model",
+    )
+    parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_kernels(parser)
+    add_computation(parser)
+    parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_progress(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, compute, write, print."""
+    import fastmcmd as fm
+
+    report = None if arguments.report is None else Path(arguments.report)
+    if report is not None:
+        check_target(report, (".html",), "--report")
+    columns, given = columns_of(arguments)
+    models = {}
+    for told in arguments.model:
+        name, equals, spec = told.partition("=")
+        if not equals or not name or name in models:
+            raise UsageError(f"--model {told!r}; NAME=SPEC with a name of its own is needed")
+        models[name] = prediction(spec, columns)
+    y = given.pop("y")
+    found = fm.compare(
+        {
+            name: fm.evaluate(
+                y, model, **given, **computation(arguments), n_boot=arguments.n_boot,
+                random_state=arguments.seed, progress=shown(arguments),
+            )
+            for name, model in models.items()
+        }
+    )  # fmt: skip
+    if report is not None:
+        found.report(report, f"Models of {Path(arguments.file).name}")
+    if arguments.format == "json":
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    print(found)
+    if report is not None:
+        print(f"written: {report}")

@@ -1,0 +1,118 @@
+"""Write the columns of a file in another format: .npz, .csv, .parquet or .zarr."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.columns import open_columns
+from fastmcmd.cli.output import check_target
+
+HELP = "the columns of a file in another format"
+EPILOG = """examples:
+  fastmcmd convert visits.csv visits.npz
+  fastmcmd convert visits.csv visits.parquet --columns 'visits,age,mu'
+"""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("file", metavar="FILE", help=".npz, .npy, .csv, .tsv, .parquet or .zarr")
+    parser.add_argument("target", metavar="TARGET", help=".npz, .csv, .parquet or .zarr")
+    parser.add_argument("--columns", metavar="COLUMNS", default="*", help="which (default: all)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read and write."""
+    from fastmcmd.storage import write_atomically
+
+    target = Path(arguments.target)
+    check_target(target, tuple(_WRITERS), "TARGET")
+    columns = open_columns(arguments.file)
+    names = columns.find(arguments.columns, "--columns")
+    arrays = dict(zip(names, columns.read(names), strict=True))
+    write = _WRITERS[target.suffix](_narrow(arrays) if target.suffix in _TABLES else arrays, target)
+    if write is not None:
+        write_atomically(target, write)
+    rows = len(next(iter(arrays.values())))
+    print(f"written: {target} ({len(arrays)} columns, {rows:,} rows)")
+
+
+def _narrow(arrays: Arrays) -> Arrays:
+    """Return one array (n,) a column: (n, k) becomes name_0, name_1, ..."""
+    found: Arrays = {}
+    for name, array in arrays.items():
+        if array.ndim == 1:
+            found[name] = array
+        else:
+            wide = array.reshape(len(array), -1)
+            found |= {f"{name}_{j}": wide[:, j] for j in range(wide.shape[1])}
+    rows = {name: len(array) for name, array in found.items()}
+    if len(set(rows.values())) > 1:
+        raise UsageError(f"columns have different numbers of rows: {rows}")
+    return found
+
+
+def _npz(arrays: Arrays, _: Path) -> Callable[[BinaryIO], None]:
+    named: dict[str, Any] = arrays
+    return lambda stream: np.savez(stream, **named)
+
+
+def _csv(arrays: Arrays, _: Path) -> Callable[[BinaryIO], None]:
+    import csv
+    import io
+
+    def write(stream: BinaryIO) -> None:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        writer = csv.writer(text)
+        writer.writerow(arrays)
+        writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
+        text.flush()
+        text.detach()
+
+    return write
+
+
+def _parquet(arrays: Arrays, target: Path) -> Callable[[BinaryIO], None]:
+    from fastmcmd.rows.packages import package
+
+    pyarrow, parquet = package("pyarrow", str(target)), package("pyarrow.parquet", str(target))
+    table = pyarrow.table({name: np.ascontiguousarray(a) for name, a in arrays.items()})
+    return lambda stream: parquet.write_table(table, stream)
+
+
+def _zarr(arrays: Arrays, target: Path) -> None:
+    """Write a folder beside the target and move it there whole."""
+    import shutil
+    import tempfile
+
+    from fastmcmd.rows.packages import package
+
+    zarr = package("zarr", str(target))
+    if target.exists():
+        raise UsageError(f"TARGET {target} exists; remove it first")
+    scratch = Path(tempfile.mkdtemp(prefix=target.name + ".", dir=target.parent))
+    try:
+        group = zarr.open_group(str(scratch / "group"), mode="w")
+        for name, array in arrays.items():
+            group[name] = array
+        (scratch / "group").rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+_TABLES = (".csv", ".parquet")
+_WRITERS: dict[str, Callable[[Arrays, Path], Callable[[BinaryIO], None] | None]] = {
+    ".npz": _npz,
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".zarr": _zarr,
+}

@@ -1,0 +1,57 @@
+"""Say what computing the CCE would take, without doing it: solver, memory, passes, seconds."""
+
+from __future__ import annotations
+
+import argparse
+
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.arguments import add_computation, add_kernels, inputs_of, kernel
+from fastmcmd.cli.columns import open_columns
+
+HELP = "what a computation would take"
+EPILOG = """examples:
+  fastmcmd plan predictions.npz
+  fastmcmd plan --shape 1000000,512 --memory-limit 4GB
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a file with inputs")
+    parser.add_argument("--shape", metavar="N,D", help="rows and columns instead of a file")
+    parser.add_argument("--x", metavar="COLUMNS", help="inputs, as in 'fastmcmd evaluate'")
+    add_kernels(parser)
+    add_computation(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the plan."""
+    import fastmcmd as fm
+
+    if (arguments.file is None) == (arguments.shape is None):
+        raise UsageError("either FILE or --shape N,D is needed")
+    print(
+        fm.plan(
+            _inputs(arguments), kernel(arguments, "x"), arguments.lam, tol=arguments.tol,
+            solver=arguments.solver, backend=arguments.backend, dtype=arguments.dtype,
+            memory_limit=arguments.memory_limit, certificate=arguments.certificate,
+        )
+    )  # fmt: skip
+
+
+def _inputs(arguments: argparse.Namespace) -> object:
+    if arguments.shape is not None:
+        try:
+            n, d = map(int, arguments.shape.split(","))
+        except ValueError:
+            raise UsageError(
+                f"--shape is {arguments.shape!r}; two integers such as 100000,8 are needed"
+            ) from None
+        return n, d
+    columns = open_columns(arguments.file)
+    found = inputs_of(arguments, columns)
+    if found is None:
+        raise UsageError(
+            f"--x is needed: {arguments.file} has no column x; it has {columns.told()}"
+        )
+    return found

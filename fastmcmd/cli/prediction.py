@@ -1,0 +1,116 @@
+"""A predicted distribution told on the command line: ``family:parameter=column,...``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.columns import Columns
+
+__all__ = ["FAMILIES", "describe", "guess", "prediction"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of distributions: its class in `fastmcmd`, and the parameters that it needs."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+FAMILIES = {
+    "gaussian": Family("Gaussian", ("mean", "std")),
+    "student-t": Family("StudentT", ("df", "loc", "scale")),
+    "laplace": Family("Laplace", ("loc", "scale")),
+    "lognormal": Family("LogNormal", ("mu", "sigma")),
+    "gamma": Family("Gamma", ("shape", "rate")),
+    "beta": Family("Beta", ("a", "b")),
+    "uniform": Family("Uniform", ("low", "high")),
+    "poisson": Family("Poisson", ("mean",)),
+    "negative-binomial": Family("NegativeBinomial", ("mean", "dispersion")),
+    "double-poisson": Family("DoublePoisson", ("mean", "phi")),
+}
+_DRAWS, _QUANTILES = "draws", "quantiles"
+
+
+def describe() -> str:
+    """Return the families with their parameters, for help."""
+    told = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
+    return "  ".join([*told, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
+
+
+def guess(columns: Columns) -> str:
+    """Return the prediction that the names of the columns tell: draws, or mean and std."""
+    for name in ("samples", "draws"):
+        if name in columns.names:
+            return f"{_DRAWS}:{name}"
+    if {"mean", "std"} <= set(columns.names):
+        return "gaussian:mean=mean,std=std"
+    raise UsageError(
+        f"--prediction is needed: {columns.path} has no columns samples, draws, or mean and std; it has "
+        f"{columns.told()}"
+    )
+
+
+def prediction(text: str, columns: Columns) -> Any:
+    """Return the predicted distributions of a text such as ``gaussian:mean=mu,std=sigma``.
+
+    A parameter is the name of a column, or a number for all rows.
+    """
+    import fastmcmd as fm
+
+    family, _, rest = text.partition(":")
+    if family == _DRAWS:
+        return fm.Draws(columns.select(rest, "--prediction draws"))
+    told = _pairs(text, rest)
+    if family == _QUANTILES:
+        levels = [_number(level, text) for level, _ in told]
+        order = np.argsort(levels)
+        values = [columns.select(told[i][1], f"--prediction {text}") for i in order]
+        return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
+    if family not in FAMILIES:
+        known = ", ".join([*FAMILIES, _DRAWS, _QUANTILES])
+        raise UsageError(f"--prediction {text}: no family {family!r}; one of {known} is needed")
+    needed = FAMILIES[family].parameters
+    if sorted(name for name, _ in told) != sorted(needed):
+        example = ",".join(f"{name}=COLUMN" for name in needed)
+        raise UsageError(f"--prediction {text}: {family}:{example} is needed")
+    values_of = {name: _column(value, columns, text) for name, value in told}
+    rows = max((len(v) for v in values_of.values() if isinstance(v, np.ndarray)), default=0)
+    if not rows:
+        raise UsageError(f"--prediction {text}: at least one parameter must be a column")
+    # The first parameter tells the rows: a number there holds for all.
+    values_of = {
+        name: np.full(rows, value) if np.ndim(value) == 0 else value
+        for name, value in values_of.items()
+    }
+    return getattr(fm, FAMILIES[family].name)(**values_of)
+
+
+def _pairs(text: str, rest: str) -> list[tuple[str, str]]:
+    pairs = [tuple(part.split("=", 1)) for part in rest.split(",") if part]
+    if not pairs or any(len(pair) != 2 for pair in pairs):
+        raise UsageError(
+            f"--prediction {text!r}; a family and its columns are needed: {describe()}"
+        )
+    return [(name.strip(), value.strip()) for name, value in pairs]
+
+
+def _number(value: str, text: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"--prediction {text}: {value!r} is not a level in (0, 1)") from None
+
+
+def _column(value: str, columns: Columns, text: str) -> float | NDArray[Any]:
+    if value in columns.names:
+        return columns.select(value, f"--prediction {text}")
+    try:
+        return float(value)
+    except ValueError:
+        return columns.select(value, f"--prediction {text}")  # says what there is

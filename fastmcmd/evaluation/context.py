@@ -1,0 +1,169 @@
+"""What all measures of one evaluation share: checked rows, and what is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fastmcmd import metrics
+from fastmcmd.evaluation.memo import Memo
+from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.metrics.pit import (
+    PITHistogram,
+    SortedPIT,
+    conclude_histogram,
+    histogram_sums,
+    pit_of_rows,
+)
+from fastmcmd.metrics.reliability_sums import (
+    TOOLBOX_LEVELS,
+    ReliabilityCurve,
+    conclude_reliability,
+    reliability_sums,
+)
+from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive.base import Array
+
+__all__ = ["Context", "Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Conventions of an evaluation; see `fastmcmd.evaluate`."""
+
+    level: float = 0.9
+    bins: int = 10
+    binning: str = "mass"
+    pit: str = "randomized"
+    random_state: Any = 0
+
+
+class _Shared:
+    """What does not depend on weights."""
+
+    def __init__(self, y: Array, base: Predictive, settings: Settings) -> None:
+        self.y, self.base, self.settings = y, base, settings
+        self.prediction = Memo(base, y)
+        self.scores: dict[str, Array] = {}
+
+    @cached_property
+    def pit(self) -> Array:
+        return pit_of_rows(self.y, self.prediction, self.settings.pit, self.settings.random_state)
+
+    @cached_property
+    def order(self) -> Any:
+        return np.argsort(self.pit)
+
+    @cached_property
+    def sorted(self) -> Array:
+        return np.sort(self.pit)  # several times faster than taking them in order
+
+
+class Context:
+    """Rows, weights and shared results of an evaluation.
+
+    Attributes
+    ----------
+    y : ndarray (m,) or (m, k)
+        Outcomes, without NaN.
+    base : Predictive
+        Their predictions.
+    prediction : Memo
+        The same, which keeps its moments and what it says of y.
+    weights : ndarray (m,) or None
+        Weights of the rows.
+    cce : ndarray (m,) or None
+        CCE at each row.
+    """
+
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        settings: Settings,
+        cce: Array | None = None,
+        shared: _Shared | None = None,
+        weights: Array | None = None,
+    ) -> None:
+        self.outcomes, self.settings, self.cce = outcomes, settings, cce
+        self.y, self.base = outcomes.y, outcomes.prediction
+        self.weights = outcomes.weights if shared is None else weights
+        self._shared = shared or _Shared(self.y, self.base, settings)
+        self.prediction: Predictive = self._shared.prediction
+
+    def reweighted(self, weights: Array) -> Context:
+        """Return the same rows with other weights: nothing by row is computed again."""
+        return Context(self.outcomes, self.settings, self.cce, self._shared, weights)
+
+    @property
+    def numbers(self) -> bool:
+        """Whether outputs are numbers, not vectors."""
+        return self.y.ndim == 1
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the prediction is draws."""
+        return isinstance(self.base, Draws)
+
+    @cached_property
+    def spread(self) -> str | None:
+        """Why predicted variances cannot be divided by, or None."""
+        variance = self.prediction.variance
+        if not np.isfinite(variance).all():
+            return "a predicted variance is not finite"
+        return None if (variance > 0).all() else "a predicted variance is zero"
+
+    def mean(self, values: Array) -> float:
+        """Return the weighted mean of values by row; rows of weight 0 do not count, be they infinite."""
+        if self.weights is not None:
+            values = np.where(self.weights > 0, values, 0.0)
+        with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+            return float(np.average(values, weights=self.weights))
+
+    def score(self, name: str, compute: Callable[[Array, Predictive], Array]) -> Array:
+        """Return a score by row, computed once.
+
+        It is given the prediction itself, not the one that remembers: families have fast ways.
+        """
+        scores = self._shared.scores
+        if name not in scores:
+            scores[name] = compute(self.y, self.base)
+        return scores[name]
+
+    @property
+    def pit(self) -> Array:
+        """Probability integral transforms by row."""
+        return self._shared.pit
+
+    @cached_property
+    def sorted_pit(self) -> SortedPIT:
+        """PIT values in order, with their weights."""
+        if self.weights is None:
+            return SortedPIT(self._shared.sorted, None, float(len(self.y)))
+        weights = self.weights[self._shared.order]
+        cumulative = np.concatenate([[0.0], np.cumsum(weights)])
+        return SortedPIT(self._shared.sorted, cumulative, float(weights @ weights))
+
+    def reliability(self, kind: str, levels: Array = TOOLBOX_LEVELS) -> ReliabilityCurve:
+        """Return the reliability curve."""
+        return conclude_reliability(reliability_sums(self.sorted_pit, levels, kind), kind)
+
+    @cached_property
+    def histogram(self) -> PITHistogram:
+        """Histogram of the PIT."""
+        sums = histogram_sums(self.sorted_pit, self.settings.bins)
+        return conclude_histogram(sums, self.settings.pit)
+
+    @cached_property
+    def variance_curve(self) -> Any:
+        """Errors against predicted variances, in bins."""
+        return metrics.ence_curve(
+            self.y,
+            self.prediction,
+            bins=min(self.settings.bins, len(self.y)),
+            binning=self.settings.binning,
+            sample_weight=self.weights,
+        )

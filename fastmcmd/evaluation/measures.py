@@ -1,0 +1,185 @@
+"""The numbers of an evaluation, one `Measure` each; a new one is a line in `MEASURES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd import metrics
+from fastmcmd.evaluation.context import Context
+from fastmcmd.metrics.reliability_sums import ECE_LEVELS
+
+__all__ = ["MEASURES", "SCORES", "Measure"]
+
+Reason = str | None
+Number = Callable[[Context], float]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of an evaluation.
+
+    Attributes
+    ----------
+    name : str
+        Name of the function of `fastmcmd.metrics` that gives the same number.
+    section, label, best : str
+        As in `Measured`.
+    compute : callable (Context) -> float
+    missing : callable (Context) -> str or None
+        Why it does not apply, or None.
+    """
+
+    name: str
+    section: str
+    label: str
+    best: str
+    compute: Number
+    missing: Callable[[Context], Reason]
+
+
+# Why a measure does not apply.
+
+
+def _numbers(context: Context) -> Reason:
+    return None if context.numbers else "outputs are vectors"
+
+
+def _drawn_vectors(context: Context) -> Reason:
+    if context.numbers:
+        return "outputs are numbers"
+    return None if context.drawn else "it needs draws"
+
+
+def _density(context: Context) -> Reason:
+    return None if context.base.has_density else "the prediction has no density"
+
+
+def _means(context: Context) -> Reason:
+    finite = bool(np.isfinite(context.prediction.mean).all())
+    return None if finite else "a predicted mean is not finite"
+
+
+def _variances(context: Context) -> Reason:
+    finite = bool(np.isfinite(context.prediction.variance).all())
+    return _numbers(context) or (None if finite else "a predicted variance is not finite")
+
+
+def _spread(context: Context) -> Reason:
+    return _numbers(context) or _means(context) or context.spread
+
+
+def _varied(context: Context) -> Reason:
+    constant = bool((np.ptp(context.y, axis=0) == 0).any())
+    return _means(context) or ("y is constant" if constant else None)
+
+
+def _correlated(context: Context) -> Reason:
+    reason = _varied(context)
+    if reason is None and (np.ptp(context.prediction.mean, axis=0) == 0).any():
+        return "the predicted mean is constant"
+    return reason
+
+
+def _inputs(context: Context) -> Reason:
+    return None if context.cce is not None else "no inputs x were given"
+
+
+# How a number comes about.
+
+
+def _of(function: Callable[..., Any]) -> Number:
+    """Return a metric of the prediction that remembers."""
+    return lambda context: float(
+        function(context.y, context.prediction, sample_weight=context.weights)
+    )
+
+
+def _at_level(function: Callable[..., Any]) -> Number:
+    """Return a metric of the central interval of the level asked for."""
+    return lambda context: float(
+        function(
+            context.y, context.base, level=context.settings.level, sample_weight=context.weights
+        )
+    )
+
+
+def _mean(name: str) -> Number:
+    """Return the mean of a score by row."""
+    return lambda context: context.mean(SCORES[name](context))
+
+
+def _curve(attribute: str) -> Number:
+    """Return a number of the reliability curve of central intervals, as Uncertainty Toolbox counts."""
+    return lambda context: float(getattr(context.reliability("interval"), attribute))
+
+
+def _congruence(summary: Callable[[Context, Any], Any]) -> Number:
+    return lambda context: float(summary(context, context.cce))
+
+
+SCORES: dict[str, Callable[[Context], Any]] = {
+    "log_score": lambda c: c.score("log_score", metrics.log_score),
+    "crps": lambda c: c.score("crps", metrics.crps),
+    "check_score": lambda c: c.score("check_score", metrics.check_score),
+    "interval_score": lambda c: c.score(
+        "interval_score", lambda y, p: metrics.interval_score(y, p, level=c.settings.level)
+    ),
+    "weighted_interval_score": lambda c: c.score(
+        "weighted_interval_score", metrics.weighted_interval_score
+    ),
+    "dawid_sebastiani": lambda c: c.score("dawid_sebastiani", metrics.dawid_sebastiani),
+    "energy_score": lambda c: c.score("energy_score", metrics.energy_score),
+    "variogram_score": lambda c: c.score("variogram_score", metrics.variogram_score),
+}
+
+_ACCURACY, _SCORES, _CALIBRATION = "accuracy", "scores", "calibration"
+_SHARPNESS, _CONGRUENCE = "sharpness", "congruence"
+_MAE50, _AREA = "median_absolute_error", "miscalibration_area"
+
+# fmt: off
+MEASURES = (
+    Measure("mae", _ACCURACY, "mean absolute error", "low", _of(metrics.mae), _means),
+    Measure("rmse", _ACCURACY, "root mean squared error", "low", _of(metrics.rmse), _means),
+    Measure(_MAE50, _ACCURACY, "median absolute error", "low", _of(metrics.median_absolute_error), _means),
+    Measure("marpd", _ACCURACY, "MARPD, %", "low", _of(metrics.marpd), _means),
+    Measure("bias", _ACCURACY, "bias", "zero", _of(metrics.bias), _means),
+    Measure("r2", _ACCURACY, "R²", "high", _of(metrics.r2), _varied),
+    Measure("pearson", _ACCURACY, "Pearson correlation", "high", _of(metrics.pearson), _correlated),
+    Measure("nll", _SCORES, "negative log-likelihood", "low", _mean("log_score"), _density),
+    Measure("mean_crps", _SCORES, "CRPS", "low", _mean("crps"), _numbers),
+    Measure("mean_check_score", _SCORES, "check score", "low", _mean("check_score"), _numbers),
+    Measure("mean_interval_score", _SCORES, "interval score", "low", _mean("interval_score"), _numbers),
+    Measure("mean_weighted_interval_score", _SCORES, "weighted interval score", "low",
+            _mean("weighted_interval_score"), _numbers),
+    Measure("mean_dawid_sebastiani", _SCORES, "Dawid-Sebastiani score", "low",
+            _mean("dawid_sebastiani"), _spread),
+    Measure("mean_energy_score", _SCORES, "energy score", "low", _mean("energy_score"), _drawn_vectors),
+    Measure("mean_variogram_score", _SCORES, "variogram score", "low",
+            _mean("variogram_score"), _drawn_vectors),
+    Measure("regression_ece", _CALIBRATION, "expected calibration error", "zero",
+            lambda c: c.reliability("quantile", ECE_LEVELS).ece(), _numbers),
+    Measure("rms_calibration_error", _CALIBRATION, "RMS calibration error", "zero",
+            _curve("rms_calibration_error"), _numbers),
+    Measure("mean_absolute_calibration_error", _CALIBRATION, "mean absolute calibration error", "zero",
+            _curve("mean_absolute_calibration_error"), _numbers),
+    Measure(_AREA, _CALIBRATION, "miscalibration area", "zero", _curve(_AREA), _numbers),
+    Measure("coverage", _CALIBRATION, "coverage of the central interval", "",
+            _at_level(metrics.coverage), _numbers),
+    Measure("ence", _CALIBRATION, "ENCE", "zero", lambda c: c.variance_curve.ence, _spread),
+    Measure("null_ence", _CALIBRATION, "ENCE expected if calibrated", "",
+            lambda c: c.variance_curve.null_ence, _spread),
+    Measure("uce", _CALIBRATION, "uncertainty calibration error", "zero",
+            lambda c: c.variance_curve.uce, _spread),
+    Measure("sharpness", _SHARPNESS, "root mean variance", "", _of(metrics.sharpness), _variances),
+    Measure("mean_interval_width", _SHARPNESS, "mean width of the central interval", "",
+            _at_level(metrics.mean_interval_width), _numbers),
+    Measure("variance_variation", _SHARPNESS, "variation of predicted std (c_v)", "",
+            _of(metrics.variance_variation), _spread),
+    Measure("mean_cce", _CONGRUENCE, "CCE, mean", "zero", _congruence(lambda c, v: c.mean(v)), _inputs),
+    Measure("max_cce", _CONGRUENCE, "CCE, largest", "zero", _congruence(lambda c, v: v.max()), _inputs),
+)
+# fmt: on

@@ -1,0 +1,246 @@
+"""Everything about a prediction at once: numbers, curves, values by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.base import Array
+from fastmcmd.result import Result
+from fastmcmd.tables import aligned
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fastmcmd.estimator import ConditionalCongruence
+
+__all__ = ["BEST", "Evaluation", "Measured", "text"]
+
+BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number.
+
+    Attributes
+    ----------
+    name : str
+        Name of the function that computes it.
+    value : float
+    section : str
+        "accuracy", "scores", "calibration", "sharpness" or "congruence".
+    label : str
+        What people call it.
+    best : str
+        "low", "high", "zero" (of either sign), or "" where no value is best in itself.
+    low, high : float or None
+        Ends of its bootstrap interval, where one was asked for.
+    """
+
+    name: str
+    value: float
+    section: str
+    label: str
+    best: str
+    low: float | None = None
+    high: float | None = None
+
+    def without_value(self) -> Measured:
+        """Return the same with NaN, where NaN propagates."""
+        bound = None if self.low is None else math.nan
+        return replace(self, value=math.nan, low=bound, high=bound)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What `fastmcmd.evaluate` found.
+
+    Attributes
+    ----------
+    measured : tuple of Measured
+        All numbers, section by section.
+    curves : dict
+        "reliability", "reliability_interval" (`ReliabilityCurve`), "pit" (`PITHistogram`), "variance"
+        (`VarianceCurve`), "groups" (adversarial groups), as far as they apply.
+    rows : dict of ndarray (n,)
+        Values by row: "pit", "crps", "log_score", "cce", as far as they apply; NaN in rows left out.
+    congruence : ConditionalCongruence or None
+        The fitted estimator, where inputs were given: it scores new inputs and draws witnesses.
+    skipped : dict of str
+        What does not apply, and why.
+    notes : tuple of str
+        What a reader should know of the numbers, such as infinite scores.
+    n : int
+        Rows given.
+    y, x, prediction
+        Outcomes, inputs (or None) and predictions of the rows that were used.
+    by : dict or None
+        Rows and numbers of each group of rows, by its label.
+    settings : dict
+        Arguments that change numbers.
+    seconds : float
+        Wall time.
+    """
+
+    measured: tuple[Measured, ...]
+    curves: Mapping[str, Any]
+    rows: Mapping[str, Array]
+    congruence: ConditionalCongruence | None
+    skipped: Mapping[str, str]
+    notes: tuple[str, ...]
+    n: int
+    y: Array
+    x: Any
+    prediction: Predictive
+    by: Mapping[Any, tuple[int, tuple[Measured, ...]]] | None
+    settings: Mapping[str, Any]
+    seconds: float
+
+    @property
+    def cce(self) -> Result | None:
+        """The conditional congruence error with its certificate, where inputs were given."""
+        return None if self.congruence is None else self.congruence.result_
+
+    def __getitem__(self, name: str) -> float:
+        """Return the number of a name, such as ``evaluation["mean_crps"]``."""
+        for one in self.measured:
+            if one.name == name:
+                return one.value
+        if name in self.skipped:
+            raise KeyError(f"{name} does not apply: {self.skipped[name]}")
+        raise KeyError(f"no {name!r}; there are {', '.join(one.name for one in self.measured)}")
+
+    def table(self) -> str:
+        """Return all numbers as text, one a line, with their intervals and groups as columns."""
+        bounded = any(one.low is not None for one in self.measured)
+        groups = dict(self.by or {})
+        head = ["", "value"]
+        if bounded:
+            head.append(f"{100 * self.settings['confidence']:g} % interval")
+        head += [f"{label} ({rows:,})" for label, (rows, _) in groups.items()]
+        rows = [[*head, ""]]
+        section = ""
+        for one in self.measured:
+            if one.section != section:
+                section = one.section
+                rows.append([section, *[""] * len(head)])
+            cells = [f"  {one.label}", text(one.value)]
+            if bounded:
+                cells.append(_interval(one))
+            for _, numbers in groups.values():
+                same = [other.value for other in numbers if other.name == one.name]
+                cells.append(text(same[0]) if same else "")
+            rows.append([*cells, BEST[one.best]])
+        return aligned(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe summary; numbers that are not finite become text, such as "inf"."""
+        return {
+            "n": self.n,
+            "prediction": repr(self.prediction),
+            "metrics": {one.name: _json(one.value) for one in self.measured},
+            "intervals": {
+                one.name: [_json(one.low), _json(one.high)]
+                for one in self.measured
+                if one.low is not None
+            },
+            "by": {
+                str(label): {"n": rows, **{one.name: _json(one.value) for one in numbers}}
+                for label, (rows, numbers) in (self.by or {}).items()
+            },
+            "skipped": dict(self.skipped),
+            "notes": list(self.notes),
+            "cce": None if self.cce is None else self.cce.to_dict(),
+            "settings": {name: _json(value) for name, value in self.settings.items()},
+            "seconds": self.seconds,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame with a row a number: section, label, value, best, low, high, groups.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            from fastmcmd.errors import MissingDependencyError
+
+            raise MissingDependencyError(
+                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
+            ) from None
+        columns: dict[str, list[Any]] = {
+            "metric": [one.name for one in self.measured],
+            "section": [one.section for one in self.measured],
+            "label": [one.label for one in self.measured],
+            "value": [one.value for one in self.measured],
+            "best": [one.best for one in self.measured],
+        }
+        if any(one.low is not None for one in self.measured):
+            columns["low"] = [one.low for one in self.measured]
+            columns["high"] = [one.high for one in self.measured]
+        for label, (_, numbers) in (self.by or {}).items():
+            known = {one.name: one.value for one in numbers}
+            columns[str(label)] = [known.get(one.name, math.nan) for one in self.measured]
+        return pd.DataFrame(columns).set_index("metric")
+
+    def plot(self, figure: Any = None) -> Any:
+        """Draw reliability, PIT, errors against spread and CCE; returns the matplotlib figure."""
+        from fastmcmd import plots
+
+        return plots.evaluation(self, figure)
+
+    def report(self, path: Any, title: str | None = None, name: str = "model") -> None:
+        """Write one self-contained HTML page with all numbers and pictures.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write; replaced in one step.
+        title : str, optional
+            Heading of the page.
+        name : str
+            Name of the model.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without matplotlib.
+        """
+        from fastmcmd.report import write_report
+
+        write_report({name: self}, path, title)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Evaluation of {self.prediction} at {self.n:,} rows ({self.seconds:.3g} s)",
+            self.table(),
+        ]
+        if self.cce is not None:
+            bound, kind = self.cce.error_bound, self.cce.info.certificate
+            lines.append(f"CCE: every value right to {bound:.1e} ({kind})")
+        lines += [f"note: {note}" for note in self.notes]
+        if self.skipped:
+            lines.append(f"not applicable: {', '.join(self.skipped)}")
+        return "\n".join(lines)
+
+
+def text(value: float) -> str:
+    """Return a number as it stands in tables."""
+    return f"{value:.6g}"
+
+
+def _interval(one: Measured) -> str:
+    return "" if one.low is None else f"{one.low:.4g} to {one.high:.4g}"
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,277 @@
+"""Accuracy of point predictions: the means or medians of predicted distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_choice
+from fastmcmd.metrics.point_sums import (
+    MULTIOUTPUTS,
+    Points,
+    conclude_average,
+    conclude_pearson,
+    conclude_r2,
+    conclude_rmse,
+    gather_absolute,
+    gather_comoments,
+    gather_errors,
+    gather_relative,
+    gather_squares,
+    over_outputs,
+    read_points,
+    weighted_median,
+)
+
+__all__ = ["bias", "mae", "marpd", "median_absolute_error", "pearson", "r2", "rmse"]
+
+
+def _read(
+    y: Any, prediction: Any, point: str, sample_weight: Any, multioutput: str, nan_policy: str
+) -> Points:
+    check_choice(multioutput, "multioutput", MULTIOUTPUTS)
+    return read_points(y, prediction, point, sample_weight, nan_policy)
+
+
+def mae(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the mean absolute error.
+
+    Parameters
+    ----------
+    y : array_like (n,) or (n, k)
+        Observed outputs.
+    prediction : Predictive or what converts to one, or point predictions (n,) or (n, k)
+        Predicted distributions.
+    point : {"mean", "median"}
+        What of a distribution is compared with y. The median has the least expected absolute error.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    multioutput : {"uniform_average", "raw_values"}
+        Of vector outputs: the mean over outputs, or each.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN; see `fastmcmd.metrics.inputs.read`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        ``mean |y - m|``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.mae([0.0, 2.0], ([1.0, 2.0], 0.5))
+    0.5
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(gather_absolute(points), multioutput)
+
+
+def rmse(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the root mean squared error.
+
+    Parameters
+    ----------
+    y, prediction, point, sample_weight, multioutput, nan_policy
+        See `mae`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        ``sqrt(mean (y - m)^2)``; of vector outputs the mean of the roots, as in scikit-learn.
+
+    Notes
+    -----
+    A widely copied formula lacks the root.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.rmse([0.0, 0.0], [3.0, 3.0])
+    3.0
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_rmse(gather_squares(points), multioutput)
+
+
+def bias(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the mean error, positive where predictions are too high.
+
+    Parameters
+    ----------
+    y, prediction, point, sample_weight, multioutput, nan_policy
+        See `mae`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        ``mean (m - y)``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.bias([0.0, 0.0], [1.0, 2.0])
+    1.5
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(gather_errors(points), multioutput)
+
+
+def marpd(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the mean absolute relative percent difference.
+
+    Parameters
+    ----------
+    y, prediction, point, sample_weight, multioutput, nan_policy
+        See `mae`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        Mean of ``200 |m - y| / (|m| + |y|)``, from 0 to 200; a row in which both are 0 adds 0.
+
+    Notes
+    -----
+    Chung et al., *Uncertainty Toolbox* (2021), where such a row makes everything NaN.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.marpd([1.0, 0.0], [3.0, 0.0])
+    50.0
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(gather_relative(points), multioutput)
+
+
+def r2(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the coefficient of determination.
+
+    Parameters
+    ----------
+    y, prediction, point, sample_weight, multioutput, nan_policy
+        See `mae`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        ``1 - sum w (y - m)^2 / sum w (y - mean y)^2``; NaN where y is constant.
+
+    Notes
+    -----
+    scikit-learn's ``r2_score`` answers 1 or 0 where y is constant, unless ``force_finite=False``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.r2([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
+    0.5
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_r2(gather_comoments(points), multioutput)
+
+
+def pearson(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return Pearson's correlation between outcomes and point predictions.
+
+    Parameters
+    ----------
+    y, prediction, point, sample_weight, multioutput, nan_policy
+        See `mae`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        From -1 to 1; NaN where y or the prediction is constant.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> round(fm.metrics.pearson([0.0, 1.0, 2.0], [5.0, 7.0, 9.0]), 12)
+    1.0
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_pearson(gather_comoments(points), multioutput)
+
+
+def median_absolute_error(
+    y: Any,
+    prediction: Any,
+    *,
+    point: str = "mean",
+    sample_weight: Any = None,
+    multioutput: str = "uniform_average",
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the median absolute error.
+
+    Parameters
+    ----------
+    y, prediction, point, sample_weight, multioutput, nan_policy
+        See `mae`.
+
+    Returns
+    -------
+    float, or ndarray (k,) with "raw_values"
+        Median of ``|y - m|``. The weighted median is the smallest error at or below which lies at least
+        half of the weight, and where it is exactly half, the middle between it and the next one: with
+        integer weights the median of repeated rows.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.median_absolute_error([0.0, 0.0, 0.0], [1.0, 2.0, 9.0])
+    2.0
+    """
+    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    errors = np.abs(points.errors())
+    found = [weighted_median(column, points.weights) for column in errors.T]
+    return over_outputs(np.asarray(found) * (np.nan if points.spoiled else 1.0), multioutput)

@@ -1,0 +1,291 @@
+"""Calibration in the worst of random groups of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import over_rows
+from fastmcmd.checks import as_array, check_choice, check_count
+from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.pit import PITS, pit_of_rows
+from fastmcmd.metrics.quantile_calibration import smallest_level
+from fastmcmd.metrics.reliability_sums import KINDS, TOOLBOX_LEVELS, read_levels
+from fastmcmd.predictive.base import Array
+from fastmcmd.tables import aligned
+
+__all__ = ["GroupCalibration", "adversarial_group_calibration"]
+
+NORMS = ("mean_absolute", "rms")
+_LEAST = 2  # rows of a group, as in Uncertainty Toolbox
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupCalibration:
+    """Calibration errors of the worst of several random groups, by size.
+
+    Attributes
+    ----------
+    fractions : ndarray (s,)
+        Sizes of the groups, as shares of the rows.
+    sizes : ndarray (s,)
+        Rows of a group.
+    mean : ndarray (s,)
+        Mean over trials of the error of the worst group.
+    std : ndarray (s,)
+        Its standard deviation over trials (ddof=1), which Uncertainty Toolbox calls ``score_stderr``; NaN
+        for one trial.
+    worst : ndarray (s, trials)
+        Error of the worst group of each trial.
+    norm : str
+        "mean_absolute" or "rms".
+    """
+
+    fractions: Array
+    sizes: NDArray[np.intp]
+    mean: Array
+    std: Array
+    worst: Array
+    norm: str
+
+    @property
+    def stderr(self) -> Array:
+        """Standard errors (s,) of the means."""
+        return np.asarray(self.std / np.sqrt(self.worst.shape[1]))
+
+    def table(self) -> str:
+        """Return errors by group size as text."""
+        rows = [["share", "rows", "worst error", "std"]]
+        for i, fraction in enumerate(self.fractions):
+            rows.append(
+                [
+                    f"{fraction:.4g}",
+                    str(self.sizes[i]),
+                    f"{self.mean[i]:.4f}",
+                    f"{self.std[i]:.4f}",
+                ]
+            )
+        return aligned(rows)
+
+    def __repr__(self) -> str:
+        what = "mean absolute" if self.norm == "mean_absolute" else "root mean square"
+        return f"GroupCalibration, {what} calibration error of the worst group\n{self.table()}"
+
+
+@dataclass(frozen=True)
+class _Places:
+    """What a group needs to know of the rows: the least level that holds each."""
+
+    place: NDArray[Any]
+    weights: Array
+    levels: Array
+    norm: str
+
+    def error(self, counts: Array) -> float:
+        """Return the calibration error of a group from its weight by place."""
+        total = counts.sum()
+        if not total > 0:
+            raise ValueError(
+                "sample_weight are all zero in a group; larger group fractions are needed"
+            )
+        gaps = np.cumsum(counts[:-1]) / total - self.levels
+        if self.norm == "rms":
+            return float(np.sqrt(np.mean(gaps**2)))
+        return float(np.mean(np.abs(gaps)))
+
+    def counts(self) -> Array:
+        """Return zero counts."""
+        return np.zeros(len(self.levels) + 1)
+
+    def all(self) -> Array:
+        """Return the weight of all rows by place."""
+        weights = self.weights if len(self.weights) else None
+        return np.bincount(self.place, weights, len(self.levels) + 1).astype(np.float64)
+
+
+def adversarial_group_calibration(
+    y: Any,
+    prediction: Any,
+    levels: Any = None,
+    *,
+    norm: str = "mean_absolute",
+    kind: str = "interval",
+    fractions: Any = None,
+    trials: int = 10,
+    draws: int = 10,
+    replace: bool = False,
+    groups: Any = None,
+    pit: str = "randomized",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> GroupCalibration:
+    """Return the calibration error of the worst of random groups, by group size.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    levels : array_like (j,), optional
+        Levels in [0, 1]; default 100 even ones, 0 and 1 included.
+    norm : {"mean_absolute", "rms"}
+        Mean absolute or root mean square calibration error.
+    kind : {"interval", "quantile"}
+        Central intervals, or outcomes below quantiles; see `reliability_curve`.
+    fractions : array_like (s,), optional
+        Sizes of groups as shares of the rows, in [0, 1]; default 10 even ones from 0 to 1. A group has at
+        least 2 rows.
+    trials, draws : int
+        The worst of ``draws`` groups is found ``trials`` times.
+    replace : bool
+        Whether a group may hold a row more than once.
+    groups : sequence of integer arrays (trials, draws, rows), optional
+        Rows of the groups, an array for each size, instead of random ones; ``fractions``, ``trials``,
+        ``draws``, ``replace`` and ``random_state`` of groups are not used then.
+    pit : {"randomized", "mid", "plain"}
+        What to do with atoms; see `pit_values`.
+    random_state : int, numpy.random.Generator or None
+        Source of the groups, and of randomised PIT values.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights of rows in the shares; groups are drawn without regard to them.
+    nan_policy : {"raise", "omit"}
+        What to do with rows that hold NaN. Groups count the rows that are left.
+
+    Returns
+    -------
+    GroupCalibration
+
+    Notes
+    -----
+    Zhao, Ma & Ermon, *Individual Calibration with Randomized Forecasting* (ICML 2020); Chung et al.,
+    *Uncertainty Toolbox* (2021), ``adversarial_group_calibration``, whose defaults these are. Levels are
+    looked up once for all rows; a group then costs one addition a row.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> found = fm.metrics.adversarial_group_calibration(y, (np.zeros(1000), 1.0))
+    >>> bool(found.mean[0] > 0.3), bool(found.mean[-1] < 0.03)
+    (True, True)
+    """
+    check_choice(norm, "norm", NORMS)
+    check_choice(kind, "kind", KINDS)
+    check_choice(pit, "pit", PITS)
+    check_choice(nan_policy, "nan_policy", ("raise", "omit"))
+    found = np.sort(read_levels(levels, TOOLBOX_LEVELS))
+    trials, draws = check_count(trials, "trials"), check_count(draws, "draws")
+    shares = _fractions(fractions)
+    rng = np.random.default_rng(random_state)
+    rows = read(y, prediction, sample_weight, nan_policy)
+    place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, rng), found, kind)
+    weights = np.empty(0) if rows.weights is None else rows.weights
+    small = np.uint8 if len(found) < 256 else np.int32  # places that stay in the cache
+    places = _Places(place.astype(small), weights, found, norm)
+    n = len(rows.y)
+    if groups is not None:
+        return _of_groups(places, groups, n)
+    sizes = np.maximum(np.round(n * shares).astype(np.intp), _LEAST)
+    if not replace:
+        sizes = np.minimum(sizes, n)
+    worst = _of_random(places, sizes, trials, draws, bool(replace), rng)
+    return _result(shares, sizes, worst, norm)
+
+
+def _fractions(fractions: Any) -> Array:
+    if fractions is None:
+        return np.linspace(0.0, 1.0, 10)
+    found = as_array(fractions, "fractions").astype(np.float64)
+    if found.ndim != 1 or not len(found) or not ((found >= 0) & (found <= 1)).all():
+        raise ValueError(f"fractions is {fractions!r}; numbers (s,) in [0, 1] are needed")
+    return found
+
+
+def _result(fractions: Array, sizes: NDArray[np.intp], worst: Array, norm: str) -> GroupCalibration:
+    std = worst.std(axis=1, ddof=1) if worst.shape[1] > 1 else np.full(len(worst), np.nan)
+    return GroupCalibration(fractions, sizes, worst.mean(axis=1), std, worst, norm)
+
+
+def _of_random(
+    places: _Places,
+    sizes: NDArray[np.intp],
+    trials: int,
+    draws: int,
+    replace: bool,
+    rng: np.random.Generator,
+) -> Array:
+    """Return the error of the worst group (s, trials). Each trial has a stream of its own."""
+    seeds = rng.integers(2**63, size=trials)
+    everything = places.all()
+    worst = np.empty((len(sizes), trials))
+
+    def work(block: slice) -> None:
+        for trial in range(block.start, block.stop):
+            stream = np.random.default_rng(seeds[trial])
+            order = np.arange(len(places.place), dtype=np.int32)
+            for i, size in enumerate(sizes):
+                worst[i, trial] = max(
+                    places.error(_counts(places, int(size), order, stream, replace, everything))
+                    for _ in range(draws)
+                )
+
+    over_rows(work, trials, 1)
+    return worst
+
+
+def _counts(
+    places: _Places,
+    size: int,
+    order: NDArray[np.int32],
+    rng: np.random.Generator,
+    replace: bool,
+    everything: Array,
+) -> Array:
+    """Return the weight of one random group by place.
+
+    Of a group without replacement that has more than half of the rows, those left out are drawn.
+    """
+    from fastmcmd.metrics.group_loops import count_drawn, count_undrawn
+
+    counts = places.counts()
+    if replace:
+        count_drawn(rng.random(size), places.place, places.weights, counts)
+        return counts
+    outside = 2 * size > len(order)
+    draws = len(order) - size if outside else size
+    count_undrawn(rng.random(draws), order, places.place, places.weights, counts)
+    return everything - counts if outside else counts
+
+
+def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
+    from fastmcmd.metrics.group_loops import count_rows
+
+    worst, sizes = [], []
+    for part in groups:
+        rows = np.asarray(part)
+        if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
+            raise ValueError(
+                f"groups has an array of shape {rows.shape} and dtype {rows.dtype}; integers of shape "
+                "(trials, draws, rows) are needed for each size"
+            )
+        if rows.min() < 0 or rows.max() >= n:
+            raise ValueError(
+                f"groups has rows from {rows.min()} to {rows.max()}; rows of y from 0 to {n - 1} are "
+                "needed"
+            )
+        errors = np.empty(rows.shape[:2])
+        for trial, draw in np.ndindex(*errors.shape):
+            counts = places.counts()
+            count_rows(rows[trial, draw], places.place, places.weights, counts)
+            errors[trial, draw] = places.error(counts)
+        worst.append(errors.max(axis=1))
+        sizes.append(rows.shape[2])
+    if not worst or len({len(one) for one in worst}) > 1:
+        raise ValueError("groups must hold arrays (trials, draws, rows) with the same trials")
+    total = np.asarray(sizes, dtype=np.intp)
+    return _result(total / n, total, np.stack(worst), places.norm)

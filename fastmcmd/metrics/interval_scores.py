@@ -1,0 +1,259 @@
+"""Proper scores of central prediction intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import as_array, as_rows, check_same_length
+from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.quantile_scores import averaged, open_levels, scored
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "interval_score",
+    "interval_score_from",
+    "mean_interval_score",
+    "mean_weighted_interval_score",
+    "weighted_interval_score",
+]
+
+# Levels of central intervals in Bracher et al. 2021 (1 - alpha), those of the COVID-19 Forecast Hub.
+_HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+
+
+def interval_score(
+    y: Any, prediction: Any, *, level: Any = 0.9, nan_policy: str = "raise"
+) -> Array:
+    """Return interval (Winkler) scores of central prediction intervals (n,).
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
+        Predicted distributions.
+    level : float or array_like (j,), default 0.9
+        Probability of the intervals, in (0, 1); scores of several are averaged.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y or draws is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``(u - l) + 2/a (l - y) 1{y < l} + 2/a (y - u) 1{y > u}``, ``a = 1 - level``, with l and u the
+        quantiles at ``a/2`` and ``1 - a/2``.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or levels outside (0, 1).
+
+    Notes
+    -----
+    Winkler, *A Decision-Theoretic Approach to Interval Estimation* (1972); Gneiting & Raftery 2007,
+    equation 43. Computed as ``2/a`` times the check losses of both ends, which is the same. Uncertainty
+    Toolbox's ``interval_score`` is the mean with ``level=numpy.linspace(0.01, 0.99, 99)``; scoringrules'
+    takes the two ends, as `interval_score_from` does, and alpha = 1 - level.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.interval_scores import interval_score
+    >>> interval_score([0.0, 4.0], ([0.0, 0.0], 1.0)).round(6).tolist()
+    [3.289707, 50.392635]
+    """
+    terms = _interval_terms(open_levels(level, "level"))
+    return scored(y, prediction, *terms, nan_policy)
+
+
+def mean_interval_score(
+    y: Any,
+    prediction: Any,
+    *,
+    level: Any = 0.9,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the mean interval score over rows and levels.
+
+    Parameters
+    ----------
+    y, prediction, level
+        As for `interval_score`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
+
+    Raises
+    ------
+    ValueError
+        As for `interval_score`.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.interval_scores import mean_interval_score
+    >>> round(mean_interval_score([0.0, 4.0], ([0.0, 0.0], 1.0)), 6)
+    26.841171
+    """
+    terms = _interval_terms(open_levels(level, "level"))
+    return averaged(y, prediction, *terms, sample_weight, nan_policy)
+
+
+def _interval_terms(level: Array) -> tuple[Array, Array]:
+    factor = 2 / (1 - level) / len(level)
+    return np.concatenate([0.5 - level / 2, 0.5 + level / 2]), np.concatenate([factor, factor])
+
+
+def interval_score_from(
+    y: Any, lower: Any, upper: Any, *, level: Any = 0.9, nan_policy: str = "raise"
+) -> Array:
+    """Return interval (Winkler) scores of given prediction intervals (n,).
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    lower, upper : array_like (n,) or (n, j)
+        Ends of the intervals.
+    level : float or array_like (j,), default 0.9
+        Probability of the intervals, in (0, 1): one, or one a column. Scores of several are averaged.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        As for `interval_score`.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, levels outside (0, 1), or intervals that end before they begin.
+
+    Notes
+    -----
+    As `interval_score`, for intervals from anywhere, such as conformal prediction.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.interval_scores import interval_score_from
+    >>> interval_score_from([0.0, 3.0], [-1.0, -1.0], [1.0, 1.0], level=0.5).tolist()
+    [2.0, 10.0]
+    """
+    levels = open_levels(level, "level")
+    count = len(levels)
+    ends = [
+        _interval_end(value, name, count, nan_policy)
+        for value, name in ((lower, "lower"), (upper, "upper"))
+    ]
+    check_same_length(lower=ends[0], upper=ends[1])
+    outcomes = read(y, np.concatenate(ends, axis=1), None, nan_policy)
+    both = outcomes.prediction.nodes()[0]
+    low, high = both[:, :count], both[:, count:]
+    crossed = np.asarray((low > high).any(axis=1))
+    if crossed.any():
+        raise ValueError(
+            f"lower is above upper in {int(crossed.sum())} of {len(crossed)} rows; intervals are needed"
+        )
+    at = outcomes.y[:, None]
+    missed = np.maximum(low - at, 0) + np.maximum(at - high, 0)
+    return outcomes.scatter((high - low + missed * (2 / (1 - levels))).mean(axis=1))
+
+
+def _interval_end(value: Any, name: str, count: int, nan_policy: str) -> Array:
+    array = as_array(value, name)
+    if nan_policy == "raise":
+        array = as_rows(array, name)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] != count:
+        raise ValueError(
+            f"{name} has shape {np.shape(value)}; (n, {count}) is needed: a column a level"
+        )
+    if np.isinf(array).any():
+        raise ValueError(f"{name} holds infinity; finite numbers are needed")
+    return array.astype(np.float64)
+
+
+def weighted_interval_score(
+    y: Any, prediction: Any, *, levels: Any = _HUB, nan_policy: str = "raise"
+) -> Array:
+    """Return weighted interval scores (n,): of the median and K central intervals.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
+        Predicted distributions.
+    levels : array_like (K,), default 0.1, 0.2, ..., 0.9, 0.95, 0.98
+        Probabilities of the central intervals, in (0, 1), different from each other.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y or draws is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``(|y - median| / 2 + sum_k a_k/2 IS_k) / (K + 1/2)``, ``a_k = 1 - level_k``.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, levels outside (0, 1), or levels given twice.
+
+    Notes
+    -----
+    Bracher, Ray, Gneiting & Reich, *Evaluating epidemic forecasts in an interval format* (2021),
+    with their weights; the default levels are theirs. It is the sum of the check losses of all
+    2K + 1 quantiles over K + 1/2: about the CRPS. scoringrules' ``weighted_interval_score`` takes
+    ``alpha = 1 - levels`` and the ends.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.interval_scores import weighted_interval_score
+    >>> weighted_interval_score([1.0], ([0.0], 1.0), levels=[0.5]).round(6).tolist()
+    [0.77517]
+    """
+    return scored(y, prediction, *_weighted_terms(levels), nan_policy)
+
+
+def mean_weighted_interval_score(
+    y: Any,
+    prediction: Any,
+    *,
+    levels: Any = _HUB,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the mean weighted interval score.
+
+    Parameters
+    ----------
+    y, prediction, levels
+        As for `weighted_interval_score`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
+
+    Raises
+    ------
+    ValueError
+        As for `weighted_interval_score`.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.interval_scores import mean_weighted_interval_score
+    >>> round(mean_weighted_interval_score([1.0, 1.0], ([0.0, 0.0], 1.0), levels=[0.5]), 6)
+    0.77517
+    """
+    return averaged(y, prediction, *_weighted_terms(levels), sample_weight, nan_policy)
+
+
+def _weighted_terms(levels: Any) -> tuple[Array, Array]:
+    found = open_levels(levels, "levels")
+    if len(np.unique(found)) < len(found):
+        raise ValueError(f"levels are {levels!r}; they must differ from each other")
+    at = np.concatenate([0.5 - found / 2, [0.5], 0.5 + found / 2])
+    return at, np.full(len(at), 1 / (len(found) + 0.5))

@@ -1,0 +1,220 @@
+"""Central intervals of predicted distributions: how often they hold the outcome, how wide they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.base import Array, check_levels
+
+__all__ = [
+    "IntervalSums",
+    "conclude_intervals",
+    "conclude_sharpness",
+    "coverage",
+    "gather_coverage",
+    "gather_variance",
+    "gather_widths",
+    "mean_interval_width",
+    "sharpness",
+]
+
+
+@dataclass(frozen=True)
+class IntervalSums:
+    """Weighted sums over rows, per level.
+
+    Attributes
+    ----------
+    total : ndarray (j,)
+        Weights of outcomes held, or weighted widths, or weighted variances; NaN where NaN propagates.
+    weight : float
+        Sum of weights.
+    """
+
+    total: Array
+    weight: float
+
+    def __add__(self, other: IntervalSums) -> IntervalSums:
+        return IntervalSums(self.total + other.total, self.weight + other.weight)
+
+
+def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
+    weights = rows.weights
+    # One level after the other: all together would need n numbers each.
+    totals = [float(c.sum() if weights is None else weights @ c) for c in columns]
+    weight = float(len(rows.y) if weights is None else weights.sum())
+    return IntervalSums(np.asarray(totals) * (np.nan if rows.spoiled else 1.0), weight)
+
+
+def gather_coverage(rows: Outcomes, levels: Array) -> IntervalSums:
+    """Return the weight of the outcomes in central intervals; see `coverage`."""
+    inside = _by_cdf if rows.prediction.discrete else _by_quantiles
+    return _sums(rows, (inside(rows.y, rows.prediction, level) for level in levels))
+
+
+def _by_quantiles(y: Array, prediction: Predictive, level: float) -> Array:
+    low, high = _ends(prediction, level)
+    return np.asarray((low <= y) & (y <= high), dtype=np.float64)
+
+
+def _by_cdf(y: Array, prediction: Predictive, level: float) -> Array:
+    """Tell the same from two cdfs, which counts have without a search.
+
+    ``Q(p) = min {v: P(Y <= v) >= p}`` is <= y if and only if ``P(Y <= y) >= p``, and >= y if and only if
+    ``P(Y < y) < p``.
+    """
+    inside = prediction.cdf(y) >= (1 - level) / 2
+    if level < 1:  # else rounding would exclude outcomes far out
+        inside &= prediction.cdf_below(y) < (1 + level) / 2
+    return np.asarray(inside, dtype=np.float64)
+
+
+def _ends(prediction: Predictive, level: float) -> tuple[Array, Array]:
+    """Return the ends of central intervals (n,)."""
+    return prediction.quantile((1 - level) / 2), prediction.quantile((1 + level) / 2)
+
+
+def gather_widths(rows: Outcomes, levels: Array) -> IntervalSums:
+    """Return the sums of widths; see `mean_interval_width`."""
+    ends = (_ends(rows.prediction, level) for level in levels)
+    return _sums(rows, (np.asarray(high - low) for low, high in ends))
+
+
+def gather_variance(rows: Outcomes) -> IntervalSums:
+    """Return the sum of variances; see `sharpness`."""
+    variance = rows.prediction.variance
+    if not np.isfinite(variance).all():
+        raise ValueError(
+            "prediction has variances that are not finite; mean_interval_width does without"
+        )
+    return _sums(rows, [variance])
+
+
+def conclude_intervals(sums: IntervalSums, scalar: bool) -> Any:
+    """Return means, as a float for one level that was given as a number."""
+    found = sums.total / sums.weight
+    return float(found[0]) if scalar else found
+
+
+def conclude_sharpness(sums: IntervalSums) -> float:
+    """Return the root of the mean variance."""
+    return float(np.sqrt(sums.total[0] / sums.weight))
+
+
+def coverage(
+    y: Any,
+    prediction: Any,
+    level: Any = 0.9,
+    *,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the share of outcomes in central prediction intervals.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    level : float or array_like (j,)
+        Levels q in [0, 1].
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN.
+
+    Returns
+    -------
+    float, or ndarray (j,) for levels (j,)
+        Share of rows with ``Q((1-q)/2) <= y <= Q((1+q)/2)``; q for a calibrated continuous model, at
+        least q for a calibrated model of counts, whose intervals hold their ends.
+
+    Notes
+    -----
+    "Prediction interval coverage probability" (PICP) elsewhere. Section 6.2 of Gneiting & Raftery,
+    *Strictly Proper Scoring Rules, Prediction, and Estimation* (JASA 2007), on central intervals.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.coverage([0.0, 3.0], ([0.0, 0.0], 1.0))
+    0.5
+    """
+    levels = check_levels(level)
+    rows = read(y, prediction, sample_weight, nan_policy)
+    return conclude_intervals(gather_coverage(rows, np.atleast_1d(levels)), levels.ndim == 0)
+
+
+def mean_interval_width(
+    y: Any,
+    prediction: Any,
+    level: Any = 0.9,
+    *,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> Any:
+    """Return the mean width of central prediction intervals.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs; only their number, and NaN, matter.
+    prediction, level, sample_weight, nan_policy
+        See `coverage`.
+
+    Returns
+    -------
+    float, or ndarray (j,) for levels (j,)
+        Mean of ``Q((1+q)/2) - Q((1-q)/2)``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> round(fm.metrics.mean_interval_width([0.0], ([0.0], 2.0), level=0.6827), 2)
+    4.0
+    """
+    levels = check_levels(level)
+    rows = read(y, prediction, sample_weight, nan_policy)
+    return conclude_intervals(gather_widths(rows, np.atleast_1d(levels)), levels.ndim == 0)
+
+
+def sharpness(
+    y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+) -> float:
+    """Return the root of the mean predicted variance.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs; only their number, and NaN, matter.
+    prediction, sample_weight, nan_policy
+        See `coverage`.
+
+    Returns
+    -------
+    float
+        ``sqrt(mean s^2)``: small is sharp, right or wrong.
+
+    Raises
+    ------
+    ValueError
+        A variance that is not finite.
+
+    Notes
+    -----
+    Chung et al., *Uncertainty Toolbox* (2021), ``sharpness``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.sharpness([0.0, 0.0], ([0.0, 0.0], [1.0, 7.0]))
+    5.0
+    """
+    return conclude_sharpness(gather_variance(read(y, prediction, sample_weight, nan_policy)))

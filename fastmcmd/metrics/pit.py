@@ -1,0 +1,310 @@
+"""Probability integral transforms, sorted once for everything that counts them, and their histogram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_choice, check_count
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive import Predictive, ScipyPredictive
+from fastmcmd.predictive.base import Array
+from fastmcmd.tables import aligned
+
+__all__ = [
+    "PITHistogram",
+    "PITSums",
+    "SortedPIT",
+    "conclude_histogram",
+    "gather_histogram",
+    "histogram_sums",
+    "pit_histogram",
+    "pit_of_rows",
+    "pit_values",
+    "sort_pit",
+]
+
+PITS = ("randomized", "mid", "plain")
+_BAR = 40  # characters of the longest bar of a histogram in a terminal
+
+
+def pit_values(
+    y: Any,
+    prediction: Any,
+    pit: str = "randomized",
+    random_state: Any = 0,
+    *,
+    nan_policy: str = "raise",
+) -> Array:
+    """Return the probability integral transform of each outcome.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    pit : {"randomized", "mid", "plain"}
+        What to do with atoms: uniform between P(Y < y) and P(Y <= y), their middle, or P(Y <= y). The
+        same for continuous distributions. Only the randomised PIT of a correct count model is uniform.
+    random_state : int, numpy.random.Generator or None
+        Source of the randomisation.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN; their values are NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        Values in [0, 1].
+
+    Notes
+    -----
+    Czado, Gneiting & Held, *Predictive Model Assessment for Count Data* (Biometrics, 2009), section 2.1.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.pit_values([0.0], fm.Gaussian([0.0], 1.0)).tolist()
+    [0.5]
+    """
+    check_choice(pit, "pit", PITS)
+    rows = read(y, prediction, None, nan_policy)
+    return rows.scatter(pit_of_rows(rows.y, rows.prediction, pit, random_state))
+
+
+def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Any) -> Array:
+    """Return the PIT of checked rows; see `pit_values`."""
+    high = _checked(prediction.cdf(y))
+    low = high if pit == "plain" else _below(y, prediction, high)
+    if low is high:
+        return high
+    share: Any = 0.5
+    if pit == "randomized":
+        share = np.random.default_rng(random_state).uniform(size=len(high))
+    return np.asarray(low + share * (high - low))
+
+
+def _below(y: Array, prediction: Predictive, high: Array) -> Array:
+    """Return P(Y < y); ``high`` itself where the class says that there are no atoms."""
+    plain = (Predictive.cdf_below, ScipyPredictive.cdf_below)  # P(Y <= y) unless discrete
+    if not prediction.discrete and type(prediction).cdf_below in plain:
+        return high
+    return prediction.cdf_below(y)
+
+
+def _checked(values: Array) -> Array:
+    """Return probabilities, unless the prediction has given NaN."""
+    if np.isnan(values).any():
+        bad = int(np.isnan(values).argmax())
+        raise ValueError(f"prediction has a cdf of NaN at y (first in row {bad})")
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class SortedPIT:
+    """PIT values in ascending order: whatever counts those up to a level needs nothing else.
+
+    Attributes
+    ----------
+    values : ndarray (m,)
+        Ascending values.
+    cumulative : ndarray (m + 1,) or None
+        Sum of weights of the first values; None where each counts 1.
+    squares : float
+        Sum of squared weights.
+    spoiled : bool
+        Whether NaN propagates: counts are NaN then.
+    """
+
+    values: Array
+    cumulative: Array | None = None
+    squares: float = 0.0
+    spoiled: bool = False
+
+    @property
+    def weight(self) -> float:
+        """Sum of weights."""
+        if self.spoiled:
+            return float("nan")
+        return float(len(self.values) if self.cumulative is None else self.cumulative[-1])
+
+    def up_to(self, levels: Array) -> Array:
+        """Return the weight of values <= each level."""
+        return self._weights(np.searchsorted(self.values, levels, side="right"))
+
+    def below(self, levels: Array) -> Array:
+        """Return the weight of values < each level."""
+        return self._weights(np.searchsorted(self.values, levels, side="left"))
+
+    def _weights(self, count: Any) -> Array:
+        found = count.astype(np.float64) if self.cumulative is None else self.cumulative[count]
+        return np.asarray(found * np.nan if self.spoiled else found)
+
+
+def sort_pit(values: Array, weights: Array | None = None, *, spoiled: bool = False) -> SortedPIT:
+    """Return PIT values (m,) without NaN, sorted, with their weights."""
+    if weights is None:
+        return SortedPIT(np.sort(values), None, float(len(values)), spoiled)
+    order = np.argsort(values)
+    cumulative = np.zeros(len(values) + 1)
+    np.cumsum(weights[order], out=cumulative[1:])
+    return SortedPIT(values[order], cumulative, float(weights @ weights), spoiled)
+
+
+@dataclass(frozen=True)
+class PITSums:
+    """Counts of a PIT histogram.
+
+    Attributes
+    ----------
+    mass : ndarray (bins,)
+        Weight in each bin; NaN where NaN propagates.
+    n : int
+        Rows.
+    """
+
+    mass: Array
+    n: int
+
+    def __add__(self, other: PITSums) -> PITSums:
+        return PITSums(self.mass + other.mass, self.n + other.n)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PITHistogram:
+    """Histogram of PIT values: flat for a calibrated model.
+
+    Attributes
+    ----------
+    edges : ndarray (bins + 1,)
+        Even edges from 0 to 1; bins hold their right edge, the first also its left one.
+    mass : ndarray (bins,)
+        Weight in each bin.
+    pit : str
+        Kind of PIT.
+    n : int
+        Rows.
+    """
+
+    edges: Array
+    mass: Array
+    pit: str
+    n: int
+
+    @property
+    def share(self) -> Array:
+        """Shares of the weight (bins,), which sum to 1."""
+        return np.asarray(self.mass / self.mass.sum())
+
+    @property
+    def heights(self) -> Array:
+        """Densities (bins,): 1 everywhere for a calibrated model."""
+        return np.asarray(self.share * len(self.mass))
+
+    def table(self) -> str:
+        """Return bins, shares and densities as text, with bars."""
+        rows = [["PIT", "share", "density", ""]]
+        heights = self.heights
+        top = heights.max()
+        for i, (share, height) in enumerate(zip(self.share, heights, strict=True)):
+            bar = "" if np.isnan(top) else "#" * round(_BAR * float(height / top))
+            span = f"{self.edges[i]:.3g} to {self.edges[i + 1]:.3g}"
+            rows.append([span, f"{share:.4f}", f"{height:.3f}", bar.ljust(_BAR)])
+        return aligned(rows)
+
+    def __repr__(self) -> str:
+        return f"PITHistogram of {self.n:,} rows ({self.pit})\n{self.table()}"
+
+
+def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: Any) -> PITSums:
+    """Return the weight of PIT values in even bins; see `pit_histogram`."""
+    edges = np.linspace(0.0, 1.0, bins + 1)[1:]
+    if pit == "nonrandomized":
+        upto = _mean_conditional(rows, edges)
+        if rows.spoiled:
+            upto = upto * np.nan
+    else:
+        values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
+        return histogram_sums(sort_pit(values, rows.weights, spoiled=rows.spoiled), bins)
+    return PITSums(np.diff(upto, prepend=0.0), len(rows.y))
+
+
+def histogram_sums(pit: SortedPIT, bins: int) -> PITSums:
+    """Return the weight of sorted PIT values in even bins."""
+    upto = pit.up_to(np.linspace(0.0, 1.0, bins + 1)[1:])
+    return PITSums(np.diff(upto, prepend=0.0), len(pit.values))
+
+
+def _mean_conditional(rows: Outcomes, edges: Array) -> Array:
+    """Return the sum over rows of the cdf of the PIT given y, at the edges."""
+    high = _checked(rows.prediction.cdf(rows.y))
+    low = _below(rows.y, rows.prediction, high)
+    width = high - low
+    atoms = width > 0
+    width[~atoms] = 1.0
+    found = np.empty(len(edges))
+    for j, edge in enumerate(edges):
+        share = (edge - low) / width
+        np.clip(share, 0.0, 1.0, out=share)
+        share[~atoms] = high[~atoms] <= edge
+        found[j] = share.sum() if rows.weights is None else share @ rows.weights
+    return found
+
+
+def conclude_histogram(sums: PITSums, pit: str) -> PITHistogram:
+    """Return the histogram."""
+    return PITHistogram(np.linspace(0.0, 1.0, len(sums.mass) + 1), sums.mass, pit, sums.n)
+
+
+def pit_histogram(
+    y: Any,
+    prediction: Any,
+    bins: int = 10,
+    *,
+    pit: str = "randomized",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> PITHistogram:
+    """Return the histogram of the PIT, flat for a calibrated model.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    bins : int
+        Even bins of [0, 1].
+    pit : {"randomized", "mid", "plain", "nonrandomized"}
+        See `pit_values`. "nonrandomized" spreads each outcome evenly from P(Y < y) to P(Y <= y): what
+        randomised histograms are on average, without their noise.
+    random_state : int, numpy.random.Generator or None
+        Source of the randomisation.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN.
+
+    Returns
+    -------
+    PITHistogram
+
+    Notes
+    -----
+    The non-randomised histogram is that of Czado, Gneiting & Held, *Predictive Model Assessment for Count
+    Data* (Biometrics, 2009), section 2.1: heights ``F(j/J) - F((j-1)/J)`` of the mean of the conditional
+    cdfs ``F(u) = (u - P(Y < y)) / P(Y = y)``, between 0 and 1.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.pit_histogram([0.0, 1.0], fm.Gaussian([0.0, 0.0], 1.0), bins=2).mass.tolist()
+    [1.0, 1.0]
+    """
+    bins = check_count(bins, "bins")
+    check_choice(pit, "pit", (*PITS, "nonrandomized"))
+    rows = read(y, prediction, sample_weight, nan_policy)
+    return conclude_histogram(gather_histogram(rows, bins, pit, random_state), pit)

@@ -1,0 +1,282 @@
+"""Sums over rows from which the accuracy of point predictions follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_choice
+from fastmcmd.metrics.inputs import read
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "MULTIOUTPUTS",
+    "POINTS",
+    "AverageSums",
+    "Comoments",
+    "Points",
+    "conclude_average",
+    "conclude_pearson",
+    "conclude_r2",
+    "conclude_rmse",
+    "gather_absolute",
+    "gather_comoments",
+    "gather_errors",
+    "gather_relative",
+    "gather_squares",
+    "over_outputs",
+    "point_prediction",
+    "read_points",
+    "weighted_median",
+]
+
+POINTS = ("mean", "median")
+MULTIOUTPUTS = ("uniform_average", "raw_values")
+
+
+@dataclass(frozen=True)
+class Points:
+    """Checked outcomes and point predictions.
+
+    Attributes
+    ----------
+    y, point : ndarray (m, k)
+        Outcomes and predictions of the rows kept.
+    weights : ndarray (m,) or None
+        Their weights.
+    spoiled : bool
+        Whether NaN propagates.
+    """
+
+    y: Array
+    point: Array
+    weights: Array | None
+    spoiled: bool
+
+    def errors(self) -> Array:
+        """Return predictions minus outcomes (m, k)."""
+        return np.asarray(self.point - self.y)
+
+
+@dataclass(frozen=True)
+class AverageSums:
+    """Weighted sums of a loss, per output.
+
+    Attributes
+    ----------
+    total : ndarray (k,)
+        Sum of weighted losses; NaN where NaN propagates.
+    weight : float
+        Sum of weights.
+    """
+
+    total: Array
+    weight: float
+
+    def __add__(self, other: AverageSums) -> AverageSums:
+        return AverageSums(self.total + other.total, self.weight + other.weight)
+
+
+@dataclass(frozen=True)
+class Comoments:
+    """Central second moments of outcomes and point predictions, per output.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of weights.
+    mean_y, mean_point : ndarray (k,)
+        Means.
+    ssy, ssp, sp, sse : ndarray (k,)
+        Weighted sums of squares of y and of the prediction about their means, of products, and of
+        squared errors.
+    low_y, high_y, low_point, high_point : ndarray (k,)
+        Ranges over rows of positive weight: what is constant is known exactly, not up to rounding.
+
+    Notes
+    -----
+    Two sets are added as in Chan, Golub & LeVeque, *Algorithms for Computing the Sample Variance* (The
+    American Statistician, 1983): no digits are lost to a large mean.
+    """
+
+    weight: float
+    mean_y: Array
+    mean_point: Array
+    ssy: Array
+    ssp: Array
+    sp: Array
+    sse: Array
+    low_y: Array
+    high_y: Array
+    low_point: Array
+    high_point: Array
+
+    def __add__(self, other: Comoments) -> Comoments:
+        weight = self.weight + other.weight
+        share = other.weight / weight
+        between = self.weight * share
+        gap_y, gap_point = other.mean_y - self.mean_y, other.mean_point - self.mean_point
+        return Comoments(
+            weight,
+            self.mean_y + share * gap_y,
+            self.mean_point + share * gap_point,
+            self.ssy + other.ssy + between * gap_y**2,
+            self.ssp + other.ssp + between * gap_point**2,
+            self.sp + other.sp + between * gap_y * gap_point,
+            self.sse + other.sse,
+            np.minimum(self.low_y, other.low_y),
+            np.maximum(self.high_y, other.high_y),
+            np.minimum(self.low_point, other.low_point),
+            np.maximum(self.high_point, other.high_point),
+        )
+
+
+def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
+    """Return the means or medians of distributions, of their shape.
+
+    Raises
+    ------
+    ValueError
+        An unknown ``point``, or means that are not finite.
+    """
+    check_choice(point, "point", POINTS)
+    found = prediction.mean if point == "mean" else prediction.quantile(0.5)
+    if not np.isfinite(found).all():
+        hint = "; use point='median'" if point == "mean" else ""
+        raise ValueError(f"prediction has {point}s that are not finite{hint}")
+    return found
+
+
+def read_points(
+    y: Any,
+    prediction: Any,
+    point: str = "mean",
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> Points:
+    """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments."""
+    check_choice(point, "point", POINTS)
+    rows = read(y, prediction, sample_weight, nan_policy, columns=None)
+    n = len(rows.y)
+    points = point_prediction(rows.prediction, point)
+    return Points(rows.y.reshape(n, -1), points.reshape(n, -1), rows.weights, rows.spoiled)
+
+
+def _sums(points: Points, losses: Array) -> AverageSums:
+    weights = points.weights
+    total = losses.sum(axis=0) if weights is None else weights @ losses
+    weight = float(len(losses) if weights is None else weights.sum())
+    return AverageSums(total * np.nan if points.spoiled else total, weight)
+
+
+def gather_absolute(points: Points) -> AverageSums:
+    """Return sums of absolute errors."""
+    errors = points.errors()
+    return _sums(points, np.abs(errors, out=errors))
+
+
+def gather_squares(points: Points) -> AverageSums:
+    """Return sums of squared errors."""
+    errors = points.errors()
+    return _sums(points, np.square(errors, out=errors))
+
+
+def gather_errors(points: Points) -> AverageSums:
+    """Return sums of errors."""
+    return _sums(points, points.errors())
+
+
+def gather_relative(points: Points) -> AverageSums:
+    """Return sums of absolute relative differences in percent; 0 where both are 0."""
+    size = np.abs(points.point)
+    size += np.abs(points.y)
+    size[size == 0] = 1.0  # then the difference is 0, too
+    losses = points.errors()
+    np.abs(losses, out=losses)
+    losses /= size
+    losses *= 200.0
+    return _sums(points, losses)
+
+
+def gather_comoments(points: Points) -> Comoments:
+    """Return central moments."""
+    y, point, weights = points.y, points.point, points.weights
+    if weights is not None and not weights.all():  # they would count for the ranges
+        some = weights > 0
+        y, point, weights = y[some], point[some], weights[some]
+    weight = float(len(y) if weights is None else weights.sum())
+
+    def total(values: Array) -> Array:
+        return np.asarray(values.sum(axis=0) if weights is None else weights @ values)
+
+    mean_y, mean_point = total(y) / weight, total(point) / weight
+    if points.spoiled:
+        mean_y = mean_y * np.nan
+    from_y, from_point = y - mean_y, point - mean_point
+    return Comoments(
+        weight,
+        mean_y,
+        mean_point,
+        total(from_y**2),
+        total(from_point**2),
+        total(from_y * from_point),
+        total((y - point) ** 2),
+        y.min(axis=0),
+        y.max(axis=0),
+        point.min(axis=0),
+        point.max(axis=0),
+    )
+
+
+def over_outputs(values: Array, multioutput: str) -> Any:
+    """Return the mean over outputs, or the values (k,)."""
+    return float(values.mean()) if multioutput == "uniform_average" else values
+
+
+def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
+    """Return the weighted mean of a loss."""
+    return over_outputs(sums.total / sums.weight, multioutput)
+
+
+def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
+    """Return the root of the weighted mean of squares."""
+    return over_outputs(np.sqrt(sums.total / sums.weight), multioutput)
+
+
+def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> Any:
+    """Return the coefficient of determination; NaN where y is constant."""
+    varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
+    gone = sums.sse / np.where(varies, sums.ssy, np.nan)
+    return over_outputs(1.0 - gone, multioutput)
+
+
+def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> Any:
+    """Return the correlation; NaN where y or the prediction is constant."""
+    varies = (sums.high_y > sums.low_y) & (sums.high_point > sums.low_point)
+    # Roots first: the product of the two sums may leave the range of floats.
+    spread = np.sqrt(sums.ssy) * np.sqrt(sums.ssp)
+    found = sums.sp / np.where(varies & (spread > 0), spread, np.nan)
+    return over_outputs(np.clip(found, -1.0, 1.0), multioutput)
+
+
+def weighted_median(values: Array, weights: Array | None = None) -> float:
+    """Return the weighted median: with integer weights, the median of repeated values.
+
+    The smallest value below or at which lies at least half of the weight; where it is exactly half, the
+    middle between it and the next.
+    """
+    if weights is None:
+        return float(np.median(values))
+    some = weights > 0
+    values, weights = values[some], weights[some]
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    half = cumulative[-1] / 2
+    first = int(np.searchsorted(cumulative, half, side="left"))
+    lower = values[order[first]]
+    if cumulative[first] == half:
+        return float((lower + values[order[first + 1]]) / 2)
+    return float(lower)

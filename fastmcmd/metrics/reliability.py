@@ -1,0 +1,281 @@
+"""Whether outcomes fall below predicted quantiles, or into intervals, as often as predicted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastmcmd.checks import check_choice, check_positive
+from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.pit import PITS
+from fastmcmd.metrics.reliability_sums import (
+    ECE_LEVELS,
+    KINDS,
+    TOOLBOX_LEVELS,
+    ReliabilityCurve,
+    check_weights,
+    conclude_reliability,
+    gather_reliability,
+    read_levels,
+)
+from fastmcmd.predictive.base import Array
+
+__all__ = [
+    "mean_absolute_calibration_error",
+    "miscalibration_area",
+    "regression_ece",
+    "reliability_curve",
+    "rms_calibration_error",
+]
+
+
+def _curve(
+    y: Any,
+    prediction: Any,
+    levels: Array,
+    kind: str,
+    pit: str,
+    random_state: Any,
+    sample_weight: Any,
+    nan_policy: str,
+) -> ReliabilityCurve:
+    check_choice(kind, "kind", KINDS)
+    check_choice(pit, "pit", PITS)
+    rows = read(y, prediction, sample_weight, nan_policy)
+    return conclude_reliability(gather_reliability(rows, levels, kind, pit, random_state), kind)
+
+
+def reliability_curve(
+    y: Any,
+    prediction: Any,
+    levels: Any = None,
+    *,
+    kind: str = "quantile",
+    pit: str = "randomized",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> ReliabilityCurve:
+    """Return observed against expected shares of outcomes, over levels.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    levels : array_like (j,), optional
+        Levels p in [0, 1]; default 100 even ones, 0 and 1 included.
+    kind : {"quantile", "interval"}
+        Outcomes below the p-quantile, ``PIT <= p``; or in the central interval of level p,
+        ``|PIT - 1/2| <= p/2``.
+    pit : {"randomized", "mid", "plain"}
+        What to do with atoms; see `pit_values`. With the randomised PIT the curve of a correct count
+        model is the diagonal. For counts the interval is randomised with it; the interval between two
+        quantiles, both included, holds more than p (see `coverage`).
+    random_state : int, numpy.random.Generator or None
+        Source of the randomisation.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN.
+
+    Returns
+    -------
+    ReliabilityCurve
+
+    Notes
+    -----
+    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
+    (ICML 2018). Uncertainty Toolbox 0.1.1 counts ``1 - P(PIT < 1 - p)`` for
+    ``prop_type="quantile"``: it compares the quantile with prediction minus outcome, a sign reversed.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> curve = fm.metrics.reliability_curve([-1.0, 0.5, 2.0], (np.zeros(3), 1.0), [0.25, 0.5])
+    >>> curve.within.tolist()
+    [1.0, 1.0]
+    """
+    found = read_levels(levels, TOOLBOX_LEVELS)
+    return _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+
+
+def regression_ece(
+    y: Any,
+    prediction: Any,
+    levels: Any = None,
+    weights: Any = "uniform",
+    alpha: float = 1.0,
+    pit: str = "randomized",
+    random_state: Any = 0,
+    *,
+    kind: str = "quantile",
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the expected calibration error of a regression.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs.
+    prediction : Predictive or what converts to one
+        Predicted distributions.
+    levels : array_like (j,), optional
+        Confidence levels p_j in (0, 1); default 99 even ones.
+    weights : {"uniform", "frequency"} or array_like (j,)
+        Weights w_j, scaled to sum to one; "frequency" counts the outcomes up to each level.
+    alpha : float
+        Exponent of the differences.
+    pit : {"randomized", "mid", "plain"}
+        See `pit_values`.
+    random_state : int, numpy.random.Generator or None
+        Source of the randomisation.
+    kind : {"quantile", "interval"}
+        See `reliability_curve`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights of rows.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN.
+
+    Returns
+    -------
+    float
+        ``sum_j w_j |p_j - mean(PIT <= p_j)|^alpha``; NaN where "frequency" weights are all zero.
+
+    Notes
+    -----
+    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
+    (ICML 2018), equation 9, with absolute differences by default (``alpha=2`` as published).
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> y = np.random.default_rng(0).normal(size=4000)
+    >>> fm.regression_ece(y, (np.zeros(4000), 1.0)) < 0.02
+    True
+    """
+    alpha = check_positive(alpha, "alpha")
+    found = read_levels(levels, ECE_LEVELS, inner=True)
+    check_weights(weights, found)
+    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    return curve.ece(weights, alpha)
+
+
+def rms_calibration_error(
+    y: Any,
+    prediction: Any,
+    levels: Any = None,
+    *,
+    kind: str = "interval",
+    pit: str = "randomized",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the root mean square of observed minus expected shares.
+
+    Parameters
+    ----------
+    y, prediction, levels, pit, random_state, sample_weight, nan_policy
+        See `reliability_curve`.
+    kind : {"quantile", "interval"}
+        Central intervals by default, as in Uncertainty Toolbox.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Chung et al., *Uncertainty Toolbox* (2021), ``root_mean_squared_calibration_error``, whose defaults
+    these are.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> y = np.random.default_rng(0).normal(size=4000)
+    >>> fm.metrics.rms_calibration_error(y, (np.zeros(4000), 1.0)) < 0.02
+    True
+    """
+    found = read_levels(levels, TOOLBOX_LEVELS)
+    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    return curve.rms_calibration_error
+
+
+def mean_absolute_calibration_error(
+    y: Any,
+    prediction: Any,
+    levels: Any = None,
+    *,
+    kind: str = "interval",
+    pit: str = "randomized",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the mean absolute difference of observed and expected shares.
+
+    Parameters
+    ----------
+    y, prediction, levels, kind, pit, random_state, sample_weight, nan_policy
+        See `rms_calibration_error`.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Chung et al., *Uncertainty Toolbox* (2021), ``mean_absolute_calibration_error``, whose defaults these
+    are; `regression_ece` with ``kind="interval"`` and these levels.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> y = np.random.default_rng(0).normal(size=4000)
+    >>> fm.metrics.mean_absolute_calibration_error(y, (np.zeros(4000), 3.0)) > 0.2
+    True
+    """
+    found = read_levels(levels, TOOLBOX_LEVELS)
+    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    return curve.mean_absolute_calibration_error
+
+
+def miscalibration_area(
+    y: Any,
+    prediction: Any,
+    levels: Any = None,
+    *,
+    kind: str = "interval",
+    pit: str = "randomized",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the area between the reliability curve and the diagonal.
+
+    Parameters
+    ----------
+    y, prediction, levels, kind, pit, random_state, sample_weight, nan_policy
+        See `rms_calibration_error`.
+
+    Returns
+    -------
+    float
+        The integral of ``|observed - expected|``, exact for the piecewise linear curve.
+
+    Notes
+    -----
+    Chung et al., *Uncertainty Toolbox* (2021), ``miscalibration_area``, whose defaults these are.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> area = fm.metrics.miscalibration_area(np.zeros(10), (np.zeros(10), 1.0))
+    >>> round(area, 12)
+    0.5
+    """
+    found = read_levels(levels, TOOLBOX_LEVELS)
+    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    return curve.miscalibration_area

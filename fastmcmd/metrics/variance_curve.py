@@ -1,0 +1,123 @@
+"""Errors against predicted variances, in bins: the curve that ENCE and its kin summarise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastmcmd.metrics.variance_bins import Binned
+from fastmcmd.predictive.base import Array
+from fastmcmd.tables import aligned
+
+__all__ = ["VarianceCurve", "conclude_variance"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VarianceCurve:
+    """Root mean squared errors and root mean variances, in bins of predicted spread.
+
+    Attributes
+    ----------
+    rmv, rmse : ndarray (b,)
+        Roots of the mean predicted variance and of the mean squared error of each bin that is not empty.
+    mass : ndarray (b,)
+        Weight in these bins.
+    edges : ndarray (bins + 1,)
+        Predicted spreads at the edges of all bins.
+    null_std : ndarray (b,)
+        Standard deviations of RMSE/RMV for a calibrated model. Weights are taken as importance: a row of
+        weight 2 is one row, and scatters more than two of weight 1.
+    empty : int
+        Bins left out because they are empty.
+    n : int
+        Rows.
+    binning, by : str
+        As in `fastmcmd.metrics.ence_curve`.
+    """
+
+    rmv: Array
+    rmse: Array
+    mass: Array
+    edges: Array
+    null_std: Array
+    empty: int
+    n: int
+    binning: str
+    by: str
+
+    @property
+    def errors(self) -> Array:
+        """``|RMV - RMSE| / RMV`` of each bin."""
+        return np.asarray(np.abs(self.rmv - self.rmse) / self.rmv)
+
+    @property
+    def ence(self) -> float:
+        """Mean of the errors."""
+        return float(self.errors.mean())
+
+    @property
+    def maximum(self) -> float:
+        """Largest of the errors."""
+        return float(self.errors.max())
+
+    @property
+    def uce(self) -> float:
+        """Weighted mean over bins of ``|MSE - MV|``."""
+        gaps = np.abs(self.rmse**2 - self.rmv**2)
+        return float(self.mass @ gaps / self.mass.sum())
+
+    @property
+    def null_ence(self) -> float:
+        """What ENCE is on average for a calibrated model with these variances.
+
+        In a bin ``RMSE / RMV - 1`` is nearly normal about 0 with standard deviation
+        ``sqrt((kurtosis - 1) sum w^2 s^4) / (2 sum w s^2)``: ``sqrt((kurtosis - 1) / (4 n_b))`` for equal
+        variances. Its mean absolute value is ``sqrt(2 / pi)`` of that. For many rows a bin, and kurtoses
+        that exist; see `fastmcmd.metrics.null_ence` for others.
+        """
+        return float(np.sqrt(2 / np.pi) * self.null_std.mean())
+
+    def table(self) -> str:
+        """Return the bins as text."""
+        rows = [["bin", "weight", "RMV", "RMSE", "error", "null std"]]
+        for b in range(len(self.rmv)):
+            rows.append(
+                [
+                    str(b + 1),
+                    f"{self.mass[b]:g}",
+                    f"{self.rmv[b]:.4g}",
+                    f"{self.rmse[b]:.4g}",
+                    f"{self.errors[b]:.4f}",
+                    f"{self.null_std[b]:.4f}",
+                ]
+            )
+        return aligned(rows)
+
+    def __repr__(self) -> str:
+        empty = f", {self.empty} bins empty" if self.empty else ""
+        return (
+            f"VarianceCurve of {self.n:,} rows in bins of equal {self.binning}{empty}: ENCE "
+            f"{self.ence:.4g} ({self.null_ence:.4g} if calibrated), maximum {self.maximum:.4g}\n"
+            f"{self.table()}"
+        )
+
+
+def conclude_variance(
+    binned: Binned, n: int, binning: str, by: str = "std", kurtosis: float = 3.0
+) -> VarianceCurve:
+    """Return the curve of sums of weights, variances and squared errors in bins."""
+    some = binned.sums[:, 0] > 0
+    mass, variance, squares = binned.sums[some].T
+    positive = np.where(variance > 0, variance, np.nan)
+    return VarianceCurve(
+        np.sqrt(variance / mass),
+        np.sqrt(squares / mass),
+        mass,
+        binned.edges,
+        np.sqrt((kurtosis - 1) * binned.noise[some]) / (2 * positive),
+        int(np.count_nonzero(~some)),
+        n,
+        binning,
+        by,
+    )

@@ -1,0 +1,89 @@
+"""How much predicted standard deviations vary from row to row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.metrics.inputs import Outcomes, read
+
+__all__ = ["SpreadSums", "conclude_variation", "gather_spread", "variance_variation"]
+
+
+@dataclass(frozen=True)
+class SpreadSums:
+    """Weight, mean and sum of squares about it of predicted standard deviations.
+
+    Added as in Chan, Golub & LeVeque (1983).
+    """
+
+    weight: float
+    mean: float
+    squares: float
+
+    def __add__(self, other: SpreadSums) -> SpreadSums:
+        weight = self.weight + other.weight
+        gap, share = other.mean - self.mean, other.weight / weight
+        between = self.weight * share * gap**2
+        return SpreadSums(weight, self.mean + share * gap, self.squares + other.squares + between)
+
+
+def gather_spread(rows: Outcomes) -> SpreadSums:
+    """Return sums of predicted standard deviations."""
+    std = rows.prediction.std
+    if not np.isfinite(std).all():
+        raise ValueError("prediction has standard deviations that are not finite")
+    mean = float(np.average(std, weights=rows.weights)) * (np.nan if rows.spoiled else 1.0)
+    squares = (std - mean) ** 2
+    if rows.weights is None:
+        return SpreadSums(float(len(std)), mean, float(squares.sum()))
+    return SpreadSums(float(rows.weights.sum()), mean, float(rows.weights @ squares))
+
+
+def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
+    """Return the coefficient of variation."""
+    if sums.weight <= ddof:
+        raise ValueError(f"ddof is {ddof:g}; it must be below the sum of weights, {sums.weight:g}")
+    if sums.mean == 0:
+        raise ValueError("prediction has standard deviations of 0 only; c_v is their ratio to it")
+    return float(np.sqrt(sums.squares / (sums.weight - ddof)) / sums.mean)
+
+
+def variance_variation(
+    y: Any,
+    prediction: Any,
+    *,
+    ddof: float = 1,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the coefficient of variation c_v of predicted standard deviations.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed outputs; only their number, and NaN, matter.
+    prediction, sample_weight, nan_policy
+        See `fastmcmd.metrics.ence_curve`. Weights count rows.
+    ddof : float
+        Taken from the sum of weights in the variance.
+
+    Returns
+    -------
+    float
+        ``sqrt(sum (s - mean s)^2 / (n - ddof)) / mean s``: 0 where all predictions are equally uncertain,
+        of which ENCE sees only the average.
+
+    Notes
+    -----
+    Levi et al. (2019), equation 9.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.variance_variation([0.0, 0.0, 0.0], ([0.0] * 3, [1.0, 2.0, 3.0]))
+    0.5
+    """
+    return conclude_variation(gather_spread(read(y, prediction, sample_weight, nan_policy)), ddof)

@@ -1,0 +1,106 @@
+"""Compiled loops of scores of vectors. Imported where they are used: compiling takes seconds once.
+
+Draws come as (n, k, m), so that the innermost loops run along draws, which lie side by side.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.count_loops import compiled
+
+__all__ = ["energy_rows", "variogram_rows"]
+
+
+@compiled
+def energy_rows(draws: Array, y: Array, beta: float, pairs: float, out: Array) -> None:
+    """Write ``mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs`` of rows of draws."""
+    n, k, m = draws.shape
+    squares = np.empty(m)
+    for row in range(n):
+        squares[:] = 0.0
+        for c in range(k):
+            at = y[row, c]
+            for j in range(m):
+                gap = draws[row, c, j] - at
+                squares[j] += gap * gap
+        near = _sum_of_powers(squares, 0, beta)
+        far = 0.0
+        for i in range(m - 1):
+            squares[i + 1 :] = 0.0
+            for c in range(k):
+                at = draws[row, c, i]
+                for j in range(i + 1, m):
+                    gap = draws[row, c, j] - at
+                    squares[j] += gap * gap
+            far += _sum_of_powers(squares, i + 1, beta)
+        out[row] = near / m - far / pairs
+
+
+@compiled
+def _sum_of_powers(squares: Array, start: int, beta: float) -> float:
+    """Return the sum of ``squares^(beta / 2)`` from ``start``, in four sums that do not wait."""
+    m = len(squares)
+    if beta == 1.0:
+        for j in range(start, m):
+            squares[j] = math.sqrt(squares[j])
+    else:
+        for j in range(start, m):
+            squares[j] = squares[j] ** (0.5 * beta)
+    a = b = c = d = 0.0
+    body = start + (m - start) // 4 * 4
+    for j in range(start, body, 4):
+        a += squares[j]
+        b += squares[j + 1]
+        c += squares[j + 2]
+        d += squares[j + 3]
+    for j in range(body, m):
+        a += squares[j]
+    return (a + b) + (c + d)
+
+
+@compiled
+def variogram_rows(
+    draws: Array, y: Array, p: float, weights: Array, unbiased: bool, out: Array
+) -> None:
+    """Write ``sum_ij w_ij (|y_i - y_j|^p - mean |x_i - x_j|^p)^2`` of rows of draws.
+
+    Unbiased, the variance of each mean (of m - 1 degrees of freedom) is taken off its square.
+    """
+    n, k, m = draws.shape
+    powers = np.empty(m)
+    for row in range(n):
+        total = 0.0
+        for i in range(k):
+            for j in range(i):
+                weight = weights[i, j] + weights[j, i]
+                if weight == 0.0:
+                    continue
+                for draw in range(m):
+                    powers[draw] = _power(draws[row, i, draw] - draws[row, j, draw], p)
+                mean = 0.0
+                for draw in range(m):
+                    mean += powers[draw]
+                mean /= m
+                gap = _power(y[row, i] - y[row, j], p) - mean
+                square = gap * gap
+                if unbiased:
+                    spread = 0.0
+                    for draw in range(m):
+                        spread += (powers[draw] - mean) ** 2
+                    square -= spread / (m - 1) / m
+                total += weight * square
+        out[row] = total
+
+
+@compiled
+def _power(gap: float, p: float) -> float:
+    """Return ``|gap|^p``, by a root where p = 1/2."""
+    if p == 0.5:
+        return math.sqrt(abs(gap))
+    if p == 1.0:
+        return abs(gap)
+    return float(abs(gap) ** p)

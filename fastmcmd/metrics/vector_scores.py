@@ -1,0 +1,331 @@
+"""Proper scores of predicted vectors: energy score, variogram score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.blocks import over_rows, row_blocks
+from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.scores import mean_score
+from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.draws import Draws
+
+__all__ = [
+    "VECTOR_ESTIMATORS",
+    "energy_score",
+    "mean_energy_score",
+    "mean_variogram_score",
+    "variogram_score",
+]
+
+VECTOR_ESTIMATORS = ("nrg", "fair")
+_BLOCK = 1 << 17  # components of draws of a block, 1 MB
+_SAMPLED = 1 << 21  # components that are drawn together, 16 MB
+
+Loop = Callable[[Array, Array, Array], None]  # draws (b, k, m), y (b, k), scores (b,) written
+
+
+def energy_score(
+    y: Any,
+    prediction: Any,
+    *,
+    beta: float = 1.0,
+    estimator: str = "nrg",
+    draws: int | None = None,
+    random_state: Any = None,
+    nan_policy: str = "raise",
+) -> Array:
+    """Return energy scores (n,): the CRPS of vectors.
+
+    Parameters
+    ----------
+    y : array_like (n, k) or (n,)
+        Observed outputs.
+    prediction : Predictive, or draws (n, m, k)
+        Predicted distributions.
+    beta : float, default 1.0
+        Exponent of distances, in (0, 2).
+    estimator : {"nrg", "fair"}, default "nrg"
+        The score of the empirical distribution of the draws, or the unbiased estimate of that of the
+        distribution they come from.
+    draws : int, optional
+        Draws an input from a prediction that is not draws; needed there, but for numbers with beta 1,
+        where the score is the CRPS.
+    random_state : None, int or numpy Generator, optional
+        Source of these draws.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y or draws is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``E|Y - y|^beta - E|Y - Y'|^beta / 2``, in Euclidean norm.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit.
+
+    Notes
+    -----
+    Gneiting & Raftery 2007, equation 22; strictly proper for beta in (0, 2) among distributions with
+    ``E|Y|^beta`` finite. "fair" divides the double sum by ``m (m - 1)``, not ``m^2``. As scoringrules'
+    ``es_ensemble``. Components enter as they are: scale them where their units differ. Cost is O(m^2 k)
+    a row; for numbers with beta 1, O(m log m).
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.vector_scores import energy_score
+    >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
+    [2.5]
+    """
+    outcomes = read(y, prediction, None, nan_policy, columns=None)
+    return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
+
+
+def mean_energy_score(
+    y: Any,
+    prediction: Any,
+    *,
+    beta: float = 1.0,
+    estimator: str = "nrg",
+    draws: int | None = None,
+    random_state: Any = None,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the mean energy score.
+
+    Parameters
+    ----------
+    y, prediction, beta, estimator, draws, random_state
+        As for `energy_score`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
+
+    Raises
+    ------
+    ValueError
+        As for `energy_score`.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.vector_scores import mean_energy_score
+    >>> mean_energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]], estimator="fair")
+    0.0
+    """
+    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    return mean_score(outcomes, _energy(outcomes, beta, estimator, draws, random_state))
+
+
+def _energy(
+    outcomes: Outcomes, beta: float, estimator: str, draws: int | None, random_state: Any
+) -> Array:
+    beta = check_positive(beta, "beta")
+    if beta >= 2:
+        raise ValueError(f"beta is {beta:g}; a number in (0, 2) is needed: at 2 only means count")
+    check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
+    prediction = outcomes.prediction
+    if prediction.columns == 1 and beta == 1:
+        if isinstance(prediction, Draws) and draws is None:
+            return prediction.crps(outcomes.y, estimator)
+        if draws is None:
+            return prediction.crps(outcomes.y)
+    from fastmcmd.metrics.vector_loops import energy_rows
+
+    count = _draw_count(outcomes, draws, estimator)
+    pairs = float(count * (count - 1 if estimator == "fair" else count))
+    return _over_draws(
+        outcomes,
+        draws,
+        random_state,
+        lambda drawn, y, out: energy_rows(drawn, y, beta, pairs, out),
+    )
+
+
+def variogram_score(
+    y: Any,
+    prediction: Any,
+    *,
+    p: float = 0.5,
+    weights: Any = None,
+    estimator: str = "nrg",
+    draws: int | None = None,
+    random_state: Any = None,
+    nan_policy: str = "raise",
+) -> Array:
+    """Return variogram scores (n,), which tell wrong dependence between components.
+
+    Parameters
+    ----------
+    y : array_like (n, k)
+        Observed outputs, of two components or more.
+    prediction : Predictive, or draws (n, m, k)
+        Predicted distributions.
+    p : float, default 0.5
+        Order of the variogram, positive.
+    weights : array_like (k, k), optional
+        Nonnegative weights of pairs of components. Default: 1 each.
+    estimator : {"nrg", "fair"}, default "nrg"
+        The score of the empirical distribution of the draws, or the unbiased estimate of that of the
+        distribution they come from.
+    draws : int, optional
+        Draws an input from a prediction that is not draws; needed there.
+    random_state : None, int or numpy Generator, optional
+        Source of these draws.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN in y or draws is an error, or its row's score is NaN.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``sum_ij w_ij (|y_i - y_j|^p - E|Y_i - Y_j|^p)^2``, over all ordered pairs of components.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or outputs of one component.
+
+    Notes
+    -----
+    Scheuerer & Hamill, *Variogram-Based Proper Scoring Rules for Probabilistic Forecasts of Multivariate
+    Quantities* (2015). Proper, not strictly: it sees no shift that all components share. As scoringrules'
+    ``vs_ensemble``, which counts each pair twice too.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.vector_scores import variogram_score
+    >>> variogram_score([[0.0, 4.0]], [[[0.0, 1.0], [1.0, 0.0]]]).tolist()
+    [2.0]
+    """
+    outcomes = read(y, prediction, None, nan_policy, columns=None)
+    return outcomes.scatter(_variogram(outcomes, p, weights, estimator, draws, random_state))
+
+
+def mean_variogram_score(
+    y: Any,
+    prediction: Any,
+    *,
+    p: float = 0.5,
+    weights: Any = None,
+    estimator: str = "nrg",
+    draws: int | None = None,
+    random_state: Any = None,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+) -> float:
+    """Return the mean variogram score.
+
+    Parameters
+    ----------
+    y, prediction, p, weights, estimator, draws, random_state
+        As for `variogram_score`.
+    sample_weight : array_like (n,), optional
+        Nonnegative weights of rows.
+    nan_policy : {"raise", "omit", "propagate"}, default "raise"
+        NaN is an error, its row is left out, or the mean is NaN.
+
+    Raises
+    ------
+    ValueError
+        As for `variogram_score`.
+
+    Examples
+    --------
+    >>> from fastmcmd.metrics.vector_scores import mean_variogram_score
+    >>> mean_variogram_score([[0.0, 4.0]], [[[0.0, 1.0], [1.0, 0.0]]])
+    2.0
+    """
+    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    return mean_score(outcomes, _variogram(outcomes, p, weights, estimator, draws, random_state))
+
+
+def _variogram(
+    outcomes: Outcomes,
+    p: float,
+    weights: Any,
+    estimator: str,
+    draws: int | None,
+    random_state: Any,
+) -> Array:
+    from fastmcmd.metrics.vector_loops import variogram_rows
+
+    p = check_positive(p, "p")
+    check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
+    columns = outcomes.prediction.columns
+    if columns < 2:
+        raise ValueError("y has one component; the variogram score compares two or more")
+    pairs = _pair_weights(weights, columns)
+    _draw_count(outcomes, draws, estimator)
+    unbiased = estimator == "fair"
+    return _over_draws(
+        outcomes,
+        draws,
+        random_state,
+        lambda drawn, y, out: variogram_rows(drawn, y, p, pairs, unbiased, out),
+    )
+
+
+def _pair_weights(value: Any, columns: int) -> Array:
+    if value is None:
+        return np.ones((columns, columns))
+    weights = as_rows(value, "weights").astype(np.float64)
+    if weights.shape != (columns, columns):
+        raise ValueError(
+            f"weights have shape {weights.shape}; ({columns}, {columns}) is needed: a weight a pair of "
+            "components"
+        )
+    if (weights < 0).any():
+        raise ValueError(f"weights have values down to {weights.min():g}; all must be >= 0")
+    return weights
+
+
+def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
+    """Return the draws of a row, checked against what was asked for."""
+    draws = check_count(draws, "draws", optional=True)
+    if isinstance(outcomes.prediction, Draws):
+        if draws is not None:
+            raise ValueError(f"draws is {draws}, but prediction is draws already; leave it out")
+        count = outcomes.prediction.node_count
+    elif draws is None:
+        raise ValueError(
+            f"prediction is a {type(outcomes.prediction).__name__}, whose score has no closed form here; "
+            "give draws=m, the number of draws an input to estimate it from"
+        )
+    else:
+        count = draws
+    if estimator == "fair" and count < 2:
+        raise ValueError("estimator is 'fair', which needs two draws an input or more; use 'nrg'")
+    return count
+
+
+def _over_draws(outcomes: Outcomes, draws: int | None, random_state: Any, loop: Loop) -> Array:
+    """Return the scores (m,) that a loop writes, of draws given or made block by block."""
+    prediction = outcomes.prediction
+    n, k = len(prediction), prediction.columns
+    y = outcomes.y.reshape(n, k)
+    out = np.empty(n)
+    if isinstance(prediction, Draws):
+        _scores(prediction.array, y, loop, out)
+        return out
+    rng = np.random.default_rng(random_state)
+    size = check_count(draws, "draws")
+    for rows in row_blocks(n, _SAMPLED // (size * k)):
+        part = prediction.take(np.arange(rows.start, rows.stop))
+        _scores(part.sample(size, rng), y[rows], loop, out[rows])
+    return out
+
+
+def _scores(drawn: Array, y: Array, loop: Loop, out: Array) -> None:
+    drawn = drawn if drawn.ndim == 3 else drawn[:, :, None]
+
+    def work(rows: slice) -> None:
+        loop(np.ascontiguousarray(drawn[rows].swapaxes(1, 2)), y[rows], out[rows])
+
+    over_rows(work, len(drawn), max(1, _BLOCK // drawn[0].size))

@@ -1,0 +1,128 @@
+"""Pictures of calibration: reliability, PIT, errors against predicted variances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastmcmd.plots.style import COLOURS, axes, tidy
+
+if TYPE_CHECKING:
+    from fastmcmd.metrics.pit import PITHistogram
+    from fastmcmd.metrics.reliability_sums import ReliabilityCurve
+    from fastmcmd.metrics.variance_curve import VarianceCurve
+
+__all__ = ["pit_histogram", "reliability", "variance"]
+
+_Z = 1.96  # standard deviations on either side that hold 95 %
+_GREY = "0.6"
+
+
+def reliability(
+    curve: ReliabilityCurve, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Any:
+    """Draw observed against expected shares, with what a calibrated model scatters (95 %).
+
+    Parameters
+    ----------
+    curve : ReliabilityCurve
+        What is drawn.
+    ax : matplotlib axes, optional
+        Where to draw.
+    label : str, optional
+        Name in the legend.
+    colour : str
+        Colour of the line.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = axes(ax)
+    expected, scatter = curve.expected, _Z * curve.scatter
+    ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
+    low, high = np.clip(expected - scatter, 0, 1), np.clip(expected + scatter, 0, 1)
+    ax.fill_between(expected, low, high, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
+    ax.plot(expected, curve.observed, color=colour, linewidth=1.8, label=label, zorder=3)
+    what = "below the quantile" if curve.kind == "quantile" else "in the central interval"
+    ax.set(
+        xlabel="expected share",
+        ylabel=f"share of outcomes {what}",
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+    )
+    if label:
+        ax.legend(frameon=False, loc="upper left")
+    tidy(ax)
+    return ax
+
+
+def pit_histogram(
+    histogram: PITHistogram, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Any:
+    """Draw densities of the PIT, with what a calibrated model scatters (95 %).
+
+    Flat: calibrated. A hump: predictions too wide. A valley: too narrow. A slope: biased.
+
+    Parameters
+    ----------
+    histogram : PITHistogram
+        What is drawn.
+    ax, label, colour
+        As in `reliability`.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = axes(ax)
+    bins = len(histogram.mass)
+    scatter = _Z * np.sqrt((bins - 1) / histogram.n)  # of a density: bins sqrt(p (1 - p) / n)
+    ax.axhspan(max(0, 1 - scatter), 1 + scatter, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
+    ax.axhline(1, color=_GREY, linestyle="--", linewidth=0.9, zorder=1)
+    ax.stairs(histogram.heights, histogram.edges, fill=True, color=colour, alpha=0.35, zorder=2)
+    ax.stairs(
+        histogram.heights, histogram.edges, color=colour, linewidth=1.5, label=label, zorder=3
+    )
+    ax.set(xlabel="PIT", ylabel="density", xlim=(0, 1), ylim=(0, None))
+    if label:
+        ax.legend(frameon=False)
+    tidy(ax)
+    return ax
+
+
+def variance(
+    curve: VarianceCurve, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Any:
+    """Draw the root mean squared error against the root mean predicted variance of each bin.
+
+    On the diagonal predicted spreads are right. Bars: what a calibrated model scatters (95 %).
+
+    Parameters
+    ----------
+    curve : VarianceCurve
+        What is drawn.
+    ax, label, colour
+        As in `reliability`.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = axes(ax)
+    rmv, rmse = curve.rmv, curve.rmse
+    least, most = min(rmv.min(), rmse.min()), max(rmv.max(), rmse.max())
+    margin = 0.06 * (most - least) or 0.1 * most
+    ends = [max(0.0, least - margin), most + margin]
+    ax.plot(ends, ends, "--", color=_GREY, linewidth=0.9, zorder=1)
+    bars = np.minimum(_Z * curve.null_std * rmv, rmse)
+    ax.errorbar(
+        rmv, rmse, yerr=bars, fmt="o", markersize=5, color=colour, elinewidth=1, label=label, zorder=3
+    )  # fmt: skip
+    ax.set(xlabel="root mean predicted variance", ylabel="root mean squared error", xlim=ends)
+    if label:
+        ax.legend(frameon=False, loc="upper left")
+    tidy(ax)
+    return ax

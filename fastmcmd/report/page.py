@@ -1,0 +1,102 @@
+"""One self-contained HTML page: sections, tables, pictures. All text is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+
+__all__ = ["Cell", "Section", "figure", "note", "page", "paragraph", "pictures", "table"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading; ``body`` is HTML made by the functions of this file."""
+
+    anchor: str
+    title: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes
+    ----------
+    text : str
+    value : float or None
+        What the column is sorted by.
+    kind : str
+        "" for a number, "word" for text, "best" for the best of a row.
+    """
+
+    text: str
+    value: float | None = None
+    kind: str = ""
+
+    def html(self) -> str:
+        """Return the cell as HTML."""
+        kind = f' class="{self.kind}"' if self.kind else ""
+        value = "" if self.value is None else f' data-value="{self.value!r}"'
+        return f"<td{kind}{value}>{escape(self.text)}</td>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return text as a paragraph of a class such as "how"."""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def note(text: str) -> str:
+    """Return text that a reader should not miss."""
+    return paragraph(text, "note")
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[Cell] | str], *, sortable: bool = False
+) -> str:
+    """Return a table; a row that is a text is the heading of those below it."""
+
+    def heading(name: str) -> str:
+        inner = f'<button type="button">{escape(name)}</button>' if sortable else escape(name)
+        return f'<th scope="col">{inner}</th>'
+
+    lines = ['<div class="scroll"><table><thead><tr>', *map(heading, head), "</tr></thead><tbody>"]
+    for row in rows:
+        if isinstance(row, str):
+            lines.append(
+                f'<tr class="section"><th colspan="{len(head)}" scope="rowgroup">{escape(row)}</th></tr>'
+            )
+        else:
+            lines.append("<tr>" + "".join(cell.html() for cell in row) + "</tr>")
+    return "".join(lines) + "</tbody></table></div>"
+
+
+def figure(svg: str, caption: str) -> str:
+    """Return a picture (SVG made by `pictures.svg`) with what it shows."""
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def pictures(figures: Sequence[str]) -> str:
+    """Return pictures side by side."""
+    return f'<div class="pictures">{"".join(figures)}</div>'
+
+
+def page(title: str, lead: str, sections: Sequence[Section], foot: str) -> str:
+    """Return the whole page. It needs no network: style and script are inside."""
+    files = resources.files("fastmcmd.report")
+    style = files.joinpath("report.css").read_text(encoding="utf-8")
+    script = files.joinpath("report.js").read_text(encoding="utf-8")
+    links = "".join(f'<a href="#{s.anchor}">{escape(s.title)}</a>' for s in sections)
+    body = "".join(
+        f'<section id="{s.anchor}"><h2>{escape(s.title)}</h2>{s.body}</section>' for s in sections
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{escape(title)}</title><link rel="icon" href="data:,">'
+        f"<style>{style}</style></head><body><header><h1>{escape(title)}</h1>"
+        f'<p class="lead">{escape(lead)}</p><nav aria-label="Sections">{links}</nav></header>'
+        f"<main>{body}</main><footer>{escape(foot)}</footer><script>{script}</script></body></html>"
+    )

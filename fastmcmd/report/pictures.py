@@ -1,0 +1,74 @@
+"""Matplotlib figures as SVG whose colours follow the page, light or dark."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fastmcmd.plots.style import COLOURS, matplotlib
+
+__all__ = ["svg"]
+
+# Colours as matplotlib writes them, and the page's own.
+_COLOURS = {colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)}
+_INK, _SOFT = "#000001", "#666667"  # told apart from colours that data might have
+_COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)", "#999999": "var(--soft)"}
+_SIZE = (5.2, 3.6)
+_numbers = itertools.count(1)
+
+
+def svg(draw: Callable[[Any], Any], label: str) -> str:
+    """Return what ``draw(ax)`` draws as an SVG element.
+
+    Parameters
+    ----------
+    draw : callable (matplotlib axes)
+    label : str
+        What it shows, for people who do not see it.
+    """
+    plt = matplotlib()
+    settings = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "fastmcmd",
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+        "axes.edgecolor": _SOFT,
+        "axes.titlecolor": _INK,
+        "xtick.color": _SOFT,
+        "ytick.color": _SOFT,
+        "font.size": 10,
+        "legend.labelcolor": _INK,
+    }
+    with plt.rc_context(settings):
+        figure, ax = plt.subplots(figsize=_SIZE, layout="constrained")
+        try:
+            draw(ax)
+            stream = io.StringIO()
+            figure.savefig(
+                stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+            )
+        finally:
+            plt.close(figure)
+    return _inline(stream.getvalue(), label)
+
+
+def _inline(text: str, label: str) -> str:
+    """Return a file of SVG as an element of a page: names of its own, colours of the page."""
+    from html import escape
+
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    text = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", text)  # the page's own font
+    prefix = f"p{next(_numbers)}-"
+    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    text = re.sub(r"url\(#", f"url(#{prefix}", text)
+    text = re.sub(r'href="#', f'href="#{prefix}', text)
+    for colour, own in _COLOURS.items():
+        text = text.replace(colour, own)
+    # The size follows the page; the view box that matplotlib wrote keeps the shape.
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)

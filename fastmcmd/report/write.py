@@ -1,0 +1,37 @@
+"""Write the page of one or several evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from fastmcmd._version import __version__
+from fastmcmd.report.page import page
+from fastmcmd.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from fastmcmd.evaluation.result import Evaluation
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    evaluations: Mapping[str, Evaluation], path: Any, title: str | None = None
+) -> None:
+    """Write the page atomically; see `Evaluation.report`."""
+    from fastmcmd.storage import write_atomically
+
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"path is {str(path)!r}; a name that ends in .html is needed")
+    rows = next(iter(evaluations.values())).n
+    models = ", ".join(evaluations)
+    lead = f"{models}: predicted distributions judged at {rows:,} outcomes"
+    parts = [part for make in SECTIONS for part in [make(evaluations)] if part is not None]
+    text = page(title or "Evaluation of predictions", lead, parts, f"fastmcmd {__version__}")
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(text.encode())
+
+    write_atomically(target, write)

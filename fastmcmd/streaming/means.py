@@ -1,0 +1,181 @@
+"""Means of scores over a test set that passes by in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.metrics import (
+    check_score,
+    crps,
+    dawid_sebastiani,
+    energy_score,
+    interval_score,
+    log_score,
+    variogram_score,
+    weighted_interval_score,
+)
+from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.streaming.rows import OfRows
+
+__all__ = [
+    "CRPS",
+    "NLL",
+    "CheckScore",
+    "DawidSebastiani",
+    "EnergyScore",
+    "IntervalScore",
+    "MeanOf",
+    "MeanSums",
+    "VariogramScore",
+    "WeightedIntervalScore",
+]
+
+
+@dataclass(frozen=True)
+class MeanSums:
+    """Sums of scores of some rows.
+
+    Attributes
+    ----------
+    total, weight : float
+        Sum of weighted scores, and of weights.
+    rows, infinite : int
+        Rows, and those with an infinite score.
+    spoiled : bool
+        Whether a row held NaN that propagates.
+    """
+
+    total: float
+    weight: float
+    rows: int
+    infinite: int
+    spoiled: bool
+
+    def __add__(self, other: MeanSums) -> MeanSums:
+        return MeanSums(
+            self.total + other.total,
+            self.weight + other.weight,
+            self.rows + other.rows,
+            self.infinite + other.infinite,
+            self.spoiled or other.spoiled,
+        )
+
+
+class MeanOf(OfRows[MeanSums]):
+    """Mean of a score that has one value a row.
+
+    Parameters
+    ----------
+    score : callable (y, prediction, **options) -> ndarray (n,)
+        Score of each row, such as `fastmcmd.metrics.crps`.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN.
+    vectors : bool
+        Whether outputs may be vectors.
+    **options
+        Passed to ``score``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> seen = fm.streaming.CRPS()
+    >>> _ = seen.update([0.0, 1.0], ([0.0, 0.0], 1.0)).update([2.0], ([0.0], 1.0))
+    >>> whole = fm.metrics.mean_crps([0.0, 1.0, 2.0], ([0.0, 0.0, 0.0], 1.0))
+    >>> abs(seen.compute() - whole) < 1e-15
+    True
+    """
+
+    def __init__(
+        self,
+        score: Callable[..., Any],
+        *,
+        nan_policy: str = "raise",
+        vectors: bool = False,
+        **options: Any,
+    ) -> None:
+        columns = None if vectors else 1
+        super().__init__(nan_policy, columns=columns, score=score.__name__, **options)
+        self._score, self._options = score, options
+
+    def gather_rows(self, rows: Outcomes) -> MeanSums:
+        """Return the sums of checked rows."""
+        values = self._score(rows.y, rows.prediction, **self._options)
+        weights = rows.weights
+        if weights is not None:  # a weight of 0 leaves out what is infinite, too
+            values, weights = values[weights > 0], weights[weights > 0]
+        return MeanSums(
+            float(values.sum() if weights is None else values @ weights),
+            float(len(values) if weights is None else weights.sum()),
+            len(values),
+            int(np.isinf(values).sum()),
+            rows.spoiled,
+        )
+
+    def conclude(self, state: MeanSums) -> float:
+        """Return the mean."""
+        return float("nan") if state.spoiled else state.total / state.weight
+
+    @property
+    def infinite(self) -> int:
+        """Rows so far whose score is infinite."""
+        return 0 if self._state is None else self._state.infinite
+
+
+class NLL(MeanOf):
+    """Mean negative log-likelihood; see `fastmcmd.metrics.nll`."""
+
+    def __init__(self, *, nan_policy: str = "raise") -> None:
+        super().__init__(log_score, nan_policy=nan_policy, vectors=True)
+
+
+class CRPS(MeanOf):
+    """Mean continuous ranked probability score; see `fastmcmd.metrics.crps`."""
+
+    def __init__(self, *, estimator: str | None = None, nan_policy: str = "raise") -> None:
+        super().__init__(crps, nan_policy=nan_policy, estimator=estimator)
+
+
+class CheckScore(MeanOf):
+    """Mean check score; see `fastmcmd.metrics.check_score`."""
+
+    def __init__(self, *, levels: Any = None, nan_policy: str = "raise") -> None:
+        super().__init__(check_score, nan_policy=nan_policy, levels=levels)
+
+
+class IntervalScore(MeanOf):
+    """Mean interval score; see `fastmcmd.metrics.interval_score`."""
+
+    def __init__(self, *, level: Any = 0.9, nan_policy: str = "raise") -> None:
+        super().__init__(interval_score, nan_policy=nan_policy, level=level)
+
+
+class WeightedIntervalScore(MeanOf):
+    """Mean weighted interval score; see `fastmcmd.metrics.weighted_interval_score`."""
+
+    def __init__(self, *, nan_policy: str = "raise") -> None:
+        super().__init__(weighted_interval_score, nan_policy=nan_policy)
+
+
+class DawidSebastiani(MeanOf):
+    """Mean Dawid-Sebastiani score; see `fastmcmd.metrics.dawid_sebastiani`."""
+
+    def __init__(self, *, nan_policy: str = "raise") -> None:
+        super().__init__(dawid_sebastiani, nan_policy=nan_policy)
+
+
+class EnergyScore(MeanOf):
+    """Mean energy score; see `fastmcmd.metrics.energy_score`."""
+
+    def __init__(self, *, beta: float = 1.0, nan_policy: str = "raise") -> None:
+        super().__init__(energy_score, nan_policy=nan_policy, vectors=True, beta=beta)
+
+
+class VariogramScore(MeanOf):
+    """Mean variogram score; see `fastmcmd.metrics.variogram_score`."""
+
+    def __init__(self, *, p: float = 0.5, nan_policy: str = "raise") -> None:
+        super().__init__(variogram_score, nan_policy=nan_policy, vectors=True, p=p)

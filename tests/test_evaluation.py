@@ -1,0 +1,276 @@
+"""Everything at once: the same numbers as the functions, and a readable result."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd import metrics
+from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.memo import Memo
+
+N = 400
+
+
+@pytest.fixture
+def gaussian(rng):
+    x = rng.uniform(-2, 2, (N, 2))
+    std = 0.2 + 0.2 * np.abs(x[:, 1])
+    y = x[:, 0] + std * rng.normal(size=N)
+    return x, y, fm.Gaussian(x[:, 0], std)
+
+
+# Curves have attributes, not functions, of these names; the rest are functions of `metrics`.
+OF_CURVES = {
+    "uce": lambda y, p, w: metrics.uce(y, p, binning="mass", sample_weight=w),
+    "null_ence": lambda y, p, w: metrics.ence_curve(y, p, sample_weight=w).null_ence,
+    "coverage": lambda y, p, w: metrics.coverage(y, p, level=0.8, sample_weight=w),
+    "mean_interval_width": lambda y, p, w: metrics.mean_interval_width(
+        y, p, level=0.8, sample_weight=w
+    ),
+    "mean_interval_score": lambda y, p, w: metrics.mean_interval_score(
+        y, p, level=0.8, sample_weight=w
+    ),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
+    x, y, prediction = gaussian
+    weights = rng.integers(0, 4, N).astype(float) if weighted else None
+    found = fm.evaluate(y, prediction, x, sample_weight=weights, level=0.8)
+    for one in found.measured:
+        if one.section == "congruence":
+            continue
+        function = OF_CURVES.get(one.name) or (
+            lambda y, p, w, name=one.name: getattr(metrics, name)(y, p, sample_weight=w)
+        )
+        assert one.value == pytest.approx(function(y, prediction, weights), rel=1e-12), one.name
+    cce = fm.cce(x, y, prediction, weights=weights)
+    np.testing.assert_allclose(found.rows["cce"], cce.values, rtol=1e-12)
+    assert found["mean_cce"] == pytest.approx(np.average(cce.values, weights=weights))
+    assert found["max_cce"] == cce.values.max()
+    assert len(found.measured) + len(found.skipped) == len(MEASURES)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rng: (rng.poisson(4.0, N), fm.Poisson(np.full(N, 4.0))),
+        lambda rng: (rng.poisson(4.0, N), fm.NegativeBinomial(np.full(N, 4.0), 0.3)),
+        lambda rng: (rng.normal(size=N), rng.normal(size=(N, 20))),
+        lambda rng: (rng.standard_t(4, N), fm.StudentT(np.full(N, 4.0), 0.0, 1.0)),
+        lambda rng: (rng.normal(size=N), rng.normal(size=N)),
+        lambda rng: (rng.normal(size=(N, 2)), rng.normal(size=(N, 10, 2))),
+        lambda rng: (rng.normal(size=(N, 2)), fm.Gaussian(np.zeros((N, 2)), 1.0)),
+    ],
+    ids=["poisson", "nb", "draws", "t", "points", "vector draws", "vector gaussian"],
+)
+def test_any_prediction(make, rng):
+    """What applies is computed, the rest is told with a reason; and nothing fails."""
+    y, prediction = make(rng)
+    found = fm.evaluate(y, prediction)
+    assert all(np.isfinite(one.value) for one in found.measured)
+    assert found["rmse"] > 0
+    assert {one.name for one in found.measured}.isdisjoint(found.skipped)
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert len(found.to_frame()) == len(found.measured)
+    for one in found.measured:
+        assert one.label in repr(found)
+
+
+def test_reasons_are_told(rng):
+    y = rng.normal(size=N)
+    draws = fm.evaluate(y, rng.normal(size=(N, 5)))
+    assert draws.skipped["nll"] == "the prediction has no density"
+    assert draws.skipped["mean_cce"] == "no inputs x were given"
+    with pytest.raises(KeyError, match="nll does not apply: the prediction has no density"):
+        draws["nll"]
+    with pytest.raises(KeyError, match="no 'nil'; there are mae, "):
+        draws["nil"]
+    points = fm.evaluate(y, rng.normal(size=N))
+    assert points.skipped["ence"] == "a predicted variance is zero"
+    assert points["mean_crps"] == pytest.approx(points["mae"])
+    constant = fm.evaluate(np.ones(N), (np.zeros(N), 1.0))
+    assert constant.skipped["r2"] == "y is constant"
+    heavy = fm.evaluate(rng.standard_cauchy(N), fm.StudentT(np.ones(N), 0.0, 1.0))
+    assert heavy.skipped["rmse"] == "a predicted mean is not finite"
+    assert heavy.skipped["ence"] == "a predicted mean is not finite"
+    assert np.isfinite(heavy["mean_crps"])
+
+
+def test_an_excluded_outcome_is_counted(rng):
+    y = np.append(rng.poisson(3.0, N - 1).astype(float), 0.5)
+    found = fm.evaluate(y, fm.Poisson(np.full(N, 3.0)))
+    assert found["nll"] == np.inf
+    assert found.notes == ("1 outcomes have no probability under their prediction",)
+    assert found.to_dict()["metrics"]["nll"] == "inf"
+
+
+@pytest.mark.parametrize("policy", ["omit", "propagate"])
+def test_rows_with_nan(gaussian, policy):
+    x, y, prediction = gaussian
+    with pytest.raises(ValueError, match="y holds NaN"):
+        fm.evaluate(np.where(np.arange(N) < 3, np.nan, y), prediction)
+    spoiled = np.where(np.arange(N) < 3, np.nan, y)
+    found = fm.evaluate(spoiled, prediction, x, nan_policy=policy, n_boot=3)
+    clean = fm.evaluate(y[3:], prediction.take(np.arange(3, N)), x[3:])
+    for name, values in found.rows.items():
+        assert np.isnan(values[:3]).all()
+        np.testing.assert_allclose(values[3:], clean.rows[name], rtol=1e-9)
+    if policy == "omit":
+        assert [one.value for one in found.measured] == pytest.approx(
+            [one.value for one in clean.measured]
+        )
+        assert found.notes == ("3 of 400 rows hold NaN: they are left out",)
+    else:
+        assert all(np.isnan(one.value) for one in found.measured)
+        assert found.notes == ("3 of 400 rows hold NaN: every number is NaN",)
+
+
+def test_intervals_are_those_of_resampled_rows(gaussian):
+    """A bootstrap sample as weights gives the numbers of the rows repeated."""
+    _x, y, prediction = gaussian
+    found = fm.evaluate(y, prediction, n_boot=1, random_state=5)
+    rows = np.random.default_rng(5).integers(0, N, N)
+    again = fm.evaluate(y[rows], prediction.take(rows))
+    # The medians of repeated rows and of weights agree where weights are whole numbers.
+    for one, other in zip(found.measured, again.measured, strict=True):
+        if one.low is not None:
+            assert one.low == one.high == pytest.approx(other.value, rel=1e-9), one.name
+    many = fm.evaluate(y, prediction, n_boot=200, confidence=0.9)
+    mae = next(one for one in many.measured if one.name == "mae")
+    spread = np.abs(y - prediction.mean).std() / np.sqrt(N)
+    assert mae.high - mae.low == pytest.approx(2 * 1.645 * spread, rel=0.25)
+    assert "90 % interval" in many.table()
+    assert {"low", "high"} <= set(many.to_frame().columns)
+
+
+def test_groups(gaussian):
+    x, y, prediction = gaussian
+    side = np.where(x[:, 0] > 0, "right", "left")
+    found = fm.evaluate(y, prediction, x, by=side)
+    assert list(found.by) == ["left", "right"]
+    for label, (rows, numbers) in found.by.items():
+        inside = np.flatnonzero(side == label)
+        assert rows == len(inside)
+        alone = fm.evaluate(y[inside], prediction.take(inside))
+        values = {one.name: one.value for one in numbers}
+        assert values["mean_crps"] == pytest.approx(alone["mean_crps"])
+        assert values["ence"] == pytest.approx(alone["ence"])
+        assert values["mean_cce"] == pytest.approx(found.rows["cce"][inside].mean())
+    assert "left (" in found.table()
+    assert set(found.to_dict()["by"]) == {"left", "right"}
+
+
+def test_adversarial_groups_on_demand(gaussian):
+    _, y, prediction = gaussian
+    assert "groups" not in fm.evaluate(y, prediction).curves
+    found = fm.evaluate(y, prediction, adversarial=True).curves["groups"]
+    expected = metrics.adversarial_group_calibration(y, prediction, random_state=0)
+    np.testing.assert_array_equal(found.mean, expected.mean)
+
+
+def test_curves_are_those_of_the_functions(gaussian):
+    _, y, prediction = gaussian
+    curves = fm.evaluate(y, prediction, bins=7).curves
+    expected = metrics.reliability_curve(y, prediction)
+    np.testing.assert_allclose(curves["reliability"].observed, expected.observed)
+    expected = metrics.reliability_curve(y, prediction, kind="interval")
+    np.testing.assert_allclose(curves["reliability_interval"].observed, expected.observed)
+    histogram = metrics.pit_histogram(y, prediction, bins=7)
+    np.testing.assert_allclose(curves["pit"].mass, histogram.mass)
+    variance = metrics.ence_curve(y, prediction, bins=7)
+    np.testing.assert_allclose(curves["variance"].rmse, variance.rmse)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"level": 1.0}, ValueError, "level is 1; a number in"),
+        ({"confidence": 0}, ValueError, "confidence is 0"),
+        ({"bins": 0}, ValueError, "bins is 0"),
+        ({"n_boot": -1}, ValueError, "n_boot is -1"),
+        ({"n_boot": 2.5}, TypeError, "n_boot is 2.5"),
+        ({"pit": "smooth"}, ValueError, "pit is 'smooth'"),
+        ({"binning": "depth"}, ValueError, "binning is 'depth'"),
+        ({"nan_policy": "ignore"}, ValueError, "nan_policy is 'ignore'"),
+        ({"by": np.zeros(3)}, ValueError, "y has 400, by has 3"),
+        ({"by": np.zeros((N, 2))}, ValueError, "by has shape"),
+        ({"sample_weight": -np.ones(N)}, ValueError, "sample_weight has negative values"),
+        ({"x": np.zeros((3, 2))}, ValueError, "rows must match: x has 3, y has 400"),
+    ],
+)
+def test_bad_arguments(gaussian, options, error, message):
+    _, y, prediction = gaussian
+    with pytest.raises(error, match=message):
+        fm.evaluate(y, prediction, **options)
+
+
+def test_inputs_are_not_changed(gaussian, rng):
+    x, y, prediction = gaussian
+    weights = rng.uniform(size=N)
+    before = [a.copy() for a in (x, y, prediction.mean, prediction.std, weights)]
+    for array in (x, y, weights):
+        array.setflags(write=False)
+    fm.evaluate(y, prediction, x, sample_weight=weights, n_boot=2, adversarial=True)
+    for array, old in zip((x, y, prediction.mean, prediction.std, weights), before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+def test_a_prediction_that_remembers(rng):
+    """Each answer comes once from the prediction, and is the same."""
+    y = rng.poisson(3.0, N).astype(float)
+    base = fm.Poisson(np.full(N, 3.0))
+    memo = Memo(base, y)
+    assert memo.cdf(y) is memo.cdf(y)
+    assert memo.cdf_below(y) is memo.cdf_below(y)
+    assert memo.mean is memo.mean
+    np.testing.assert_array_equal(memo.cdf(y), base.cdf(y))
+    np.testing.assert_array_equal(memo.cdf(y + 1), base.cdf(y + 1))  # others are not remembered
+    np.testing.assert_array_equal(memo.cdf(y[::-1].copy()), base.cdf(y[::-1].copy()))
+    np.testing.assert_array_equal(memo.quantile(0.3), base.quantile(0.3))
+    np.testing.assert_array_equal(memo.quantile([0.3, 0.6]), base.quantile([0.3, 0.6]))
+    np.testing.assert_array_equal(memo.log_prob(y), base.log_prob(y))
+    np.testing.assert_array_equal(memo.crps(y), base.crps(y))
+    assert memo.discrete
+    assert repr(memo) == repr(base)
+    kernel, points = fm.RBF(0.5), np.array([0.0, 2.0])
+    np.testing.assert_allclose(
+        memo.expected_kernel(kernel, points), base.expected_kernel(kernel, points)
+    )
+
+
+def test_comparison(gaussian):
+    x, y, prediction = gaussian
+    wide = fm.Gaussian(prediction.mean, 3 * prediction.std)
+    found = fm.compare({"right": fm.evaluate(y, prediction, x), "wide": fm.evaluate(y, wide, x)})
+    lines = [line for line in found.table().splitlines() if line.startswith("  ")]
+    table = {line.strip().split("  ")[0]: line for line in lines}
+    for label in ("CRPS", "negative log-likelihood", "ENCE", "CCE, mean"):
+        cells = [cell for cell in table[label].split("  ") if cell]
+        assert cells[1].strip().startswith("*"), label
+        assert not cells[2].strip().startswith("*")
+    assert "*" not in table["mean absolute error"]  # the same means
+    assert set(found.to_dict()) == {"right", "wide"}
+    alone = fm.compare({"right": fm.evaluate(y, prediction)})
+    assert "*" not in alone.table()
+    with pytest.raises(ValueError, match="'other' was evaluated on other outcomes"):
+        fm.compare({"a": fm.evaluate(y, prediction), "other": fm.evaluate(y + 1, prediction)})
+    with pytest.raises(TypeError, match="at least one Evaluation"):
+        fm.compare({})
+    with pytest.raises(TypeError, match=r"evaluations\['a'\] is a float"):
+        fm.compare({"a": 1.0})
+
+
+def test_inputs_on_disk(gaussian, tmp_path):
+    x, y, prediction = gaussian
+    np.save(tmp_path / "x.npy", x)
+    found = fm.evaluate(y, prediction, tmp_path / "x.npy")
+    np.testing.assert_allclose(found.rows["cce"], fm.cce(x, y, prediction).values, atol=2e-6)
+    y[0] = np.nan
+    with pytest.raises(ValueError, match="x is on disk and rows hold NaN"):
+        fm.evaluate(y, prediction, tmp_path / "x.npy", nan_policy="omit")

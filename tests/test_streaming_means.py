@@ -1,0 +1,115 @@
+"""Means of scores in batches are those of all rows, whatever the batches and their order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fastmcmd as fm
+from fastmcmd import metrics, streaming
+
+N = 90
+
+CASES = {
+    "NLL": (streaming.NLL, metrics.nll, {}),
+    "CRPS": (streaming.CRPS, metrics.mean_crps, {}),
+    "CheckScore": (streaming.CheckScore, metrics.mean_check_score, {"levels": [0.1, 0.5]}),
+    "IntervalScore": (streaming.IntervalScore, metrics.mean_interval_score, {"level": 0.8}),
+    "WeightedIntervalScore": (
+        streaming.WeightedIntervalScore,
+        metrics.mean_weighted_interval_score,
+        {},
+    ),
+    "DawidSebastiani": (streaming.DawidSebastiani, metrics.mean_dawid_sebastiani, {}),
+}
+
+
+def problem(seed):
+    rng = np.random.default_rng(seed)
+    y, mean, std = rng.normal(size=N), rng.normal(size=N), rng.uniform(0.5, 2, N)
+    return y, mean, std, rng.integers(0, 3, N).astype(float)
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(
+    cuts=st.lists(st.integers(1, N - 1), max_size=5, unique=True),
+    seed=st.integers(0, 1000),
+    weighted=st.booleans(),
+    backwards=st.booleans(),
+)
+def test_any_batches(name, cuts, seed, weighted, backwards):
+    kind, function, options = CASES[name]
+    y, mean, std, weights = problem(seed)
+    weights[0] = weights[-1] = 1.0
+    whole = function(y, (mean, std), sample_weight=weights if weighted else None, **options)
+    parts = []
+    for rows in np.split(np.arange(N), sorted(cuts)):
+        batch = weights[rows] if weighted else None
+        if weighted and not batch.any():
+            continue
+        parts.append(kind(**options).update(y[rows], (mean[rows], std[rows]), batch))
+    merged = kind(**options)
+    for part in reversed(parts) if backwards else parts:
+        merged.merge(part)
+    assert merged.compute() == pytest.approx(whole, rel=1e-12, abs=1e-14)
+    assert repr(merged).startswith(f"{name}(")
+
+
+def test_vector_scores(rng):
+    y, draws = rng.normal(size=(30, 3)), rng.normal(size=(30, 12, 3))
+    for kind, function in (
+        (streaming.EnergyScore, metrics.mean_energy_score),
+        (streaming.VariogramScore, metrics.mean_variogram_score),
+    ):
+        seen = kind().update(y[:10], draws[:10]).update(y[10:], draws[10:])
+        assert seen.compute() == pytest.approx(function(y, draws), rel=1e-12)
+
+
+def test_estimators_of_draws(rng):
+    y, draws = rng.normal(size=30), rng.normal(size=(30, 6))
+    seen = streaming.CRPS(estimator="fair").update(y[:7], draws[:7]).update(y[7:], draws[7:])
+    assert seen.compute() == pytest.approx(metrics.mean_crps(y, draws, estimator="fair"))
+    with pytest.raises(ValueError, match="they must agree"):
+        seen.merge(streaming.CRPS(estimator="nrg"))
+
+
+def test_a_score_of_ones_own():
+    seen = streaming.MeanOf(lambda y, prediction: np.abs(y - prediction.mean))
+    seen.update([0.0, 3.0], ([0.0, 1.0], 1.0))
+    assert seen.compute() == 1.0
+
+
+def test_infinite_scores_are_counted():
+    seen = (
+        streaming.NLL().update([1.0, 0.5], fm.Poisson([1.0, 1.0])).update([2.0], fm.Poisson([1.0]))
+    )
+    assert seen.compute() == np.inf
+    assert seen.infinite == 1
+    assert streaming.NLL().infinite == 0
+    weighted = streaming.NLL().update([1.0, 0.5], fm.Poisson([1.0, 1.0]), [1.0, 0.0])
+    assert weighted.compute() == pytest.approx(1.0)
+
+
+def test_nan_and_errors():
+    y = [0.0, np.nan, 1.0]
+    with pytest.raises(ValueError, match="y holds NaN"):
+        streaming.CRPS().update(y, (np.zeros(3), 1.0))
+    omit = streaming.CRPS(nan_policy="omit").update(y, (np.zeros(3), 1.0))
+    assert omit.compute() == pytest.approx(metrics.mean_crps([0.0, 1.0], (np.zeros(2), 1.0)))
+    spoiled = streaming.CRPS(nan_policy="propagate").update(y, (np.zeros(3), 1.0))
+    assert np.isnan(spoiled.update([1.0], ([0.0], 1.0)).compute())
+    with pytest.raises(ValueError, match="CRPS has seen no rows; call update first"):
+        streaming.CRPS().compute()
+    with pytest.raises(TypeError, match="other is a NLL; a CRPS is needed"):
+        streaming.CRPS().merge(streaming.NLL())
+    with pytest.raises(ValueError, match="nan_policy is 'skip'"):
+        streaming.CRPS(nan_policy="skip")
+    seen = streaming.CRPS().update([1.0], ([0.0], 1.0))
+    before = seen.compute()
+    with pytest.raises(ValueError, match="std has values down to -1"):
+        seen.update([1.0], ([0.0], -1.0))
+    assert seen.compute() == before  # an error leaves it as it was
+    with pytest.raises(ValueError, match="seen no rows"):
+        seen.reset().compute()
