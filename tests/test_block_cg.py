@@ -15,7 +15,7 @@ from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System, scaled_norm
 from fastmcmd.solvers.block_cg import block_cg
 from fastmcmd.solvers.iterative import solve_cg
-from fastmcmd.solvers.tall import inner, times
+from fastmcmd.backends.tall import inner, times
 
 TARGET = 1e-6
 

@@ -24,6 +24,7 @@ from fastmcmd.backends.base import (
     Points,
     RowFeatures,
 )
+from fastmcmd.backends.tall import inner, times
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.kernels import Kernel
 
@@ -92,7 +93,7 @@ class TiledBackend(Backend):
 
         def work(index: int) -> None:
             for block in columns:
-                out[rows[index]] += make(x.rows[rows[index]], z.rows[block]) @ v[block]
+                out[rows[index]] += times(make(x.rows[rows[index]], z.rows[block]), v[block])
 
         self._each(work, len(rows))
         return out
@@ -144,9 +145,9 @@ class TiledBackend(Backend):
         for i, rows in enumerate(blocks):
             for j in range(i + 1):
                 part = tile(i, j)
-                out[rows] += part @ v[blocks[j]]
+                out[rows] += times(part, v[blocks[j]])
                 if i != j:
-                    out[blocks[j]] += part.T @ v[rows]
+                    out[blocks[j]] += inner(part, v[rows])
         return out
 
     def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
@@ -156,7 +157,9 @@ class TiledBackend(Backend):
         out = np.zeros(c.shape[1])
         for i, rows in enumerate(blocks):
             for j in range(i + 1):
-                part = np.einsum("ik,ik->k", c[rows], tile(i, j) @ c[blocks[j]], dtype=np.float64)
+                part = np.einsum(
+                    "ik,ik->k", c[rows], times(tile(i, j), c[blocks[j]]), dtype=np.float64
+                )
                 out += part if i == j else 2 * part
         return out
 

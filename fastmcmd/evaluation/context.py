@@ -11,7 +11,7 @@ import numpy as np
 
 from fastmcmd import metrics
 from fastmcmd.evaluation.memo import Memo
-from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.metrics.inputs import Outcomes, weighted_mean
 from fastmcmd.metrics.pit import (
     PITHistogram,
     SortedPIT,
@@ -117,11 +117,8 @@ class Context:
         return None if (variance > 0).all() else "a predicted variance is zero"
 
     def mean(self, values: Array) -> float:
-        """Return the weighted mean of values by row; rows of weight 0 do not count, be they infinite."""
-        if self.weights is not None:
-            values = np.where(self.weights > 0, values, 0.0)
-        with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-            return float(np.average(values, weights=self.weights))
+        """Return the weighted mean of values by row."""
+        return float(weighted_mean(values, self.weights))
 
     def score(self, name: str, compute: Callable[[Array, Predictive], Array]) -> Array:
         """Return a score by row, computed once.

@@ -12,7 +12,7 @@ from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, check_s
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array
 
-__all__ = ["NAN_POLICIES", "Outcomes", "read"]
+__all__ = ["NAN_POLICIES", "Outcomes", "read", "weighted_mean"]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
 
@@ -62,7 +62,7 @@ class Outcomes:
         if self.spoiled:
             found = np.full(values.shape[1:], np.nan)
         else:
-            found = np.asarray(np.average(values, axis=0, weights=self.weights))
+            found = np.asarray(weighted_mean(values, self.weights))
         return float(found) if found.ndim == 0 else found
 
 
@@ -125,6 +125,14 @@ def read(
     predictive = as_predictive(prediction, len(rows), rows.shape[1])
     values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64, copy=False)
     return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate")
+
+
+def weighted_mean(values: Array, weights: Array | None) -> Any:
+    """Return the mean over rows, infinite where a value is; rows of weight 0 do not count."""
+    if weights is not None and np.isinf(values).any():
+        values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
+    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+        return np.average(values, axis=0, weights=weights)
 
 
 def _is_array(value: Any) -> bool:

@@ -10,7 +10,6 @@ from scipy import special
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
 from fastmcmd.metrics.inputs import read
-from fastmcmd.metrics.scores import mean_score
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
 
@@ -179,4 +178,4 @@ def averaged(
 ) -> float:
     """Return the mean over rows of weighted sums of check losses."""
     outcomes = read(y, prediction, sample_weight, nan_policy)
-    return mean_score(outcomes, check_losses(outcomes.y, outcomes.prediction, levels, factors))
+    return outcomes.mean(check_losses(outcomes.y, outcomes.prediction, levels, factors))

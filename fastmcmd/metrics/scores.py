@@ -21,20 +21,8 @@ __all__ = [
     "log_score",
     "mean_crps",
     "mean_dawid_sebastiani",
-    "mean_score",
     "nll",
 ]
-
-
-def mean_score(outcomes: Outcomes, values: Array) -> float:
-    """Return the weighted mean of scores (m,) of the rows kept, infinite where a score is.
-
-    Rows of weight zero do not count, be their score infinite.
-    """
-    if outcomes.weights is not None:
-        values = np.where(outcomes.weights > 0, values, 0.0)
-    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        return float(outcomes.mean(values))
 
 
 def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
@@ -112,7 +100,7 @@ def nll(y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str =
     0.918939
     """
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    return mean_score(outcomes, _log_score(outcomes))
+    return outcomes.mean(_log_score(outcomes))
 
 
 def _log_score(outcomes: Outcomes) -> Array:
@@ -201,7 +189,7 @@ def mean_crps(
     0.418068
     """
     outcomes = read(y, prediction, sample_weight, nan_policy)
-    return mean_score(outcomes, _crps(outcomes.y, outcomes.prediction, estimator))
+    return outcomes.mean(_crps(outcomes.y, outcomes.prediction, estimator))
 
 
 def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
@@ -288,7 +276,7 @@ def mean_dawid_sebastiani(
     2.0
     """
     outcomes = read(y, prediction, sample_weight, nan_policy)
-    return mean_score(outcomes, _dawid_sebastiani(outcomes))
+    return outcomes.mean(_dawid_sebastiani(outcomes))
 
 
 def _dawid_sebastiani(outcomes: Outcomes) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
 from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.metrics.scores import mean_score
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.draws import Draws
 
@@ -121,7 +120,7 @@ def mean_energy_score(
     0.0
     """
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    return mean_score(outcomes, _energy(outcomes, beta, estimator, draws, random_state))
+    return outcomes.mean(_energy(outcomes, beta, estimator, draws, random_state))
 
 
 def _energy(
@@ -243,7 +242,7 @@ def mean_variogram_score(
     2.0
     """
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    return mean_score(outcomes, _variogram(outcomes, p, weights, estimator, draws, random_state))
+    return outcomes.mean(_variogram(outcomes, p, weights, estimator, draws, random_state))
 
 
 def _variogram(

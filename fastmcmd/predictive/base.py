@@ -29,9 +29,12 @@ class Predictive(ABC):
         Moments; infinite or NaN where the distribution has none.
     discrete : bool
         Whether single outputs have positive probability.
+    has_density : bool
+        Whether `log_prob` answers: False for draws and quantiles, which have no density.
     """
 
     discrete: bool = False
+    has_density: bool = True
 
     if TYPE_CHECKING:  # an abstract property here would stand in the way of dataclass fields
 
@@ -66,6 +69,10 @@ class Predictive(ABC):
     def cdf_below(self, y: Any) -> Array:
         """Return P(Y_i < y_i): the cdf for continuous distributions."""
         return self.cdf(y)
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y_i > y_i), in the shape of `cdf`: here ``1 - cdf``; many classes keep small ones."""
+        return np.asarray(1 - self.cdf(y))
 
     @abstractmethod
     def log_prob(self, y: Any) -> Array:
@@ -147,6 +154,30 @@ class Predictive(ABC):
                 f"points have shape {points.shape}; (r, {self.columns}) is needed: a row a point"
             )
         return expected_kernel(self, kernel, points)
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score at y_i (n,), smaller is better.
+
+        In closed form where a class knows one, by a sum over the support of discrete distributions, else
+        by adaptive quadrature of the cdf. Components of vector outputs are scored one by one, (n, k).
+
+        Parameters
+        ----------
+        y : array_like, of the shape of the distribution
+            Observed outputs; NaN gives NaN, infinity an infinite score.
+
+        Raises
+        ------
+        ValueError
+            Outputs of another shape.
+
+        Notes
+        -----
+        ``CRPS(F, y) = integral of (F(t) - 1{y <= t})^2 dt`` (Gneiting & Raftery 2007, equation 20).
+        """
+        from fastmcmd.predictive.crps import crps
+
+        return crps(self, y)
 
     def outcomes(self, y: Any) -> Array:
         """Return observed outputs as float64 of the shape of the distribution, or a scalar."""

@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.predictive.base import Predictive
+from fastmcmd.predictive.by_methods import MethodsPredictive
+from fastmcmd.predictive.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.frozen import ScipyPredictive, is_frozen
+from fastmcmd.predictive.foreign import has_methods, library
+from fastmcmd.predictive.from_scipy import from_frozen
+from fastmcmd.predictive.frozen import is_frozen
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.location_scale import Uniform
 
 __all__ = ["as_predictive"]
 
@@ -19,8 +24,10 @@ def as_predictive(value: Any, n: int, columns: int = 1, name: str = "prediction"
 
     Parameters
     ----------
-    value : Predictive, array, (mean, std), scipy.stats or torch.distributions object
-        What was given.
+    value : Predictive, array, (mean, std), or distribution object of another library
+        What was given. Of scipy.stats both frozen distributions and the new random variables; of
+        PyTorch, NumPyro and TensorFlow Probability known families and mixtures of them; of any other
+        library what has ``cdf`` and ``log_prob``.
     n, columns : int
         Rows and components of the outputs.
     name : str
@@ -60,16 +67,19 @@ def _convert(value: Any, n: int, columns: int, name: str) -> Predictive:
             raise ValueError(f"{name} is a tuple of {len(value)}; (mean, std) is needed")
         return _gaussian(*value, n)
     if is_frozen(value):
-        return _from_scipy(value, n)
+        return from_frozen(value, n)
+    if library(value) in LIBRARIES and hasattr(value, "log_prob"):
+        return from_library(value, n, name)
+    if has_methods(value):
+        return _from_methods(value, n)
     kind = type(value)
-    if kind.__module__.startswith("torch.distributions"):
-        return _from_torch(value, n, name)
     if hasattr(value, "__array__") or isinstance(value, list) or hasattr(value, "__dlpack__"):
         return _from_draws(value, columns, name)
     raise TypeError(
         f"{name} is a {kind.__module__}.{kind.__name__}; a fastmcmd distribution such as Gaussian(mean, "
         "std), an array of draws (n,) or (n, l), a pair (mean, std), a frozen scipy.stats distribution "
-        "such as scipy.stats.t(df, loc, scale), or a torch.distributions object is needed"
+        "such as scipy.stats.t(df, loc, scale), or an object with cdf and log_prob, as those of PyTorch, "
+        "NumPyro and TensorFlow Probability, is needed"
     )
 
 
@@ -89,45 +99,12 @@ def _from_draws(value: Any, columns: int, name: str) -> Draws:
     return Draws(array)
 
 
-def _from_scipy(frozen: Any, n: int) -> Predictive:
-    sizes = {np.size(value) for value in (*frozen.args, *frozen.kwds.values())} - {1}
-    if len(sizes) == 1:  # the rows that it has: a mismatch is told by as_predictive
-        n = sizes.pop()
-    found = ScipyPredictive(frozen, n)
-    if frozen.dist.name == "norm":  # closed forms
-        return Gaussian(found.mean, found.std)
-    return found
-
-
-def _from_torch(value: Any, n: int, name: str) -> Predictive:
-    from scipy import stats
-
-    from fastmcmd.predictive.counts import NegativeBinomial, Poisson
-
-    def array(tensor: Any) -> Any:
-        found = np.asarray(tensor.detach().cpu().double())
-        return np.full(n, found) if found.ndim == 0 else found
-
-    def frozen(family: Any, *arguments: Any) -> ScipyPredictive:
-        parts = [
-            part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part for part in arguments
-        ]
-        return ScipyPredictive(family(*parts), len(parts[0]))
-
-    match type(value).__name__:
-        case "Independent":
-            return _from_torch(value.base_dist, n, name)
-        case "Normal":
-            return Gaussian(array(value.loc), array(value.scale))
-        case "Poisson":
-            return Poisson(array(value.rate))
-        case "NegativeBinomial":
-            return NegativeBinomial(array(value.mean), 1 / array(value.total_count))
-        case "StudentT":
-            return frozen(stats.t, array(value.df), array(value.loc), array(value.scale))
-        case "Laplace":
-            return frozen(stats.laplace, array(value.loc), array(value.scale))
-    raise TypeError(
-        f"{name} is a torch.distributions.{type(value).__name__}, which is not known yet; give draws: "
-        f"{name}.sample((l,)).T"
-    )
+def _from_methods(value: Any, n: int) -> Predictive:
+    """Return a distribution by its methods; the new normal and uniform ones of SciPy as ours."""
+    own = {"Normal": ("mu", "sigma"), "Uniform": ("a", "b")}.get(type(value).__name__)
+    if library(value) == "scipy" and own is not None:
+        first, second = (np.asarray(getattr(value, part), np.float64) for part in own)
+        shape = np.broadcast_shapes(first.shape, second.shape) or (n,)
+        first, second = np.broadcast_to(first, shape), np.broadcast_to(second, shape)
+        return Gaussian(first, second) if own[0] == "mu" else Uniform(first, second)
+    return MethodsPredictive(value, n)

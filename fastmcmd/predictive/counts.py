@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd.predictive.base import Array, parameter
-from fastmcmd.predictive.frozen import ScipyPredictive
+from fastmcmd.predictive.count_base import Counts, beside, terms, vector
 
 __all__ = ["NegativeBinomial", "Poisson"]
 
@@ -17,14 +17,11 @@ __all__ = ["NegativeBinomial", "Poisson"]
 _LEAST_DISPERSION = 1e-30
 _LEAST_ODDS = 1e-12  # of SciPy's parameters, for quantiles and draws
 
-
-def _vector(value: Any, name: str) -> Array:
-    array = parameter(value, name, least=0.0)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: a value an input")
-    return array
+_FEW_TERMS = 128  # sums of a Poisson row, as fast as two Bessel functions and a cdf
+_SOME_TERMS = 256  # of a negative binomial row, as fast as a hypergeometric function and a cdf
+_WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
+_MANY_TERMS = 1 << 16  # where the closed form would lose digits
+_TINY = 1e-6  # probability from which a difference from 1 has lost too many digits
 
 
 def _from_ratios(ratios: Array) -> Array:
@@ -39,19 +36,39 @@ def _from_ratios(ratios: Array) -> Array:
     return masses
 
 
-def _log_rising(k: Array, size: Array) -> Array:
-    """Return ``log(Gamma(k + size) / Gamma(size) / size^k)``, with no digits lost at large sizes.
+def _inside(k: Array, mean: Array, alpha: Array, found: Array, below: float) -> Array:
+    """Return a cdf or sf with its limits at both ends, where special functions fail.
 
-    Above 100 by Stirling's series, whose next term is below ``1 / (1260 size^5)``, 1e-13.
+    Beyond the far end, less is left than the smallest double.
     """
-    total = k + size
-    plain = special.gammaln(total) - special.gammaln(size) - k * np.log(size)
-    tail = (1 / total - 1 / size) / 12 - (1 / total**3 - 1 / size**3) / 360
-    series = (total - 0.5) * np.log1p(k / size) - k + tail
-    return np.asarray(np.where(size > 100, series, plain))
+    spread = 1 + alpha * mean
+    far = k > mean + 50 * np.sqrt(mean * spread) + 2000 * spread
+    return np.asarray(np.where(k < 0, below, np.where(far, 1 - below, found)))
 
 
-class Poisson(ScipyPredictive):
+def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
+    """Return P(Y <= k) or P(Y > k) of negative binomial rows.
+
+    They are ``I_p(1/alpha, k + 1)`` and ``I_q(k + 1, 1/alpha)``, p = 1 / (1 + alpha mean) and q = 1 - p:
+    the one whose argument is not near 1 is computed, and the other directly only where it is too
+    small to be a difference from 1.
+    """
+    odds = alpha * mean
+    count, size = k + 1, 1 / alpha
+    p, q = 1 / (1 + odds), odds / (1 + odds)
+    low = odds > 1  # the lower tail is the one computed
+    out = special.betainc(
+        np.where(low, size, count), np.where(low, count, size), np.where(low, p, q)
+    )
+    turned = low == upper
+    out[turned] = 1 - out[turned]
+    lost = turned & (out < _TINY) & (np.minimum(p, q) > _TINY)
+    ends = (count, size, q) if upper else (size, count, p)
+    out[lost] = special.betainc(*(values[lost] for values in ends))
+    return np.asarray(out)
+
+
+class Poisson(Counts):
     """Poisson distributions.
 
     Parameters
@@ -74,13 +91,9 @@ class Poisson(ScipyPredictive):
     def __init__(self, mean: Any) -> None:
         from scipy import stats  # slow to load: only when used
 
-        self._mean = _vector(mean, "mean")
+        self._mean = vector(mean, "mean")
+        self._alpha = np.zeros_like(self._mean)
         super().__init__(stats.poisson(self._mean), len(self._mean))
-
-    @property
-    def mean(self) -> Array:
-        """Means (n,)."""
-        return self._mean
 
     @property
     def variance(self) -> Array:
@@ -95,11 +108,24 @@ class Poisson(ScipyPredictive):
         """Return probabilities, from ``p(k) / p(k - 1) = mean / k``."""
         return _from_ratios(self._mean[:, None] / values[:, 1:])
 
+    def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
+        return _inside(k, mean, alpha, special.pdtr(np.maximum(k, 0), mean), 0.0)
+
+    def _sf(self, k: Array, mean: Array, alpha: Array) -> Array:
+        return _inside(k, mean, alpha, special.pdtrc(np.maximum(k, 0), mean), 1.0)
+
+    def _summed(self, mean: Array, alpha: Array) -> NDArray[np.bool_]:
+        return np.asarray(terms(mean, alpha) <= _FEW_TERMS)
+
+    def _half_gini(self, mean: Array, alpha: Array) -> Array:
+        del alpha
+        return np.asarray(mean * (special.i0e(2 * mean) + special.i1e(2 * mean)))
+
     def __repr__(self) -> str:
         return f"Poisson{self.shape}"
 
 
-class NegativeBinomial(ScipyPredictive):
+class NegativeBinomial(Counts):
     """Negative binomial distributions with variance ``mean + dispersion mean^2`` (NB2).
 
     Parameters
@@ -129,55 +155,92 @@ class NegativeBinomial(ScipyPredictive):
     def __init__(self, mean: Any, dispersion: Any) -> None:
         from scipy import stats
 
-        self._mean = _vector(mean, "mean")
-        alpha = parameter(dispersion, "dispersion", least=0.0, strict=True)
-        try:
-            alpha = np.broadcast_to(alpha, self._mean.shape)
-        except ValueError:
-            raise ValueError(
-                f"dispersion has shape {alpha.shape}; a scalar or {self._mean.shape} is needed"
-            ) from None
-        self.dispersion = np.array(alpha)
-        self._alpha = np.maximum(alpha, _LEAST_DISPERSION)
+        self._mean = vector(mean, "mean")
+        self.dispersion = beside(dispersion, "dispersion", self._mean)
+        self._alpha = np.maximum(self.dispersion, _LEAST_DISPERSION)
         # SciPy's mean is size (1 - p) / p: sizes from a rounded p keep it where p is nearly 1.
-        success = 1 / (1 + np.maximum(alpha * self._mean, _LEAST_ODDS))
+        success = 1 / (1 + np.maximum(self.dispersion * self._mean, _LEAST_ODDS))
         size = np.where(self._mean > 0, self._mean * success / (1 - success), 1.0)
         success = np.where(self._mean > 0, success, 1.0)
         super().__init__(stats.nbinom(size, success), len(self._mean))
 
-    @property
-    def mean(self) -> Array:
-        """Means (n,)."""
-        return self._mean
+    @classmethod
+    def from_n_p(cls, n: Any, p: Any) -> NegativeBinomial:
+        """Return the distributions of the failures before the n-th success of probability p.
+
+        Parameters
+        ----------
+        n : array_like, scalar or (n,)
+            Numbers of successes, positive, not only whole ones.
+        p : array_like, scalar or (n,)
+            Probabilities of success, in (0, 1].
+
+        Raises
+        ------
+        ValueError
+            Parameters out of range, or whose shapes do not fit.
+
+        Notes
+        -----
+        SciPy's parameters (`scipy.stats.nbinom`) and NumPy's: mean ``n (1 - p) / p``, dispersion
+        ``1 / n``. torch.distributions counts the other way: its ``probs`` is the probability of what is
+        counted, so ``from_n_p(total_count, 1 - probs)``.
+
+        Examples
+        --------
+        >>> import fastmcmd as fm
+        >>> fm.NegativeBinomial.from_n_p([2.0, 3.0], 0.5).mean.tolist()
+        [2.0, 3.0]
+        """
+        size = parameter(n, "n", least=0.0, strict=True)
+        chance = parameter(p, "p", least=0.0, strict=True)
+        if (chance > 1).any():
+            raise ValueError(f"p has values up to {chance.max():g}; all must be in (0, 1]")
+        try:
+            size, chance = np.broadcast_arrays(np.atleast_1d(size), chance)
+        except ValueError:
+            raise ValueError(
+                f"n has shape {size.shape} and p has {chance.shape}; scalars or one shape are needed"
+            ) from None
+        return cls(size * (1 - chance) / chance, 1 / size)
 
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
         return np.asarray(self._mean * (1 + self.dispersion * self._mean))
 
-    def cdf(self, y: Any) -> Array:
-        """Return P(Y <= y) (n,)."""
-        return self._cdf(np.floor(self.outcomes(y)))
+    def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
+        return _inside(
+            k, mean, alpha, _binomial_tail(np.maximum(k, 0), mean, alpha, upper=False), 0.0
+        )
 
-    def cdf_below(self, y: Any) -> Array:
-        """Return P(Y < y) (n,)."""
-        return self._cdf(np.ceil(self.outcomes(y)) - 1)
+    def _sf(self, k: Array, mean: Array, alpha: Array) -> Array:
+        return _inside(
+            k, mean, alpha, _binomial_tail(np.maximum(k, 0), mean, alpha, upper=True), 1.0
+        )
 
-    def _cdf(self, k: Array) -> Array:
-        """Return ``1 - I_q(k + 1, 1/alpha)``, with q the one of p and q that keeps its digits."""
-        odds = self._alpha * self._mean
-        above = special.betainc(np.maximum(k, 0) + 1, 1 / self._alpha, odds / (1 + odds))
-        return np.asarray(np.where(k < 0, 0.0, 1 - above))
+    def _summed(self, mean: Array, alpha: Array) -> NDArray[np.bool_]:
+        length = terms(mean, alpha)
+        loses = (mean < 1) | (alpha > 10)
+        return np.asarray((length <= _SOME_TERMS) | (loses & (length <= _MANY_TERMS)))
 
-    def log_prob(self, y: Any) -> Array:
-        """Return the log probability (n,)."""
-        y = np.asarray(np.broadcast_to(self.outcomes(y), self.shape))
-        valid = (y >= 0) & (y == np.floor(y)) & np.isfinite(y)
-        k = np.where(valid, y, 0.0)
-        size, odds = 1 / self._alpha, self._alpha * self._mean
-        ways = _log_rising(k, size) - special.gammaln(k + 1)
-        logs = ways + special.xlogy(k, self._mean / (1 + odds)) - size * np.log1p(odds)
-        return np.asarray(np.where(valid, logs, np.where(np.isnan(y), np.nan, -np.inf)))
+    def _half_gini(self, mean: Array, alpha: Array) -> Array:
+        """Return ``mean (1 + b) 2F1(1/alpha + 1, 1/2; 2; -4 b (1 + b))``, ``b = alpha mean``.
+
+        The form of Wei & Held 2014. SciPy's function overflows with small dispersions, where a
+        quadrature takes over.
+        """
+        from fastmcmd.predictive.count_loops import half_gini
+
+        out = np.zeros(len(mean))
+        wide, narrow = alpha >= _WIDE, (alpha < _WIDE) & (mean > 0)
+        m, a = mean[wide], alpha[wide]
+        b = a * m
+        out[wide] = m * (1 + b) * special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))
+        part = np.empty(np.count_nonzero(narrow))
+        half_gini(mean[narrow], alpha[narrow], part)
+        out[narrow] = part
+        return out
 
     def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
         """Return the distributions of some rows."""

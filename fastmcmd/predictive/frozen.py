@@ -62,7 +62,7 @@ class ScipyPredictive(Predictive):
         self._n = n
         # A frozen distribution has both methods; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
-        if np.isnan(self._all(frozen.cdf(0.0))).any():  # what SciPy returns for such parameters
+        if np.isnan(self._all(frozen.support()[0])).any():  # what SciPy returns for such parameters
             raise ValueError("prediction has parameters that scipy.stats does not allow")
 
     def __repr__(self) -> str:
@@ -94,6 +94,10 @@ class ScipyPredictive(Predictive):
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._all(self.frozen.cdf(self.outcomes(y)))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y) (n,)."""
+        return self._all(self.frozen.sf(self.outcomes(y)))
 
     def cdf_below(self, y: Any) -> Array:
         """Return P(Y < y) (n,)."""

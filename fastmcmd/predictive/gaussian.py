@@ -22,6 +22,7 @@ from fastmcmd.predictive.base import (
     parameter,
 )
 from fastmcmd.predictive.quadrature import composite
+from fastmcmd.predictive.rowwise import by_rows
 
 __all__ = ["Gaussian"]
 
@@ -86,13 +87,29 @@ class Gaussian(Predictive):
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component."""
-        return np.asarray(special.ndtr((self.outcomes(y) - self.mean) / self.std))
+        return by_rows(_cdf, *self._broadcast(y))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y), small ones with all their digits."""
+        return by_rows(_sf, *self._broadcast(y))
 
     def log_prob(self, y: Any) -> Array:
         """Return the log density (n,), summed over components."""
-        z = (self.outcomes(y) - self.mean) / self.std
-        density = -z * z / 2 - np.log(self.std) - np.log(2 * np.pi) / 2
+        density = by_rows(_log_density, *self._broadcast(y))
         return density if density.ndim == 1 else density.sum(axis=1)
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,), or (n, k) per component.
+
+        Notes
+        -----
+        ``std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))``, ``z = (y - mean) / std`` (Gneiting et al.,
+        *Calibrated Probabilistic Forecasting Using Ensemble Model Output Statistics*, 2005, equation 5).
+        """
+        return by_rows(_crps, *self._broadcast(y))
+
+    def _broadcast(self, y: Any) -> tuple[Array, Array, Array]:
+        return np.broadcast_to(self.outcomes(y), self.shape), self.mean, self.std
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles, per component; levels (j,) add a last axis."""
@@ -211,6 +228,25 @@ def _of_differences(
             gap, spread = moments(0)
             return half_lines.matern(nu, length_scale, gap, np.sqrt(spread))
     return None
+
+
+def _cdf(y: Array, mean: Array, std: Array) -> Array:
+    return np.asarray(special.ndtr((y - mean) / std))
+
+
+def _sf(y: Array, mean: Array, std: Array) -> Array:
+    return np.asarray(special.ndtr((mean - y) / std))
+
+
+def _log_density(y: Array, mean: Array, std: Array) -> Array:
+    z = (y - mean) / std
+    return np.asarray(-z * z / 2 - np.log(std) - np.log(2 * np.pi) / 2)
+
+
+def _crps(y: Array, mean: Array, std: Array) -> Array:
+    z = (y - mean) / std
+    score = z * special.erf(z / np.sqrt(2)) + np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
+    return np.asarray(std * (score - 1 / np.sqrt(np.pi)))
 
 
 def _density(z: Array) -> Array:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.solvers.tall import inner
+from fastmcmd.backends.tall import inner
 
 __all__ = ["Certificate", "CertificateKind", "Goal", "Solution", "System", "scaled_norm"]
 

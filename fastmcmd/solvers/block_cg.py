@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from fastmcmd.checkpoint import Keep, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
-from fastmcmd.solvers.tall import inner, times
+from fastmcmd.backends.tall import inner, times
 
 __all__ = ["DROP", "CGResult", "Preconditioner", "block_cg", "led", "state_of"]
 

@@ -29,7 +29,7 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.solvers.tall import inner
+from fastmcmd.backends.tall import inner
 
 __all__ = ["LowRankSolution", "ResidualSample", "Rounding", "RowSums", "solve_sums"]
 

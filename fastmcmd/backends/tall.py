@@ -34,7 +34,7 @@ def inner(a: Array, b: Array) -> Array:
 
 def times(a: Array, small: Array) -> Array:
     """Return ``a small`` (n, j) of a block (n, k) and a matrix (k, j)."""
-    out = np.empty((len(a), small.shape[1]))
+    out = np.empty((len(a), small.shape[1]), np.result_type(a, small))
     for rows in _pieces(len(a), *small.shape):
         np.matmul(a[rows], small, out=out[rows])
     return out

@@ -1,0 +1,37 @@
+"""Stands in for the published code of the CCE paper (github.com/spencermyoung513/probcal).
+
+Not for the unrelated package of that name on PyPI. Change the import, ``from probcal.evaluation.metrics
+import compute_mcmd_torch`` to ``from fastmcmd.compat.probcal import compute_mcmd_torch``, and nothing
+else: names, arguments and defaults are the published ones.
+
+What differs, because the published result is wrong or missing:
+
+- the MCMD is never NaN: it is the norm of a vector, where the published code takes the root of a
+  difference that rounding can leave below zero; values near zero keep their digits. A
+  `fastmcmd.ToleranceWarning` tells where an error of at most 1e-6 cannot be certified;
+- targets of a regression ECE stay real numbers under ``torch.distributions``, where the published code
+  cuts them to integers;
+- Poisson and negative binomial probabilities are exact at any count, where the published code sums
+  2,000 values for every row;
+- counts beyond the table of a published ``DiscreteRandomVariable`` have P(Y <= y) = 1 and negative ones
+  0, where the published code stops or reads the end of the table;
+- a torch result is detached: no gradient flows through it. A warning says so where inputs need one;
+- bad input (NaN, infinity, rows that do not match, ``lmbda <= 0``) is an error that names the argument.
+
+What is kept: the published Laplacian kernel squares the L1 distance, see `laplacian_kernel`; the
+polynomial kernel has ``gamma=1.0``, not 1/d; ``gamma=0`` means 1/d in `rbf_kernel` and
+`laplacian_kernel`; the PIT of counts is P(Y <= y), not randomised.
+"""
+
+from fastmcmd.compat.probcal.kernels import laplacian_kernel, polynomial_kernel, rbf_kernel
+from fastmcmd.compat.probcal.mcmd import compute_mcmd_numpy, compute_mcmd_torch
+from fastmcmd.compat.probcal.regression_ece import compute_regression_ece
+
+__all__ = [
+    "compute_mcmd_numpy",
+    "compute_mcmd_torch",
+    "compute_regression_ece",
+    "laplacian_kernel",
+    "polynomial_kernel",
+    "rbf_kernel",
+]

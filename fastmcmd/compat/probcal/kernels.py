@@ -1,0 +1,200 @@
+"""The published kernels as functions: arrays in, an array out; torch tensors in, a tensor out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.backends import get_backend
+from fastmcmd.checks import as_array, as_rows
+from fastmcmd.gram import offset_of
+from fastmcmd.kernels import RBF, Kernel, Laplacian, Polynomial
+from fastmcmd.kernels.base import Array
+
+__all__ = ["is_tensor", "laplacian_kernel", "polynomial_kernel", "rbf_kernel"]
+
+_BLOCK = 1 << 22  # elements of a temporary array
+
+
+def rbf_kernel(x: Any, x_prime: Any, gamma: float | None = None) -> Any:
+    """Return the matrix (n, m) of ``exp(-gamma |x - x'|_2^2)``.
+
+    Parameters
+    ----------
+    x, x_prime : array_like or torch.Tensor, (n,) or (n, d), (m,) or (m, d)
+        Rows; both arrays or both tensors.
+    gamma : float, optional
+        Positive number; None, and 0 as published, mean 1/d.
+
+    Returns
+    -------
+    ndarray or torch.Tensor (n, m)
+        Of the dtype of the rows and, a tensor, on their device; gradients flow as published. Arrays are
+        computed in float64 and rounded.
+
+    Raises
+    ------
+    ValueError
+        Rows of another number of dimensions or columns.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.probcal import rbf_kernel
+    >>> rbf_kernel([[0.0, 0.0]], [[1.0, 1.0]]).round(4).tolist()
+    [[0.3679]]
+    """
+    x, z = _pair(x, x_prime)
+    gamma = gamma or 1.0 / x.shape[1]
+    if is_tensor(x):
+        import torch
+
+        return torch.exp(-gamma * torch.cdist(x, z) ** 2)
+    return _matrix(RBF(float(gamma)), x, z)
+
+
+def laplacian_kernel(
+    x: Any, x_prime: Any, gamma: float | None = None, *, squared: bool = True
+) -> Any:
+    """Return the matrix (n, m) of ``exp(-gamma |x - x'|_1^2)``, the square as published.
+
+    Parameters
+    ----------
+    x, x_prime : array_like or torch.Tensor, (n,) or (n, d), (m,) or (m, d)
+        Rows; both arrays or both tensors.
+    gamma : float, optional
+        Positive number; None, and 0 as published, mean 1/d.
+    squared : bool
+        True: the published values. False: ``exp(-gamma |x - x'|_1)``, the Laplacian kernel as the field
+        and scikit-learn know it. Not part of the published signature.
+
+    Returns
+    -------
+    ndarray or torch.Tensor (n, m)
+        As of `rbf_kernel`.
+
+    Raises
+    ------
+    ValueError
+        Rows of another number of dimensions or columns.
+
+    Notes
+    -----
+    The published function is documented as scikit-learn's Laplacian kernel and squares the distance. Of
+    one column, the outputs of the CCE, that is the RBF kernel with the same gamma: a valid kernel under
+    another name, and numbers computed with it are kept. Of more columns it is not positive semi-definite
+    (``exp(-t r^2)`` of a norm r is so for all t only where the norm is Euclidean; Schoenberg, *Metric
+    spaces and positive definite functions*, 1938), so that no MCMD belongs to it:
+    `compute_mcmd_torch` then warns (inputs) or refuses (outputs), and
+    ``functools.partial(laplacian_kernel, squared=False)`` is the way out.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.probcal import laplacian_kernel
+    >>> laplacian_kernel([[0.0, 0.0]], [[1.0, 1.0]]).round(4).tolist()
+    [[0.1353]]
+    >>> laplacian_kernel([[0.0, 0.0]], [[1.0, 1.0]], squared=False).round(4).tolist()
+    [[0.3679]]
+    """
+    x, z = _pair(x, x_prime)
+    gamma = gamma or 1.0 / x.shape[1]
+    if is_tensor(x):
+        import torch
+
+        distance = torch.cdist(x, z, p=1.0)
+        return torch.exp(-gamma * (distance**2 if squared else distance))
+    if not squared:
+        return _matrix(Laplacian(float(gamma)), x, z)
+    if x.shape[1] == 1:
+        return _matrix(RBF(float(gamma)), x, z)
+    from scipy.spatial.distance import cdist
+
+    out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
+    for rows in _blocks(x, z):
+        out[rows] = np.exp(-float(gamma) * cdist(x[rows], z, "cityblock") ** 2)
+    return out
+
+
+def polynomial_kernel(
+    x: Any, x_prime: Any, gamma: float = 1.0, coef0: float = 1.0, degree: int = 3
+) -> Any:
+    """Return the matrix (n, m) of ``(gamma x.x' + coef0)^degree``.
+
+    Parameters
+    ----------
+    x, x_prime : array_like or torch.Tensor, (n,) or (n, d), (m,) or (m, d)
+        Rows; both arrays or both tensors.
+    gamma : float
+        Positive number; 1 as published, where the paper and scikit-learn have 1/d.
+    coef0 : float
+        Nonnegative constant.
+    degree : int
+        Positive whole number.
+
+    Returns
+    -------
+    ndarray or torch.Tensor (n, m)
+        As of `rbf_kernel`.
+
+    Raises
+    ------
+    ValueError
+        Rows of another number of dimensions or columns.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.probcal import polynomial_kernel
+    >>> polynomial_kernel([[1.0, 2.0]], [[1.0, 1.0]]).tolist()
+    [[64.0]]
+    """
+    x, z = _pair(x, x_prime)
+    if is_tensor(x):
+        return (gamma * (x @ z.T) + coef0) ** degree
+    return _matrix(Polynomial(degree, float(gamma), float(coef0)), x, z)
+
+
+def is_tensor(value: Any) -> bool:
+    """Tell whether a value is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")  # where it is not loaded there are no tensors
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _pair(x: Any, z: Any) -> tuple[Any, Any]:
+    """Return two sets of rows (n, d), (m, d), both arrays or both tensors."""
+    if is_tensor(x) != is_tensor(z):
+        raise TypeError(
+            f"x is a {type(x).__name__} and x_prime a {type(z).__name__}; two arrays or two torch tensors "
+            "are needed"
+        )
+    if not is_tensor(x):
+        x, z = as_array(x, "x"), as_array(z, "x_prime")
+    if x.ndim != z.ndim:
+        raise ValueError(
+            f"x has {x.ndim} dimensions and x_prime has {z.ndim}; they must have the same number"
+        )
+    if x.ndim not in (1, 2):
+        raise ValueError(f"x has shape {tuple(x.shape)}; (n,) or (n, d) is needed")
+    if x.ndim == 1:
+        x, z = x.reshape(-1, 1), z.reshape(-1, 1)
+    if x.shape[1] != z.shape[1]:
+        raise ValueError(
+            f"x has {x.shape[1]} columns and x_prime has {z.shape[1]}; they must have the same"
+        )
+    return (x, z) if is_tensor(x) else (as_rows(x, "x"), as_rows(z, "x_prime"))
+
+
+def _blocks(x: Array, z: Array) -> list[slice]:
+    step = max(1, _BLOCK // len(z))
+    return [slice(start, start + step) for start in range(0, len(x), step)]
+
+
+def _matrix(kernel: Kernel, x: Array, z: Array) -> Array:
+    """Return the matrix in the dtype of the rows, computed in float64 by the compiled core."""
+    backend = get_backend("auto", kernel)
+    offset = offset_of(kernel, backend, z)
+    columns = backend.points(z, np.float64, offset)
+    out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
+    for rows in _blocks(x, z):
+        out[rows] = backend.gram(kernel, backend.points(x[rows], np.float64, offset), columns)
+    return out

@@ -1,0 +1,97 @@
+"""Stands in for Uncertainty Toolbox 0.1.1: its metrics and its recalibration.
+
+Change ``import uncertainty_toolbox as uct`` to ``import fastmcmd.compat.uncertainty_toolbox as uct``, or
+``from uncertainty_toolbox.metrics_calibration import ...`` to ``from
+fastmcmd.compat.uncertainty_toolbox.metrics_calibration import ...``, and nothing else: modules, names,
+arguments, defaults and results of ``metrics``, ``metrics_accuracy``, ``metrics_calibration``,
+``metrics_scoring_rule`` and ``recalibration`` are the same. Its synthetic data and plots are not here.
+
+What differs, because the original is wrong:
+
+- ``prop_type="quantile"`` counts outcomes below the predicted quantile. The original compares the quantile
+  with prediction minus outcome, a sign reversed, and so counts outcomes above the opposite quantile; the
+  recalibrators of `get_quantile_recalibrator` moved quantiles of shifted models away from the outcomes;
+- NaN and infinity are errors that name the argument, where the original counts NaN targets as misses;
+- arguments that do not fit are a ValueError or TypeError that says what is needed, where the original
+  fails in an assertion without a message, or in an unbound variable (``cali_type``);
+- the "marpd" of a row in which outcome and prediction are 0 is 0, where 0/0 made the whole result NaN;
+- `optimize_recalibration_ratio` searches the whole range of ratios, where the original may stop at a
+  local minimum of a criterion that is a step function;
+- `iso_recal` warns where observed proportions do not reach from 0 to 1; the original prints, in some of
+  these cases;
+- `get_proportion_lists` returns two arrays as documented, not an array and a list; ``vectorized`` changes
+  nothing: one way is fast and takes little memory.
+
+What is kept although the name says otherwise: ``score_stderr`` of `adversarial_group_calibration` is the
+standard deviation over trials, and ``scaled`` of `check_score` and `interval_score` divides by the number
+of levels (scores are means over rows in both cases). Groups are drawn from ``numpy.random`` as in the
+original, so that a seed set there gives the same groups.
+"""
+
+from fastmcmd.compat.uncertainty_toolbox import (
+    metrics,
+    metrics_accuracy,
+    metrics_calibration,
+    metrics_scoring_rule,
+    recalibration,
+)
+from fastmcmd.compat.uncertainty_toolbox.metrics import (
+    get_all_accuracy_metrics,
+    get_all_adversarial_group_calibration,
+    get_all_average_calibration,
+    get_all_metrics,
+    get_all_scoring_rule_metrics,
+    get_all_sharpness_metrics,
+)
+from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
+from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
+    adversarial_group_calibration,
+    get_prediction_interval,
+    get_proportion_in_interval,
+    get_proportion_lists,
+    get_proportion_lists_vectorized,
+    mean_absolute_calibration_error,
+    miscalibration_area,
+    root_mean_squared_calibration_error,
+    sharpness,
+)
+from fastmcmd.compat.uncertainty_toolbox.metrics_scoring_rule import (
+    check_score,
+    crps_gaussian,
+    interval_score,
+    nll_gaussian,
+)
+from fastmcmd.compat.uncertainty_toolbox.recalibration import (
+    iso_recal,
+    optimize_recalibration_ratio,
+)
+
+__all__ = [
+    "adversarial_group_calibration",
+    "check_score",
+    "crps_gaussian",
+    "get_all_accuracy_metrics",
+    "get_all_adversarial_group_calibration",
+    "get_all_average_calibration",
+    "get_all_metrics",
+    "get_all_scoring_rule_metrics",
+    "get_all_sharpness_metrics",
+    "get_prediction_interval",
+    "get_proportion_in_interval",
+    "get_proportion_lists",
+    "get_proportion_lists_vectorized",
+    "interval_score",
+    "iso_recal",
+    "mean_absolute_calibration_error",
+    "metrics",
+    "metrics_accuracy",
+    "metrics_calibration",
+    "metrics_scoring_rule",
+    "miscalibration_area",
+    "nll_gaussian",
+    "optimize_recalibration_ratio",
+    "prediction_error_metrics",
+    "recalibration",
+    "root_mean_squared_calibration_error",
+    "sharpness",
+]

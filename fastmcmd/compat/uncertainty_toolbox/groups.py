@@ -1,0 +1,125 @@
+"""Calibration in the worst of random groups, drawn as Uncertainty Toolbox draws them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd import metrics
+from fastmcmd.checks import check_choice, check_count
+from fastmcmd.compat.uncertainty_toolbox.inputs import gaussian
+from fastmcmd.progress import Progress
+
+__all__ = ["PROPORTIONS", "adversarial_group_calibration"]
+
+PROPORTIONS = ("interval", "quantile")
+_NORMS = {"mean_abs": "mean_absolute", "root_mean_sq": "rms"}
+
+
+def adversarial_group_calibration(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    cali_type: str,
+    prop_type: str = "interval",
+    num_bins: int = 100,
+    num_group_bins: int = 10,
+    draw_with_replacement: bool = False,
+    num_trials: int = 10,
+    num_group_draws: int = 10,
+    verbose: bool = False,
+) -> Namespace:
+    """Return the calibration error of the worst of random groups, by group size.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    cali_type : {"mean_abs", "root_mean_sq"}
+        Mean absolute or root mean square calibration error.
+    prop_type : {"interval", "quantile"}
+        Proportions in central intervals, or below quantiles.
+    num_bins : int
+        Even levels, 0 and 1 included.
+    num_group_bins : int
+        Even group sizes, from 0 (2 rows) to all rows.
+    draw_with_replacement : bool
+        Whether a group may hold a row more than once.
+    num_trials, num_group_draws : int
+        The worst of ``num_group_draws`` groups is found ``num_trials`` times.
+    verbose : bool
+        Show how many groups are done.
+
+    Returns
+    -------
+    argparse.Namespace
+        ``group_size`` (shares of the rows), ``score_mean`` and ``score_stderr``, the mean and the standard
+        deviation (ddof=1) over trials, ndarray (num_group_bins,).
+
+    Notes
+    -----
+    Groups are drawn from ``numpy.random``, in the order of the original: ``numpy.random.seed`` gives the
+    same groups. `fastmcmd.metrics.adversarial_group_calibration` has a ``random_state`` of its own and is
+    faster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd.compat.uncertainty_toolbox import adversarial_group_calibration
+    >>> y = np.random.default_rng(0).normal(size=500)
+    >>> found = adversarial_group_calibration(np.zeros(500), np.ones(500), y, "mean_abs")
+    >>> bool(found.score_mean[0] > found.score_mean[-1])
+    True
+    """
+    check_choice(cali_type, "cali_type", tuple(_NORMS))
+    check_choice(prop_type, "prop_type", PROPORTIONS)
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    shares = np.linspace(0, 1, check_count(num_group_bins, "num_group_bins"))
+    trials = check_count(num_trials, "num_trials")
+    draws = check_count(num_group_draws, "num_group_draws")
+    if len(outcomes) < 2 and not draw_with_replacement:
+        raise ValueError("y_true has 1 row; at least 2 are needed for groups without replacement")
+    sizes = np.maximum(np.round(len(outcomes) * shares).astype(np.intp), 2)
+    found = metrics.adversarial_group_calibration(
+        outcomes,
+        predicted,
+        np.linspace(0, 1, check_count(num_bins, "num_bins")),
+        norm=_NORMS[cali_type],
+        kind=prop_type,
+        pit="plain",
+        groups=_drawn_groups(
+            len(outcomes), sizes, trials, draws, bool(draw_with_replacement), bool(verbose)
+        ),
+    )
+    worst = found.worst.reshape(len(shares), trials)
+    deviation = worst.std(axis=1, ddof=1) if trials > 1 else np.full(len(shares), np.nan)
+    return Namespace(group_size=shares, score_mean=worst.mean(axis=1), score_stderr=deviation)
+
+
+def _drawn_groups(
+    n: int, sizes: NDArray[np.intp], trials: int, draws: int, replace: bool, verbose: bool
+) -> Iterator[NDArray[np.int32]]:
+    """Yield rows of groups (1, draws, size), trial by trial, of one size after the other.
+
+    From the global generator of ``numpy.random``, one call a group, in the order of the original; a trial
+    at a time, so that few groups are held together.
+    """
+    progress = Progress(verbose, 0.0)
+    sweep = progress.sweep("groups", len(sizes) * trials * draws)
+    done = 0
+    try:
+        for size in sizes.tolist():
+            for _ in range(trials):
+                rows = np.empty((1, draws, size), dtype=np.int32)
+                for draw in range(draws):
+                    # The original's generator: a seed set there gives the same groups.
+                    rows[0, draw] = np.random.choice(n, size, replace=replace)  # noqa: NPY002
+                yield rows
+                done += draws
+                sweep.done(done)
+    finally:
+        progress.close()

@@ -1,0 +1,264 @@
+"""All metrics together, as in ``uncertainty_toolbox.metrics``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
+from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
+    adversarial_group_calibration,
+    mean_absolute_calibration_error,
+    miscalibration_area,
+    root_mean_squared_calibration_error,
+    sharpness,
+)
+from fastmcmd.compat.uncertainty_toolbox.metrics_scoring_rule import (
+    check_score,
+    crps_gaussian,
+    interval_score,
+    nll_gaussian,
+)
+from fastmcmd.tables import aligned
+
+__all__ = [
+    "METRIC_NAMES",
+    "adversarial_group_calibration",
+    "check_score",
+    "crps_gaussian",
+    "get_all_accuracy_metrics",
+    "get_all_adversarial_group_calibration",
+    "get_all_average_calibration",
+    "get_all_metrics",
+    "get_all_scoring_rule_metrics",
+    "get_all_sharpness_metrics",
+    "interval_score",
+    "mean_absolute_calibration_error",
+    "miscalibration_area",
+    "nll_gaussian",
+    "prediction_error_metrics",
+    "root_mean_squared_calibration_error",
+    "sharpness",
+]
+
+METRIC_NAMES = {
+    "mae": "MAE",
+    "rmse": "RMSE",
+    "mdae": "MDAE",
+    "marpd": "MARPD",
+    "r2": "R2",
+    "corr": "Correlation",
+    "rms_cal": "Root-mean-squared Calibration Error",
+    "ma_cal": "Mean-absolute Calibration Error",
+    "miscal_area": "Miscalibration Area",
+    "sharp": "Sharpness",
+    "nll": "Negative-log-likelihood",
+    "crps": "CRPS",
+    "check": "Check Score",
+    "interval": "Interval Score",
+    "rms_adv_group_cal": "Root-mean-squared Adversarial Group Calibration Error",
+    "ma_adv_group_cal": "Mean-absolute Adversarial Group Calibration Error",
+}
+_SHOWN_GROUPS = 3  # group sizes printed of each error
+
+
+def get_all_accuracy_metrics(y_pred: Any, y_true: Any, verbose: bool = True) -> dict[str, float]:
+    """Return all metrics of accuracy: those of `prediction_error_metrics`.
+
+    Parameters
+    ----------
+    y_pred, y_true : array_like (n,)
+        Predicted means and observed outputs.
+    verbose : bool
+        Say what is computed.
+
+    Returns
+    -------
+    dict
+    """
+    _tell(verbose, "accuracy")
+    return prediction_error_metrics(y_pred, y_true)
+
+
+def get_all_average_calibration(
+    y_pred: Any, y_std: Any, y_true: Any, num_bins: int, verbose: bool = True
+) -> dict[str, float]:
+    """Return all metrics of average calibration: "rms_cal", "ma_cal" and "miscal_area".
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    num_bins : int
+        Even levels, 0 and 1 included.
+    verbose : bool
+        Say what is computed.
+
+    Returns
+    -------
+    dict
+    """
+    _tell(verbose, "average calibration")
+    given = (y_pred, y_std, y_true, num_bins)
+    return {
+        "rms_cal": root_mean_squared_calibration_error(*given),
+        "ma_cal": mean_absolute_calibration_error(*given),
+        "miscal_area": miscalibration_area(*given),
+    }
+
+
+def get_all_adversarial_group_calibration(
+    y_pred: Any, y_std: Any, y_true: Any, num_bins: int, verbose: bool = True
+) -> dict[str, dict[str, Any]]:
+    """Return both errors of adversarial group calibration: "ma_adv_group_cal" and "rms_adv_group_cal".
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, num_bins, verbose
+        As of `get_all_average_calibration`.
+
+    Returns
+    -------
+    dict
+        Of each "group_sizes", "adv_group_cali_mean" and "adv_group_cali_stderr".
+    """
+    _tell(verbose, "adversarial group calibration")
+    found = {}
+    for name, kind in (("ma_adv_group_cal", "mean_abs"), ("rms_adv_group_cal", "root_mean_sq")):
+        one = adversarial_group_calibration(
+            y_pred, y_std, y_true, kind, num_bins=num_bins, verbose=verbose
+        )
+        found[name] = {
+            "group_sizes": one.group_size,
+            "adv_group_cali_mean": one.score_mean,
+            "adv_group_cali_stderr": one.score_stderr,
+        }
+    return found
+
+
+def get_all_sharpness_metrics(y_std: Any, verbose: bool = True) -> dict[str, float]:
+    """Return all metrics of sharpness: "sharp".
+
+    Parameters
+    ----------
+    y_std : array_like (n,)
+        Predicted standard deviations.
+    verbose : bool
+        Say what is computed.
+
+    Returns
+    -------
+    dict
+    """
+    _tell(verbose, "sharpness")
+    return {"sharp": sharpness(y_std)}
+
+
+def get_all_scoring_rule_metrics(
+    y_pred: Any, y_std: Any, y_true: Any, resolution: int, scaled: bool, verbose: bool = True
+) -> dict[str, float]:
+    """Return all proper scores: "nll", "crps", "check" and "interval".
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    resolution : int
+        Levels of the check and the interval score.
+    scaled : bool
+        Means; else sums, see each score.
+    verbose : bool
+        Say what is computed.
+
+    Returns
+    -------
+    dict
+    """
+    _tell(verbose, "proper scores")
+    given = (y_pred, y_std, y_true, scaled)
+    return {
+        "nll": nll_gaussian(*given),
+        "crps": crps_gaussian(*given),
+        "check": check_score(*given, resolution=resolution),
+        "interval": interval_score(*given, resolution=resolution),
+    }
+
+
+def get_all_metrics(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    num_bins: int = 100,
+    resolution: int = 99,
+    scaled: bool = True,
+    verbose: bool = True,
+) -> dict[str, Any]:
+    """Return all metrics of Gaussian predictions, by family.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    num_bins : int
+        Levels of the calibration metrics.
+    resolution : int
+        Levels of the check and the interval score.
+    scaled : bool
+        Means of scores; else sums.
+    verbose : bool
+        Say what is computed, and print all numbers.
+
+    Returns
+    -------
+    dict
+        "accuracy", "avg_calibration", "adv_group_calibration", "sharpness" and "scoring_rule", a dictionary
+        each.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd.compat import uncertainty_toolbox as uct
+    >>> y = np.random.default_rng(0).normal(size=200)
+    >>> found = uct.get_all_metrics(np.zeros(200), np.ones(200), y, verbose=False)
+    >>> found["sharpness"]
+    {'sharp': 1.0}
+    """
+    found: dict[str, Any] = {
+        "accuracy": get_all_accuracy_metrics(y_pred, y_true, verbose),
+        "avg_calibration": get_all_average_calibration(y_pred, y_std, y_true, num_bins, verbose),
+        "adv_group_calibration": get_all_adversarial_group_calibration(
+            y_pred, y_std, y_true, num_bins, verbose
+        ),
+        "sharpness": get_all_sharpness_metrics(y_std, verbose),
+        "scoring_rule": get_all_scoring_rule_metrics(
+            y_pred, y_std, y_true, resolution, scaled, verbose
+        ),
+    }
+    if verbose:
+        _show(found)
+    return found
+
+
+def _tell(verbose: bool, family: str) -> None:
+    if verbose:
+        print(f"computing {family}")
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print all numbers; of group calibration some sizes, the smallest left out."""
+    rows = [["metric", "value"]]
+    for family in found.values():
+        for name, value in family.items():
+            if not isinstance(value, dict):
+                rows.append([METRIC_NAMES[name], f"{value:.4g}"])
+                continue
+            last = len(value["group_sizes"]) - 1
+            for index in sorted({1, (last + 1) // 2, last})[-_SHOWN_GROUPS:]:
+                size = value["group_sizes"][index]
+                error = value["adv_group_cali_mean"][index]
+                rows.append([f"{METRIC_NAMES[name]}, {size:.0%} of rows", f"{error:.4g}"])
+    print(aligned(rows))

@@ -1,0 +1,52 @@
+"""Accuracy of predicted means, as in ``uncertainty_toolbox.metrics_accuracy``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd import metrics
+from fastmcmd.compat.uncertainty_toolbox.inputs import vectors
+
+__all__ = ["prediction_error_metrics"]
+
+
+def prediction_error_metrics(y_pred: Any, y_true: Any) -> dict[str, float]:
+    """Return metrics of point predictions.
+
+    Parameters
+    ----------
+    y_pred, y_true : array_like (n,)
+        Predicted means and observed outputs.
+
+    Returns
+    -------
+    dict
+        "mae", "rmse", "mdae" (median absolute error), "marpd" (mean absolute relative percent difference),
+        "r2" (of constant outputs 1 where all are predicted exactly, else 0, as in scikit-learn) and "corr"
+        (Pearson's; NaN where outputs or predictions are constant).
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import prediction_error_metrics
+    >>> prediction_error_metrics([1.0, 2.0, 3.0], [1.0, 2.0, 5.0])["mdae"]
+    0.0
+    """
+    predicted, outcomes = vectors(y_pred=y_pred, y_true=y_true)
+    determined = metrics.r2(outcomes, predicted)
+    if np.isnan(determined) and len(outcomes) > 1:
+        determined = float(np.array_equal(outcomes, predicted))
+    return {
+        "mae": metrics.mae(outcomes, predicted),
+        "rmse": metrics.rmse(outcomes, predicted),
+        "mdae": metrics.median_absolute_error(outcomes, predicted),
+        "marpd": metrics.marpd(outcomes, predicted),
+        "r2": determined,
+        "corr": metrics.pearson(outcomes, predicted),
+    }

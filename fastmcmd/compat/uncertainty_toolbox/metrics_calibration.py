@@ -1,0 +1,395 @@
+"""Calibration of Gaussian predictions, as in ``uncertainty_toolbox.metrics_calibration``.
+
+``fastmcmd.compat.uncertainty_toolbox`` lists what differs from the original.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fastmcmd import metrics
+from fastmcmd.checks import as_array, check_choice, check_count, check_same_length
+from fastmcmd.compat.uncertainty_toolbox.groups import PROPORTIONS, adversarial_group_calibration
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number, vector, vectors
+from fastmcmd.metrics import ReliabilityCurve
+
+__all__ = [
+    "adversarial_group_calibration",
+    "get_prediction_interval",
+    "get_proportion_in_interval",
+    "get_proportion_lists",
+    "get_proportion_lists_vectorized",
+    "get_proportion_under_quantile",
+    "get_quantile",
+    "mean_absolute_calibration_error",
+    "miscalibration_area",
+    "miscalibration_area_from_proportions",
+    "root_mean_squared_calibration_error",
+    "sharpness",
+]
+
+
+def sharpness(y_std: Any) -> float:
+    """Return the root of the mean predicted variance.
+
+    Parameters
+    ----------
+    y_std : array_like (n,)
+        Predicted standard deviations.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        Standard deviations that are not positive and finite.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import sharpness
+    >>> sharpness([1.0, 7.0])
+    5.0
+    """
+    (std,) = vectors(y_std=y_std)
+    return metrics.sharpness(np.zeros(len(std)), (np.zeros(len(std)), std))
+
+
+def root_mean_squared_calibration_error(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    num_bins: int = 100,
+    vectorized: bool = False,
+    recal_model: Any = None,
+    prop_type: str = "interval",
+) -> float:
+    """Return the root mean square of observed minus expected proportions.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    num_bins : int
+        Even levels, 0 and 1 included.
+    vectorized : bool
+        Without effect.
+    recal_model : object with ``predict``, optional
+        Maps levels to those at which proportions are observed: what `iso_recal` returns.
+    prop_type : {"interval", "quantile"}
+        Proportions in central intervals, or below quantiles.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd.compat.uncertainty_toolbox import root_mean_squared_calibration_error
+    >>> y = np.random.default_rng(0).normal(size=4000)
+    >>> root_mean_squared_calibration_error(np.zeros(4000), np.ones(4000), y) < 0.02
+    True
+    """
+    curve = _curve(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
+    return curve.rms_calibration_error
+
+
+def mean_absolute_calibration_error(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    num_bins: int = 100,
+    vectorized: bool = False,
+    recal_model: Any = None,
+    prop_type: str = "interval",
+) -> float:
+    """Return the mean absolute difference of observed and expected proportions.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, num_bins, vectorized, recal_model, prop_type
+        As of `root_mean_squared_calibration_error`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import mean_absolute_calibration_error
+    >>> round(mean_absolute_calibration_error([0.0, 0.0], [1.0, 1.0], [0.0, 9.0], 3), 6)
+    0.166667
+    """
+    curve = _curve(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
+    return curve.mean_absolute_calibration_error
+
+
+def miscalibration_area(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    num_bins: int = 100,
+    vectorized: bool = False,
+    recal_model: Any = None,
+    prop_type: str = "interval",
+) -> float:
+    """Return the area between the curve of observed over expected proportions and the diagonal.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, num_bins, vectorized, recal_model, prop_type
+        As of `root_mean_squared_calibration_error`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import miscalibration_area
+    >>> round(miscalibration_area([0.0, 0.0], [1.0, 1.0], [0.0, 0.0]), 6)
+    0.5
+    """
+    curve = _curve(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
+    return curve.miscalibration_area
+
+
+def miscalibration_area_from_proportions(exp_proportions: Any, obs_proportions: Any) -> float:
+    """Return the area between a curve of observed over expected proportions and the diagonal.
+
+    Parameters
+    ----------
+    exp_proportions, obs_proportions : array_like (j,)
+        Points of the curve, which is linear between them.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
+    ...     miscalibration_area_from_proportions,
+    ... )
+    >>> miscalibration_area_from_proportions([0.0, 0.5, 1.0], [0.0, 1.0, 1.0])
+    0.25
+    """
+    expected = vector(exp_proportions, "exp_proportions")
+    observed = vector(obs_proportions, "obs_proportions")
+    check_same_length(exp_proportions=expected, obs_proportions=observed)
+    return ReliabilityCurve(
+        expected, observed, observed, "interval", len(expected), float(len(expected))
+    ).miscalibration_area
+
+
+def get_proportion_lists_vectorized(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    num_bins: int = 100,
+    recal_model: Any = None,
+    prop_type: str = "interval",
+) -> tuple[Vector, Vector]:
+    """Return expected and observed proportions (j,) over even levels.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, num_bins, recal_model, prop_type
+        As of `root_mean_squared_calibration_error`.
+
+    Returns
+    -------
+    expected, observed : ndarray (num_bins,)
+        Levels, and the share of outcomes in the central interval, or below the quantile, of each.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import get_proportion_lists_vectorized
+    >>> get_proportion_lists_vectorized([0.0, 0.0], [1.0, 1.0], [0.0, 9.0], 3)[1].tolist()
+    [0.5, 0.5, 1.0]
+    """
+    curve = _curve(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
+    return curve.expected, curve.observed
+
+
+def get_proportion_lists(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    num_bins: int = 100,
+    recal_model: Any = None,
+    prop_type: str = "interval",
+) -> tuple[Vector, Vector]:
+    """Return expected and observed proportions (j,) over even levels.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, num_bins, recal_model, prop_type
+        As of `root_mean_squared_calibration_error`.
+
+    Returns
+    -------
+    expected, observed : ndarray (num_bins,)
+        As of `get_proportion_lists_vectorized`.
+    """
+    return get_proportion_lists_vectorized(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
+
+
+def get_proportion_in_interval(y_pred: Any, y_std: Any, y_true: Any, quantile: float) -> float:
+    """Return the share of outcomes in the central interval of a probability.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        As of `root_mean_squared_calibration_error`.
+    quantile : float
+        Probability of the interval, in [0, 1].
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import get_proportion_in_interval
+    >>> get_proportion_in_interval([0.0, 0.0], [1.0, 1.0], [1.0, 2.0], 0.9)
+    0.5
+    """
+    return _share(y_pred, y_std, y_true, quantile, "interval")
+
+
+def get_proportion_under_quantile(y_pred: Any, y_std: Any, y_true: Any, quantile: float) -> float:
+    """Return the share of outcomes below the predicted quantile.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        As of `root_mean_squared_calibration_error`.
+    quantile : float
+        Level of the quantile, in [0, 1].
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
+    ...     get_proportion_under_quantile,
+    ... )
+    >>> get_proportion_under_quantile([0.0, 0.0], [1.0, 1.0], [1.0, 2.0], 0.9)
+    0.5
+    """
+    return _share(y_pred, y_std, y_true, quantile, "quantile")
+
+
+def get_prediction_interval(
+    y_pred: Any, y_std: Any, quantile: Any, recal_model: Any = None
+) -> Namespace:
+    """Return central prediction intervals of a probability.
+
+    Parameters
+    ----------
+    y_pred, y_std : array_like (n,)
+        Predicted means and standard deviations.
+    quantile : float or array of one element
+        Probability of the intervals, in (0, 1).
+    recal_model : object with ``predict``, optional
+        Maps the probability to that which the model must promise.
+
+    Returns
+    -------
+    argparse.Namespace
+        ``lower`` and ``upper``, ndarray (n,).
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import get_prediction_interval
+    >>> get_prediction_interval([0.0], [1.0], 0.95).upper.round(3).tolist()
+    [1.96]
+    """
+    mean, std = vectors(y_pred=y_pred, y_std=y_std)
+    half = std * float(special.ndtri(0.5 + _one_level(quantile, recal_model) / 2))
+    return Namespace(upper=mean + half, lower=mean - half)
+
+
+def get_quantile(y_pred: Any, y_std: Any, quantile: Any, recal_model: Any = None) -> Vector:
+    """Return predicted quantiles (n,) at a level.
+
+    Parameters
+    ----------
+    y_pred, y_std : array_like (n,)
+        Predicted means and standard deviations.
+    quantile : float or array of one element
+        Level, in (0, 1).
+    recal_model : object with ``predict``, optional
+        Maps the level to that at which the model's quantile is taken.
+
+    Returns
+    -------
+    ndarray (n,)
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import get_quantile
+    >>> get_quantile([0.0, 1.0], [1.0, 1.0], 0.975).round(3).tolist()
+    [1.96, 2.96]
+    """
+    mean, std = vectors(y_pred=y_pred, y_std=y_std)
+    return np.asarray(mean + std * float(special.ndtri(_one_level(quantile, recal_model))))
+
+
+def _curve(
+    y_pred: Any, y_std: Any, y_true: Any, num_bins: Any, recal_model: Any, prop_type: Any
+) -> ReliabilityCurve:
+    """Return observed proportions over even levels, at the levels of a recalibration model."""
+    check_choice(prop_type, "prop_type", PROPORTIONS)
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    expected = np.linspace(0, 1, check_count(num_bins, "num_bins"))
+    levels = expected if recal_model is None else _recalibrated(recal_model, expected)
+    curve = metrics.reliability_curve(outcomes, predicted, levels, kind=prop_type, pit="plain")
+    return replace(curve, expected=expected)
+
+
+def _recalibrated(recal_model: Any, levels: Vector) -> Vector:
+    """Return the levels of a recalibration model, checked."""
+    if not callable(getattr(recal_model, "predict", None)):
+        raise TypeError(
+            f"recal_model is {recal_model!r}; an object with a method predict is needed"
+        )
+    found = as_array(recal_model.predict(levels), "what recal_model predicts").astype(np.float64)
+    if found.shape != levels.shape or not ((found >= 0) & (found <= 1)).all():
+        raise ValueError(
+            f"recal_model predicts {found!r} for {len(levels)} levels; as many numbers in [0, 1] are needed"
+        )
+    return found
+
+
+def _share(y_pred: Any, y_std: Any, y_true: Any, quantile: Any, kind: str) -> float:
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    level = number(quantile, "quantile")
+    if not 0 <= level <= 1:
+        raise ValueError(f"quantile is {level:g}; a number in [0, 1] is needed")
+    curve = metrics.reliability_curve(outcomes, predicted, [level], kind=kind, pit="plain")
+    return float(curve.observed[0])
+
+
+def _one_level(quantile: Any, recal_model: Any) -> float:
+    level = number(quantile, "quantile")
+    if not 0 < level < 1:
+        raise ValueError(f"quantile is {level:g}; a number between 0 and 1 is needed")
+    if recal_model is None:
+        return level
+    return float(_recalibrated(recal_model, np.array([level]))[0])

@@ -1,0 +1,165 @@
+"""Proper scores of Gaussian predictions, as in ``uncertainty_toolbox.metrics_scoring_rule``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_count
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number
+from fastmcmd.metrics.interval_scores import mean_interval_score
+from fastmcmd.metrics.quantile_scores import mean_check_score
+from fastmcmd.metrics.scores import mean_crps, nll
+
+__all__ = ["check_score", "crps_gaussian", "interval_score", "nll_gaussian"]
+
+
+def nll_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> float:
+    """Return the negative log-likelihood of outcomes under Gaussian predictions.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    scaled : bool
+        Return the mean over rows; else their sum.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import nll_gaussian
+    >>> round(nll_gaussian([0.0], [1.0], [0.0]), 6)
+    0.918939
+    """
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    return nll(outcomes, predicted) * (1 if scaled else len(outcomes))
+
+
+def crps_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> float:
+    """Return the continuous ranked probability score of Gaussian predictions; smaller is better.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, scaled
+        As of `nll_gaussian`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import crps_gaussian
+    >>> round(crps_gaussian([0.0], [1.0], [0.0]), 6)
+    0.233695
+    """
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    return mean_crps(outcomes, predicted) * (1 if scaled else len(outcomes))
+
+
+def check_score(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    scaled: bool = True,
+    start_q: float = 0.01,
+    end_q: float = 0.99,
+    resolution: int = 99,
+) -> float:
+    """Return the check (pinball) loss of predicted quantiles; smaller is better.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        As of `nll_gaussian`.
+    scaled : bool
+        Return the mean over levels; else their sum. Over rows it is the mean in both cases.
+    start_q, end_q : float
+        First and last level, in (0, 1).
+    resolution : int
+        Number of even levels.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import check_score
+    >>> round(check_score([0.0], [1.0], [0.0]), 6)
+    0.117956
+    """
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    levels = _levels(start_q, "start_q", end_q, "end_q", resolution)
+    score = mean_check_score(outcomes, predicted, levels=levels)
+    return score * (1 if scaled else len(levels))
+
+
+def interval_score(
+    y_pred: Any,
+    y_std: Any,
+    y_true: Any,
+    scaled: bool = True,
+    start_p: float = 0.01,
+    end_p: float = 0.99,
+    resolution: int = 99,
+) -> float:
+    """Return the interval (Winkler) score of central prediction intervals; smaller is better.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true, scaled
+        As of `check_score`.
+    start_p, end_p : float
+        First and last probability of an interval, in (0, 1).
+    resolution : int
+        Number of even probabilities.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox import interval_score
+    >>> round(interval_score([0.0], [1.0], [0.0], start_p=0.9, end_p=0.9, resolution=1), 6)
+    3.289707
+    """
+    outcomes, predicted = gaussian(y_pred, y_std, y_true)
+    levels = _levels(start_p, "start_p", end_p, "end_p", resolution)
+    score = mean_interval_score(outcomes, predicted, level=levels)
+    return score * (1 if scaled else len(levels))
+
+
+def _levels(start: Any, start_name: str, end: Any, end_name: str, resolution: Any) -> Vector:
+    ends = []
+    for value, name in ((start, start_name), (end, end_name)):
+        found = number(value, name)
+        if not 0 < found < 1:
+            raise ValueError(f"{name} is {found:g}; a number between 0 and 1 is needed")
+        ends.append(found)
+    return np.linspace(ends[0], ends[1], check_count(resolution, "resolution"))

@@ -1,0 +1,284 @@
+"""Recalibration of Gaussian predictions, as in ``uncertainty_toolbox.recalibration``."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import check_same_length
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number, vector
+from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
+    get_prediction_interval,
+    get_proportion_lists_vectorized,
+    get_quantile,
+)
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.recalibration import StdRatio
+
+__all__ = [
+    "get_interval_recalibrator",
+    "get_q_idx",
+    "get_quantile_recalibrator",
+    "get_std_recalibrator",
+    "iso_recal",
+    "optimize_recalibration_ratio",
+]
+
+
+def get_q_idx(exp_props: Any, q: float) -> int:
+    """Return the index of the proportion at or next below a level.
+
+    Parameters
+    ----------
+    exp_props : array_like (j,)
+        Expected proportions.
+    q : float
+        Level. At the end the last proportion is found, where both agree to two decimals.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        ``q`` lies outside the proportions.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.uncertainty_toolbox.recalibration import get_q_idx
+    >>> get_q_idx([0.0, 0.5, 1.0], 0.7), get_q_idx([0.0, 0.5, 1.0], 1.0)
+    (1, 2)
+    """
+    expected, level = vector(exp_props, "exp_props"), number(q, "q")
+    held = np.flatnonzero((expected[:-1] <= level) & (level < expected[1:]))
+    if len(held):
+        return int(held[0])
+    if round(level, 2) == round(float(expected[-1]), 2):
+        return len(expected) - 1
+    raise ValueError(
+        f"q is {level:g}; a number from {expected.min():g} to {expected.max():g}, the range of exp_props, "
+        "is needed"
+    )
+
+
+def iso_recal(exp_props: Any, obs_props: Any) -> Any:
+    """Return the isotonic regression of expected on observed proportions.
+
+    Parameters
+    ----------
+    exp_props : array_like (j,)
+        Expected proportions, ascending; they must reach from 0 to 1, and may go beyond.
+    obs_props : array_like (j,)
+        Observed proportions.
+
+    Returns
+    -------
+    sklearn.isotonic.IsotonicRegression
+        ``predict(p)`` is the level that a model must promise for a proportion p to be observed.
+
+    Raises
+    ------
+    ValueError
+        Proportions that do not fit.
+    MissingDependencyError
+        scikit-learn is not installed.
+
+    Warns
+    -----
+    UserWarning
+        Observed proportions do not reach from 0 to 1.
+
+    Notes
+    -----
+    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression* (ICML
+    2018). As in the original, of expected proportions beyond 0 and 1 only those take part that still change
+    what is observed: from the last smallest to the first largest observed proportion.
+
+    Examples
+    --------
+    >>> import numpy as np, pytest
+    >>> _ = pytest.importorskip("sklearn")
+    >>> from fastmcmd.compat.uncertainty_toolbox import iso_recal
+    >>> model = iso_recal(np.linspace(0, 1, 5), np.array([0.0, 0.1, 0.2, 0.6, 1.0]))
+    >>> model.predict([0.2]).tolist()
+    [0.5]
+    """
+    expected, observed = vector(exp_props, "exp_props"), vector(obs_props, "obs_props")
+    check_same_length(exp_props=expected, obs_props=observed)
+    if observed.min() != 0 or observed.max() != 1:
+        warnings.warn(
+            f"obs_props reach from {observed.min():g} to {observed.max():g}, not from 0 to 1: what lies "
+            "beyond is mapped to the ends",
+            UserWarning,
+            stacklevel=2,
+        )
+    zero, one = get_q_idx(expected, 0.0), get_q_idx(expected, 1.0)
+    first = _first(observed, zero, one)
+    rows = slice(first, _last(observed, zero, one, first) + 1)
+    if rows.stop <= rows.start:
+        raise ValueError("obs_props fall from exp_props = 0 to exp_props = 1; they must rise")
+    try:
+        isotonic = importlib.import_module("sklearn.isotonic")
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            "iso_recal returns a model of scikit-learn: pip install scikit-learn"
+        ) from error
+    model = isotonic.IsotonicRegression(increasing=True, out_of_bounds="clip")
+    return model.fit(observed[rows], expected[rows])
+
+
+def _first(observed: Vector, zero: int, one: int) -> int:
+    """Return the first row that takes part; ``zero`` and ``one`` are the rows of these levels."""
+    if zero == 0:
+        return 0
+    below, least = observed[:zero].min(), observed[zero : one + 1].min()
+    if below < least:
+        return int(np.flatnonzero(observed[:zero] <= below)[-1])
+    many = np.count_nonzero(observed[zero : one + 1] == least) > 1
+    # The last smallest, before the row of level 1 where there are several.
+    return int(np.flatnonzero(observed[: one if many else one + 1] <= least)[-1])
+
+
+def _last(observed: Vector, zero: int, one: int, first: int) -> int:
+    """Return the last row that takes part."""
+    if one == len(observed) - 1:
+        return one
+    above, most = observed[one + 1 :].max(), observed[zero : one + 1].max()
+    start, least = (one + 1, above) if above > most else (zero, most)
+    if above <= most and np.count_nonzero(observed[zero : one + 1] == most) > 1:
+        start = first
+    found = np.flatnonzero(observed[start:] >= least)
+    return int(start + found[0]) if len(found) else first - 1
+
+
+def optimize_recalibration_ratio(
+    y_mean: Any,
+    y_std: Any,
+    y_true: Any,
+    criterion: str = "ma_cal",
+    optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
+) -> float:
+    """Return the factor of the standard deviations with the least calibration error.
+
+    Parameters
+    ----------
+    y_mean, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+    criterion : {"ma_cal", "rms_cal", "miscal"}
+        Mean absolute or root mean square calibration error, or miscalibration area, of central intervals.
+    optimizer_bounds : (float, float)
+        Smallest and largest factor.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Notes
+    -----
+    `fastmcmd.recalibration.StdRatio`. Its error is that of the best factor, where the original's search may
+    stop elsewhere; among equally good factors both choose as they come.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd.compat.uncertainty_toolbox import optimize_recalibration_ratio
+    >>> y = np.random.default_rng(0).normal(size=20000)
+    >>> abs(optimize_recalibration_ratio(np.zeros(20000), np.full(20000, 0.25), y) - 4) < 0.2
+    True
+    """
+    outcomes, predicted = gaussian(y_mean, y_std, y_true)
+    found = StdRatio(criterion, optimizer_bounds).fit(predicted, outcomes)
+    return found.ratio_
+
+
+def get_std_recalibrator(
+    y_mean: Any,
+    y_std: Any,
+    y_true: Any,
+    criterion: str = "ma_cal",
+    optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
+) -> Callable[[Any], Vector]:
+    """Return a function that scales standard deviations by the factor with the least error.
+
+    Parameters
+    ----------
+    y_mean, y_std, y_true, criterion, optimizer_bounds
+        As of `optimize_recalibration_ratio`.
+
+    Returns
+    -------
+    callable
+        Takes standard deviations (n,), returns them recalibrated.
+    """
+    ratio = optimize_recalibration_ratio(y_mean, y_std, y_true, criterion, optimizer_bounds)
+
+    def recalibrate(std: Any) -> Vector:
+        return ratio * vector(std, "std")
+
+    return recalibrate
+
+
+def get_quantile_recalibrator(
+    y_pred: Any, y_std: Any, y_true: Any
+) -> Callable[[Any, Any, Any], Vector]:
+    """Return a function of means, standard deviations and a level that returns recalibrated quantiles.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+
+    Returns
+    -------
+    callable
+        ``f(y_pred, y_std, quantile) -> ndarray (n,)``, as `get_quantile` with a recalibration model.
+
+    Notes
+    -----
+    `fastmcmd.recalibration.QuantileRecalibrator` returns whole distributions, of any kind.
+    """
+    model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="quantile"))
+
+    def recalibrate(y_pred: Any, y_std: Any, quantile: Any) -> Vector:
+        return get_quantile(y_pred, y_std, quantile, recal_model=model)
+
+    return recalibrate
+
+
+def get_interval_recalibrator(
+    y_pred: Any, y_std: Any, y_true: Any
+) -> Callable[[Any, Any, Any], Namespace]:
+    """Return a function of means, standard deviations and a probability that returns intervals.
+
+    Parameters
+    ----------
+    y_pred, y_std, y_true : array_like (n,)
+        Predicted means and standard deviations, observed outputs.
+
+    Returns
+    -------
+    callable
+        ``f(y_pred, y_std, quantile) -> Namespace(lower, upper)``, as `get_prediction_interval` with a
+        recalibration model.
+
+    Notes
+    -----
+    `fastmcmd.recalibration.IntervalRecalibrator` returns whole distributions, of any kind.
+    """
+    model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="interval"))
+
+    def recalibrate(y_pred: Any, y_std: Any, quantile: Any) -> Namespace:
+        return get_prediction_interval(y_pred, y_std, quantile, recal_model=model)
+
+    return recalibrate

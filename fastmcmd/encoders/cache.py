@@ -1,0 +1,161 @@
+"""Encoded inputs on disk, found by the contents of what was encoded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.encoders.items import is_image, is_tensor
+
+__all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
+
+_BLOCK = 1 << 24  # bytes read of a file, or of an array, at once
+_FORMAT = b"fastmcmd encoders 1"  # changes with what is hashed
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return ``cache_dir`` as a path; it must be an existing folder."""
+    if isinstance(folder, bytes) or not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"cache_dir is {folder!r}; None or the path of a folder is needed")
+    path = Path(folder).expanduser().absolute()
+    if not path.is_dir():
+        raise FileNotFoundError(f"cache_dir is {str(path)!r}; an existing folder is needed")
+    return path
+
+
+def digest_of(name: str, items: Any) -> str:
+    """Return the SHA-256 of a name and of the contents of inputs, in hexadecimal."""
+    hasher = hashlib.sha256(_FORMAT)
+    _add(hasher, "name", name.encode())
+    if isinstance(items, np.ndarray) or is_tensor(items):
+        _add_array(hasher, items)
+    else:
+        _add(hasher, "list", str(len(items)).encode())
+        for index, item in enumerate(items):
+            _add_item(hasher, item, index)
+    return hasher.hexdigest()
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    hasher = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                hasher.update(block)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"an input is {str(path)!r}; the path of a file is needed"
+        ) from None
+    return hasher.hexdigest()
+
+
+def _add(hasher: Any, kind: str, content: bytes) -> None:
+    """Add a part with its kind and its length, so that parts cannot run into each other."""
+    hasher.update(f"{kind}:{len(content)}:".encode())
+    hasher.update(content)
+
+
+def _add_array(hasher: Any, array: Any) -> None:
+    kind = "array"
+    if is_tensor(array):  # a function may do another thing with it than with an array
+        kind = str(array.dtype)
+        array = array.detach().cpu()
+        if kind == "torch.bfloat16":  # unknown to NumPy; exact in float32
+            array = array.float()
+        array = array.numpy()
+    if array.dtype.hasobject:
+        raise TypeError(
+            "an input is an array of Python objects, which cannot be told apart on disk"
+        )
+    _add(hasher, kind, f"{array.dtype.str}{array.shape}".encode())
+    if not array.ndim:
+        hasher.update(array.tobytes())
+        return
+    step = max(1, _BLOCK // max(1, array[:1].nbytes))
+    for start in range(0, len(array), step):
+        hasher.update(np.ascontiguousarray(array[start : start + step]).data.cast("B"))
+
+
+def _add_item(hasher: Any, item: Any, index: int) -> None:
+    match item:
+        case str():
+            _add(hasher, "text", item.encode("utf-8", "surrogatepass"))
+        case bytes():
+            _add(hasher, "bytes", item)
+        case os.PathLike():
+            _add(hasher, "file", file_digest(item).encode())
+        case bool() | int() | float() | None:
+            _add(hasher, type(item).__name__, repr(item).encode())
+        case np.ndarray() | np.generic():
+            _add_array(hasher, np.asarray(item))
+        case list() | tuple():
+            _add(hasher, "list", str(len(item)).encode())
+            for part in item:
+                _add_item(hasher, part, index)
+        case _ if is_tensor(item):
+            _add_array(hasher, item)
+        case _ if is_image(item):
+            palette = item.palette.tobytes() if item.mode == "P" and item.palette else b""
+            _add(hasher, "image", f"{item.mode}{item.size}".encode() + palette)
+            _add(hasher, "pixels", item.tobytes())
+        case _:
+            raise TypeError(
+                f"input {index} is a {type(item).__name__}, whose content is not known; with cache_dir, "
+                "strings, paths, numbers, arrays, tensors, PIL images and lists of them are needed"
+            )
+
+
+def _path(folder: Path, name: str, digest: str) -> Path:
+    """Return the file of a result: readable by its name, told apart by its digest."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60]
+    return folder / f"{plain or 'encoder'}-{digest}.npy"
+
+
+def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32] | None:
+    """Return what is kept, or None; a file that is not what was written is told of, and made again."""
+    path = _path(folder, name, digest)
+    try:
+        found = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    except (ValueError, EOFError, OSError) as error:
+        found, reason = None, str(error)
+    else:
+        reason = "another content"
+    if (
+        isinstance(found, np.ndarray)
+        and found.dtype == np.float32
+        and found.ndim == 2
+        and len(found) == count
+    ):
+        return found
+    warnings.warn(
+        f"{path} in cache_dir cannot be used ({reason}); the inputs are encoded again",
+        UserWarning,
+        stacklevel=3,
+    )
+    return None
+
+
+def write(folder: Path, name: str, digest: str, rows: NDArray[np.float32]) -> None:
+    """Keep rows under a name that appears when the file is complete, whatever ends the process."""
+    path = _path(folder, name, digest)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".encoding-", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, rows, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

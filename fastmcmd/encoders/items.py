@@ -1,0 +1,85 @@
+"""What inputs of an encoder are: an array or a tensor, or a list of anything."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["image_of", "is_image", "is_tensor", "items_of", "paths_of"]
+
+
+def items_of(inputs: Any) -> Any:
+    """Return inputs as what can be sliced: an array, a tensor or a list; at least one.
+
+    Columns of data frames and arrays of strings or objects become lists.
+    """
+    if isinstance(inputs, str | bytes | os.PathLike | Mapping) or is_image(inputs):
+        raise TypeError(
+            f"inputs is a {type(inputs).__name__}; a list, an array or a tensor is needed"
+        )
+    found = inputs
+    if not (isinstance(inputs, np.ndarray | list) or is_tensor(inputs)):
+        if hasattr(inputs, "__array__"):
+            found = np.asarray(inputs)
+        else:
+            try:
+                found = list(inputs)
+            except TypeError:
+                raise TypeError(
+                    f"inputs is a {type(inputs).__name__}; a list, an array or a tensor is needed"
+                ) from None
+    if isinstance(found, np.ndarray) and found.ndim and found.dtype.kind in "OUT":
+        found = found.tolist()
+    if not isinstance(found, list) and not found.ndim:
+        raise ValueError("inputs has no dimension; a row an input is needed")
+    if len(found) == 0:
+        raise ValueError("inputs is empty; at least one is needed")
+    return found
+
+
+def paths_of(items: Any) -> Any:
+    """Return images with strings as the paths that they are, so that files are told by their contents."""
+    if not isinstance(items, list):
+        return items
+    return [Path(item) if isinstance(item, str) else item for item in items]
+
+
+def is_tensor(value: Any) -> bool:
+    """Tell whether a value is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_image(value: Any) -> bool:
+    """Tell whether a value is a PIL image, without importing PIL."""
+    image = sys.modules.get("PIL.Image")
+    return image is not None and isinstance(value, image.Image)
+
+
+def image_of(item: Any) -> Any:
+    """Return an RGB PIL image of an image, an array (h, w, 3) or (h, w) of bytes, or a path."""
+    from PIL import Image
+
+    if is_image(item):
+        return item.convert("RGB")
+    if isinstance(item, np.ndarray):
+        if item.dtype != np.uint8 or item.ndim not in (2, 3):
+            raise ValueError(
+                f"an image is an array of dtype {item.dtype} and shape {item.shape}; uint8 and (h, w, 3) "
+                "or (h, w) are needed"
+            )
+        return Image.fromarray(item).convert("RGB")
+    if isinstance(item, str | os.PathLike):
+        path = Path(item)
+        if not path.is_file():
+            raise FileNotFoundError(f"an image is {str(path)!r}; the path of a file is needed")
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    raise TypeError(
+        f"an image is a {type(item).__name__}; a path, a PIL image, an array of bytes or a tensor is needed"
+    )

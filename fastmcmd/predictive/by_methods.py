@@ -1,0 +1,330 @@
+"""Distributions of other libraries by their methods: cdf, log density, and what else they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import row_blocks
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive.atomless import without_atoms
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.predictive.crps import crps
+from fastmcmd.predictive.foreign import Caller, bounds, rows_of, says_discrete
+from fastmcmd.predictive.inverse import least
+from fastmcmd.predictive.lattice import shared_support
+from fastmcmd.predictive.quadrature import COARSE, FINE, composite, node_count
+
+__all__ = ["MethodsPredictive"]
+
+_CDF = ("cdf",)
+_SF = ("ccdf", "survival_function", "sf")
+_LOG_DENSITY = ("log_prob", "logpdf")
+_LOG_MASS = ("log_prob", "logpmf")
+_QUANTILE = ("icdf", "quantile", "ppf")
+_MEAN, _VARIANCE = ("mean",), ("variance", "var")
+
+_TAIL = 1e-16  # mass left out at either end
+_MOST_VALUES = 1 << 20  # of one discrete distribution
+_LOST = 1e-7  # of a moment that may lie in the tails left out, before it is NaN
+_WRONG = 1e-4  # of the mass of a discrete distribution: what float32 loses in many summands
+# Steps of rounding below a quantile at which a cdf that jumps there is read, and how far it must fall.
+_ULPS = 4
+_JUMP = {8: 1e-6, 4: 1e-3}  # by bytes of its numbers
+_BLOCK = 1 << 14  # rows that the CRPS takes together: each call evaluates the whole object
+
+
+class MethodsPredictive(Predictive):
+    """Distributions of another library, by their methods, for numbers.
+
+    Parameters
+    ----------
+    value : object
+        With ``cdf`` and ``log_prob`` (or ``logpdf``, ``logpmf``); if it has them also with ``icdf`` (or
+        ``quantile``, ``ppf``), ``survival_function`` (or ``ccdf``, ``sf``), and ``mean`` and
+        ``variance``, as methods or attributes. Objects of PyTorch, NumPyro, TensorFlow Probability, and
+        the new ones of SciPy are such.
+    n : int
+        Number of inputs; the object holds one distribution an input, or one for all.
+    discrete : bool, optional
+        Whether it gives probability to whole numbers only. Default: as it says, or where it does not,
+        whether its cdf jumps at the median.
+
+    Raises
+    ------
+    TypeError
+        Methods that are missing or not implemented: the message names them.
+    ValueError
+        Distributions that are not one number an input.
+
+    Notes
+    -----
+    Quantiles come from the object where it has them, else by halving from its cdf; draws from quantiles,
+    so that they depend on ``random_state`` alone; moments that it does not have by quadrature.
+    Single precision of the object limits what comes out.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from fastmcmd.predictive import MethodsPredictive
+    >>> class Exponential:
+    ...     def cdf(self, y): return stats.expon.cdf(y)
+    ...     def log_prob(self, y): return stats.expon.logpdf(y)
+    >>> MethodsPredictive(Exponential(), 2).mean.round(10).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, value: Any, n: int, discrete: bool | None = None) -> None:
+        self.value = value
+        self._call = Caller(value)
+        shape = self._call(_CDF, np.zeros((1, 1))).shape
+        if len(shape) != 2 or shape[0] != 1 or shape[1] not in (1, n):
+            raise ValueError(
+                f"prediction is a {type(value).__name__} of shape {shape[1:] if shape[0] == 1 else shape}; "
+                f"({n},) is needed: a number an input"
+            )
+        self._batch = shape[1]
+        self._rows: NDArray[np.intp] | None = None
+        self._n = n
+        self._divisible = False
+        self._low, self._high = bounds(value)
+        self.discrete = False
+        said = says_discrete(value) if discrete is None else discrete
+        self.discrete = self._jumps() if said is None else said
+        self.log_prob(self.quantile(0.5))  # an error now if it is not implemented
+        self._divisible = self._batch > 1 and self._same_in_parts()
+
+    def __repr__(self) -> str:
+        return f"MethodsPredictive({type(self.value).__name__}, {self.shape})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return (self._n,)
+
+    def take(self, rows: NDArray[np.intp]) -> MethodsPredictive:
+        """Return the distributions of some rows.
+
+        The object is made anew for them where that gives the same; else it is evaluated as a whole.
+        """
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        rows = np.asarray(rows)
+        found._n = len(rows)
+        if self._batch == 1:
+            return found
+        if self._divisible and len(rows) > 1:  # a batch of one would be one for all rows
+            found.value = rows_of(self.value, rows)
+            found._call = Caller(found.value)
+            found._batch = len(rows)
+            found._low, found._high = bounds(found.value)
+            return found
+        found._rows = rows if self._rows is None else self._rows[rows]
+        found._divisible = False
+        return found
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self._cdf(np.broadcast_to(self.outcomes(y), self.shape))
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return P(Y < y) (n,)."""
+        y = self.outcomes(y)
+        return self.cdf(np.ceil(y) - 1 if self.discrete else y)
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y) (n,), from the object where it has that."""
+        if not self._call.has(_SF):
+            return 1 - self.cdf(y)
+        return self._inside(_SF, np.broadcast_to(self.outcomes(y), self.shape), 1.0, 0.0)
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density or log probability (n,)."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        names = _LOG_MASS if self.discrete else _LOG_DENSITY
+        found = self._inside(names, y, -np.inf, -np.inf)
+        if self.discrete:
+            found[(y != np.floor(y)) & ~np.isnan(y)] = -np.inf
+        return found
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        levels = check_levels(level)
+        columns = [self._quantile(np.full(len(self), one)) for one in levels.ravel()]
+        return columns[0] if levels.ndim == 0 else np.stack(columns, axis=1)
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size): quantiles at uniform levels."""
+        rng = np.random.default_rng(random_state)
+        levels = np.maximum(rng.random((len(self), check_size(size))), np.finfo(float).tiny)
+        return np.stack([self._quantile(column) for column in levels.T], axis=1)
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,), by quadrature or sums."""
+        return crps(self, y, step=_BLOCK)
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,): its own, or by quadrature; NaN where the tails are too heavy for that."""
+        return self._moment(_MEAN, 1)
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,): its own, or by quadrature; NaN where the tails are too heavy for that."""
+        return self._moment(_VARIANCE, 2)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(self.variance))
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
+        return self._support() if self.discrete else self._quadrature(FINE, splits)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
+        return self._support() if self.discrete else self._quadrature(COARSE)
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row."""
+        return self._range()[1] if self.discrete else node_count()
+
+    def support(self) -> Nodes | None:
+        """Return the values (L,) that all rows share and their probabilities (n, L)."""
+        return shared_support(*self._range(), self._masses) if self.discrete else None
+
+    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
+        """Return E k(Y, z) for the kernels that every continuous distribution has in closed form."""
+        return None if self.discrete else without_atoms(self, kernel, points)
+
+    def _cdf(self, y: Array) -> Array:
+        y = np.floor(y) if self.discrete else y
+        return np.clip(self._inside(_CDF, y, 0.0, 1.0), 0.0, 1.0)
+
+    def _quantile(self, level: Array) -> Array:
+        low, high = (self._own(np.asarray(end)) for end in (self._low, self._high))
+        inner = (level > 0) & (level < 1)
+        out = np.where(level <= 0, low, high)
+        if self._call.has(_QUANTILE) and not self.discrete:
+            found = self._grid(_QUANTILE, level)
+            out = np.where(inner | ~np.isfinite(out), found, out)
+        else:
+            out[inner] = np.nan
+        missing = np.flatnonzero(inner & ~np.isfinite(out))
+        if missing.size:
+            part = self.take(missing)
+            out[missing] = least(lambda y: part._cdf(y) >= level[missing], len(missing))
+        return out
+
+    def _moment(self, names: tuple[str, ...], order: int) -> Array:
+        if self._call.has(names):
+            return self._own(np.array(self._call.moment(names)))
+        out = np.empty(len(self))
+        for rows in row_blocks(len(self), _BLOCK // 8):
+            part = self.take(np.arange(rows.start, rows.stop))
+            values, weights = part.nodes()
+            mean = (weights * values).sum(axis=1)
+            spread = (weights * (values - mean[:, None]) ** order).sum(axis=1)
+            size = (weights * np.abs(values - mean[:, None]) ** order).sum(axis=1)
+            ends = part.quantile([_TAIL, 1 - _TAIL]) - mean[:, None]
+            lost = _TAIL * (np.abs(ends) ** order).max(axis=1)
+            found = mean if order == 1 else spread
+            out[rows] = np.where(self.discrete | (lost <= _LOST * size), found, np.nan)
+        return out
+
+    def _own(self, values: Array) -> Array:
+        """Return values of the object, (), (1,) or (batch,), for the rows."""
+        values = np.broadcast_to(values, (self._batch,))
+        if self._batch == 1:
+            return np.full(len(self), values[0])
+        return np.array(values if self._rows is None else values[self._rows])
+
+    def _inside(self, names: tuple[str, ...], y: Array, below: float, above: float) -> Array:
+        """Return a method at y (n,), and its limits outside the support, where it may fail."""
+        low, high = (self._own(np.asarray(end)) for end in (self._low, self._high))
+        inside = (y >= low) & (y <= high) & np.isfinite(y)
+        safe = np.where(
+            inside, y, np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0))
+        )
+        found = self._grid(names, safe)
+        outside = np.where(np.isnan(y), np.nan, np.where(y > low, above, below))
+        inside &= ~(np.isnan(found) & ((y == low) | (y == high)))  # 0 times infinity at an end
+        return np.where(inside, found, outside)
+
+    def _grid(self, names: tuple[str, ...], y: Array) -> Array:
+        """Return a method at values (n,), the object being evaluated as a whole."""
+        if self._batch == 1:
+            return self._call(names, y[:, None])[:, 0]
+        if self._rows is None:
+            return self._call(names, y[None, :])[0]
+        # Rows may repeat: each takes the next free place in its column of a (count, batch) grid.
+        order = np.argsort(self._rows, kind="stable")
+        ordered = self._rows[order]
+        place = np.empty(len(order), dtype=np.intp)
+        place[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        grid = np.full((int(place.max(initial=0)) + 1, self._batch), y[0] if len(y) else 0.0)
+        grid[place, self._rows] = y
+        return self._call(names, grid)[place, self._rows]
+
+    def _same_in_parts(self) -> bool:
+        """Tell whether objects made anew for other rows give the same."""
+        rows = np.arange(len(self))[::-1]
+        other = rows_of(self.value, rows)
+        if other is None or tuple(other.batch_shape) != (len(rows),):
+            return False
+        found = self.take(rows)
+        found.value, found._call, found._rows = other, Caller(other), None
+        middle = self.quantile(0.5)
+        names = _LOG_MASS if self.discrete else _LOG_DENSITY
+        return all(
+            np.array_equal(self._grid(name, middle)[rows], found._grid(name, middle[rows]))
+            for name in (_CDF, names)
+        )
+
+    def _jumps(self) -> bool:
+        """Tell whether some cdf jumps at its median."""
+        middle = self._quantile(np.full(len(self), 0.5))
+        size = self._call.size
+        step = _ULPS * np.spacing(np.abs(middle).astype(f"f{size}")).astype(np.float64)
+        fall = self._cdf(middle) - self._cdf(middle - step)
+        return bool((fall > _JUMP[size]).any())
+
+    def _quadrature(self, order: int, splits: int = 1) -> Nodes:
+        return composite(
+            lambda level: self.quantile(level[0]),
+            lambda level: self.quantile(1 - level[0]),
+            lambda values: np.exp(np.stack([self.log_prob(y) for y in values.T], axis=1)),
+            order,
+            splits,
+        )
+
+    def _range(self) -> tuple[Array, int]:
+        """Return the first values (n,) and the number of values that hold almost all mass."""
+        ends = self.quantile([_TAIL, 1 - _TAIL])
+        count = float(np.max(ends[:, 1] - ends[:, 0], initial=0.0)) + 1
+        if not count <= _MOST_VALUES:
+            raise ValueError(
+                f"prediction gives mass to more than {_MOST_VALUES:,} values of one input, too many to "
+                "sum over; give draws=l, or draws of it"
+            )
+        return ends[:, 0], int(count)
+
+    def _support(self) -> Nodes:
+        first, count = self._range()
+        return first[:, None] + np.arange(count, dtype=np.float64), self._masses(first, count)
+
+    def _masses(self, first: Array, count: int) -> Array:
+        """Return probabilities (n, count), which sum to 1."""
+        logs = [self.log_prob(first + step) for step in range(count)]
+        masses = np.exp(np.stack(logs, axis=1))
+        total = masses.sum(axis=1, keepdims=True)
+        if not (np.abs(total - 1) <= _WRONG).all():
+            raise ValueError(
+                "prediction is a discrete distribution over other values than whole numbers; give "
+                "draws of it"
+            )
+        return np.asarray(masses / total)

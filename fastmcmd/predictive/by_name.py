@@ -1,0 +1,211 @@
+"""Distributions of PyTorch, NumPyro and TensorFlow Probability, which share names and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.checks import as_array
+from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.beta import Beta
+from fastmcmd.predictive.by_methods import MethodsPredictive
+from fastmcmd.predictive.counts import NegativeBinomial, Poisson
+from fastmcmd.predictive.foreign import has_methods, library
+from fastmcmd.predictive.frozen import ScipyPredictive
+from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
+from fastmcmd.predictive.positive import Gamma, LogNormal
+
+__all__ = ["LIBRARIES", "from_library"]
+
+LIBRARIES = ("torch", "numpyro", "tensorflow_probability")
+
+Parameter = Callable[..., Array]
+
+
+def from_library(value: Any, n: int, name: str) -> Predictive:
+    """Return a distribution of these libraries as one of ours: by its family, else by its methods.
+
+    Parameters
+    ----------
+    value : distribution object
+        Of numbers or, if normal, of vectors with independent components.
+    n : int
+        Rows of the outputs, for objects that hold one distribution for all.
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    TypeError
+        Neither a known family nor the methods needed.
+    ValueError
+        Other shapes, or parameters out of range.
+    """
+    kind = type(value).__name__
+    if kind == "Independent":
+        return _independent(value, n, name)
+    if kind == "ExpandedDistribution" and not tuple(value.base_dist.batch_shape):
+        return from_library(value.base_dist, _first(tuple(value.batch_shape), n), name)
+    if kind == "MixtureSameFamily":
+        return _mixture(value, n, name)
+    known = _family(value, _reader(value, n))
+    if known is not None:
+        return known
+    event = tuple(getattr(value, "event_shape", ()))
+    if not has_methods(value) or event:
+        raise TypeError(
+            f"{name} is a {library(value)} {kind}{f' of vectors {event}' if event else ''}, which has no "
+            f"family here and no cdf; give draws of it, an array (n, l{', k' if event else ''})"
+        )
+    return MethodsPredictive(value, _first(tuple(getattr(value, "batch_shape", ())), n))
+
+
+def _first(shape: tuple[int, ...], n: int) -> int:
+    return int(shape[0]) if shape else n
+
+
+def _family(value: Any, one: Parameter) -> Predictive | None:
+    """Return a known family, its parameters read by ``one(name, ...)``, the first that there is."""
+    match type(value).__name__:
+        case "Normal":
+            return Gaussian(one("loc"), one("scale"))
+        case "LogNormal":
+            return LogNormal(one("loc"), one("scale"))
+        case "StudentT":
+            return StudentT(one("df"), one("loc"), one("scale"))
+        case "Cauchy":
+            return StudentT(1.0, one("loc"), one("scale"))
+        case "Laplace":
+            return Laplace(one("loc"), one("scale"))
+        case "Gamma":
+            return Gamma(one("concentration"), one("rate"))
+        case "Exponential":
+            return Gamma(1.0, one("rate"))
+        case "Beta":
+            return Beta(one("concentration1"), one("concentration0"))
+        case "Uniform":
+            return Uniform(one("low"), one("high"))
+        case "Poisson":
+            return Poisson(one("mean"))
+        case "NegativeBinomial" | "NegativeBinomialProbs" | "NegativeBinomialLogits":
+            return NegativeBinomial(one("mean"), 1 / one("total_count"))
+        case (
+            "Geometric" | "GeometricProbs" | "GeometricLogits"
+        ):  # failures before the first success
+            return NegativeBinomial(one("mean"), 1.0)
+        case "NegativeBinomial2" | "GammaPoisson":
+            return NegativeBinomial(one("mean"), 1 / one("concentration"))
+        case "Binomial" | "BinomialProbs" | "BinomialLogits":
+            from scipy import stats
+
+            count = _flat(one("total_count")).astype(np.int64)
+            share = np.where(count > 0, _flat(one("mean")) / np.maximum(count, 1), 0.0)
+            return ScipyPredictive(stats.binom(count, np.clip(share, 0, 1)), len(count))
+        case "Bernoulli" | "BernoulliProbs" | "BernoulliLogits":
+            from fastmcmd.predictive.categorical import Categorical
+
+            share = _flat(one("mean"))
+            return Categorical(np.stack([1 - share, share], axis=1))
+        case "Categorical" | "CategoricalProbs" | "CategoricalLogits":
+            from fastmcmd.predictive.categorical import Categorical
+
+            probs = _array(value, "probs_parameter", "probs")
+            rows = one("batch") if probs.ndim == 1 else probs
+            return Categorical(np.broadcast_to(probs, (len(rows), probs.shape[-1])))
+    return None
+
+
+def _flat(array: Array) -> Array:
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _array(value: Any, *names: str) -> Array:
+    """Return the first parameter or moment that there is, an attribute or a method."""
+    for name in names:
+        found = getattr(value, name, None)
+        found = found() if callable(found) else found
+        if found is not None:
+            return as_array(found, name).astype(np.float64)
+    raise TypeError(
+        f"prediction is a {library(value)} {type(value).__name__} without {' or '.join(names)}; give "
+        "draws of it, an array (n, l)"
+    )
+
+
+def _reader(value: Any, n: int) -> Parameter:
+    """Return what reads parameters, of the shape of the batch; (n,) where that is a single one."""
+
+    def one(*names: str) -> Array:
+        shape = tuple(value.batch_shape) or (n,)
+        return np.broadcast_to(
+            np.zeros(()) if names == ("batch",) else _array(value, *names), shape
+        )
+
+    return one
+
+
+def _independent(value: Any, n: int, name: str) -> Predictive:
+    """Return independent components: numbers if there is one, or normal vectors."""
+    base = getattr(value, "base_dist", None)
+    base = value.distribution if base is None else base
+    batch, event = tuple(value.batch_shape), tuple(value.event_shape)
+    if not event:
+        return from_library(base, n, name)
+    if len(batch) > 1 or len(event) > 1:
+        raise ValueError(
+            f"{name} is an Independent with batch shape {batch} and event shape {event}; (n,) and (k,) are "
+            "needed: a vector of k components an input"
+        )
+    shape = (_first(batch, n), *event)
+    if type(base).__name__ == "Normal":
+        loc, scale = (np.broadcast_to(_array(base, part), shape) for part in ("loc", "scale"))
+        return Gaussian(loc, scale)
+    if event == (1,):
+        known = _family(base, lambda *names: np.broadcast_to(_array(base, *names), shape))
+        if known is not None:
+            return known
+    raise TypeError(
+        f"{name} is an Independent of {library(value)} {type(base).__name__}; of vectors only normal ones "
+        f"are known: give draws, an array (n, l, {event[0]})"
+    )
+
+
+def _mixture(value: Any, n: int, name: str) -> Predictive:
+    """Return a mixture of K components, the last axis of their batch."""
+    from fastmcmd.predictive.mixture import Mixture
+
+    def part(*names: str) -> Any:
+        return next(
+            found for found in (getattr(value, x, None) for x in names) if found is not None
+        )
+
+    mixing = part("mixture_distribution", "mixing_distribution")
+    component = part("component_distribution", "components_distribution")
+    weights = _array(mixing, "probs_parameter", "probs")
+    batch = tuple(component.batch_shape)
+    if len(batch) not in (1, 2):
+        raise ValueError(
+            f"{name} is a mixture whose components have batch shape {batch}; (K,) or (n, K) is needed"
+        )
+    if type(component).__name__ == "Independent":
+        base = getattr(component, "base_dist", None)
+        component = component.distribution if base is None else base
+    whole = tuple(component.batch_shape)
+
+    def reader(k: int) -> Parameter:
+        def one(*names: str) -> Array:
+            array = np.take(np.broadcast_to(_array(component, *names), whole), k, len(batch) - 1)
+            return np.array(array) if len(batch) == 2 else np.broadcast_to(array, (n, *array.shape))
+
+        return one
+
+    components = [_family(component, reader(k)) for k in range(batch[-1])]
+    if any(found is None for found in components):
+        raise TypeError(
+            f"{name} is a mixture of {library(value)} {type(component).__name__}, which has no family "
+            "here; give draws of it, an array (n, l)"
+        )
+    return Mixture([found for found in components if found is not None], weights)

@@ -1,0 +1,225 @@
+"""Predictions of ordered classes, or of a few given numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import over_rows
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size, parameter
+
+__all__ = ["Categorical"]
+
+_BLOCK = 1 << 18  # numbers held together
+_MISSED = (
+    1e-5  # by which a sum may miss 1: that of 1,000 float32 probabilities is off by up to 1e-5
+)
+
+
+class Categorical(Predictive):
+    """Distributions over the same K outputs, with probabilities for each input.
+
+    Parameters
+    ----------
+    probs : array_like (n, K)
+        Probabilities; rows sum to 1 within 1e-5, and are scaled to sum to 1.
+    values : array_like (K,), optional
+        The outputs, increasing; 0 to K - 1 by default.
+
+    Attributes
+    ----------
+    probs : ndarray (n, K)
+        Probabilities that sum to 1.
+    values : ndarray (K,)
+        The outputs.
+
+    Raises
+    ------
+    ValueError
+        Probabilities that are negative or do not sum to 1 (the message names the first such row), values
+        that do not increase, or shapes that do not fit.
+
+    Examples
+    --------
+    >>> from fastmcmd.predictive.categorical import Categorical
+    >>> ranks = Categorical([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    >>> ranks.mean.tolist()
+    [0.75, 2.0]
+    >>> ranks.crps([0, 1]).tolist()
+    [0.3125, 1.0]
+    """
+
+    discrete = True
+
+    def __init__(self, probs: Any, values: Any = None) -> None:
+        probs = parameter(probs, "probs")
+        if probs.ndim != 2 or probs.shape[1] == 0:
+            raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: a row an input")
+        count = probs.shape[1]
+        values = (
+            np.arange(count, dtype=np.float64) if values is None else parameter(values, "values")
+        )
+        if values.shape != (count,):
+            raise ValueError(f"values has shape {values.shape}; ({count},) is needed: as probs has")
+        if (np.diff(values) <= 0).any():
+            raise ValueError("values must increase; sort them, and the columns of probs with them")
+        total = probs.sum(axis=1)
+        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > _MISSED)
+        if bad.any():
+            row = int(bad.argmax())
+            what = (
+                f"has {probs[row].min():g}"
+                if (probs[row] < 0).any()
+                else f"sums to {total[row]:.8g}"
+            )
+            raise ValueError(
+                f"row {row} of probs {what} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
+                f"sum to 1 within {_MISSED:g}"
+            )
+        self.probs = probs / total[:, None]
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"Categorical{self.probs.shape}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return (len(self.probs),)
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,)."""
+        return np.asarray(self.probs @ self.values)
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,)."""
+        mean = self.mean
+
+        def one_block(rows: slice) -> Array:
+            gap = self.values - mean[rows, None]
+            return np.asarray(np.einsum("nk,nk->n", self.probs[rows], gap * gap))
+
+        return self._by_rows(one_block)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(self.variance))
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self._below(y, "right")
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return P(Y < y) (n,)."""
+        return self._below(y, "left")
+
+    def _below(self, y: Any, side: Any) -> Array:
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        count = np.searchsorted(self.values, y, side=side)  # NaN comes last
+
+        def one_block(rows: slice) -> Array:
+            cumulative = self._cumulative(rows)
+            own = np.maximum(count[rows] - 1, 0)[:, None]
+            found = np.take_along_axis(cumulative, own, axis=1)[:, 0]
+            return np.where(count[rows] == 0, 0.0, found)
+
+        return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y) (n,), small ones with all their digits."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+
+        def one_block(rows: slice) -> Array:
+            above = self.values > y[rows, None]
+            return np.asarray(np.einsum("nk,nk->n", self.probs[rows], above))
+
+        return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log probability (n,): -inf where y is none of the values."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        index = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
+        found = np.where(self.values[index] == y, self.probs[np.arange(len(self)), index], 0.0)
+        with np.errstate(divide="ignore"):
+            return np.where(np.isnan(y), np.nan, np.log(found))
+
+    def crps(self, y: Any) -> Array:
+        """Return the ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
+
+        Notes
+        -----
+        ``sum_k (F(v_k) - 1{v_k >= y})^2 (v_(k+1) - v_k)``: for classes 0 to K - 1 the ranked probability
+        score of Epstein (1969) and Murphy (1971); some divide it by K - 1. Outcomes between the values
+        or outside have a score, too.
+        """
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        left, right = self.values[:-1], self.values[1:]
+
+        def one_block(rows: slice) -> Array:
+            below = self._cumulative(rows)[:, :-1]
+            above = np.cumsum(self.probs[rows, :0:-1], axis=1)[:, ::-1]
+            at = y[rows, None]
+            cut = np.clip(at, left, right)
+            inside = below**2 * (cut - left) + above**2 * (right - cut)
+            outside = np.maximum(self.values[0] - at, 0) + np.maximum(at - self.values[-1], 0)
+            return np.asarray(inside.sum(axis=1) + outside[:, 0])
+
+        return self._by_rows(one_block)
+
+    def quantile(self, level: Any) -> Array:
+        """Return the least values with ``cdf >= level`` and positive probability, (n,) or (n, j)."""
+        levels = check_levels(level)
+        found = self.quantiles_at(np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size)))
+        return found if levels.ndim else found[:, 0]
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        levels = np.maximum(levels, np.finfo(np.float64).tiny)
+
+        def one_block(rows: slice) -> Array:
+            cumulative = self._cumulative(rows)[:, None, :]
+            return self.values[(cumulative < levels[rows, :, None]).sum(axis=2)]
+
+        return self._by_rows(one_block, levels.shape[1])
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size)."""
+        rng = np.random.default_rng(random_state)
+        # 1 - U is in (0, 1]: never a value of probability 0.
+        return self.quantiles_at(1 - rng.random((len(self), check_size(size))))
+
+    def take(self, rows: NDArray[np.intp]) -> Categorical:
+        """Return the distributions of some rows."""
+        return Categorical(self.probs[rows], self.values)
+
+    @property
+    def node_count(self) -> int:
+        """K."""
+        return len(self.values)
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the values, the same (K,) in each row, and their probabilities (n, K)."""
+        del splits
+        return np.broadcast_to(self.values, self.probs.shape), self.probs
+
+    def support(self) -> Nodes:
+        """Return the values (K,) and their probabilities (n, K)."""
+        return self.values, self.probs
+
+    def _cumulative(self, rows: slice) -> Array:
+        """Return cumulative probabilities, exactly 1 from the last positive one on."""
+        found = np.cumsum(self.probs[rows], axis=1)
+        found /= found[:, -1:]
+        return found
+
+    def _by_rows(self, one_block: Callable[[slice], Array], width: int = 1) -> Array:
+        """Return the values of blocks of rows together."""
+        step = max(1, _BLOCK // (len(self.values) * width))
+        parts = over_rows(one_block, len(self), step)
+        return np.concatenate(parts) if parts else np.empty(0)

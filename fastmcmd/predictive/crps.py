@@ -1,0 +1,133 @@
+"""The continuous ranked probability score of any distribution, by sums or adaptive quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import row_blocks
+from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.kronrod import NODES, Integrand, add_panels
+
+__all__ = ["crps"]
+
+_BLOCK = 1 << 18  # nodes of rows held together
+# First panels end at these quantiles and their mirror images.
+_LEVELS = [0.0, 1e-10, 1e-6, 1e-3, 0.02, 0.1, 0.3]
+_ENOUGH = 1e-15  # error of a panel, relative to the score of its row
+_FACTOR = 4.0  # of the distances from the median at which panels of a tail end
+_SHRINKS = 0.999  # of a panel's share of the integral: slower, and it has no end
+
+
+def crps(prediction: Predictive, y: Any, step: int | None = None) -> Array:
+    """Return CRPS(F_i, y_i) (n,).
+
+    Parameters
+    ----------
+    prediction : Predictive of numbers
+        Discrete: its `nodes` are its support. Else its `cdf`, `sf` and `quantile` are used.
+    y : array_like (n,) or scalar
+        Observed outputs; NaN gives NaN, infinity an infinite score.
+    step : int, optional
+        Rows taken together. Default: as many as keep temporaries at a few megabytes.
+
+    Raises
+    ------
+    ValueError
+        Vector outputs: a score for one component each is up to the class.
+    """
+    if prediction.columns > 1:
+        raise ValueError(
+            f"the CRPS scores single numbers and prediction has {prediction.columns} components; "
+            "use the energy score"
+        )
+    y = np.array(np.broadcast_to(prediction.outcomes(y), prediction.shape))
+    out = np.where(np.isnan(y), np.nan, np.inf)
+    rows = np.flatnonzero(np.isfinite(y))
+    if not rows.size:
+        return out
+    per_row = prediction.node_count if prediction.discrete else 2 * len(_LEVELS) * NODES
+    one_block = _sum if prediction.discrete else _integral
+    for block in row_blocks(len(rows), step or _BLOCK // per_row):
+        part = rows[block]
+        out[part] = one_block(prediction.take(part), y[part])
+    return out
+
+
+def _sum(prediction: Predictive, y: Array) -> Array:
+    """Return the integral of the step function ``(F - 1{y <= t})^2`` between sorted values."""
+    values, weights = prediction.nodes()
+    if values.shape[1] > 1 and (np.diff(values, axis=1) < 0).any():
+        order = np.argsort(values, axis=1)
+        values = np.take_along_axis(values, order, axis=1)
+        weights = np.take_along_axis(weights, order, axis=1)
+    below = np.cumsum(weights, axis=1)[:, :-1]
+    above = np.cumsum(weights[:, ::-1], axis=1)[:, -2::-1]
+    left, right, at = values[:, :-1], values[:, 1:], y[:, None]
+    cut = np.clip(at, left, right)
+    inside = below**2 * (cut - left) + above**2 * (right - cut)
+    outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
+    return np.asarray(inside.sum(axis=1) + outside)
+
+
+def _integral(prediction: Predictive, y: Array) -> Array:
+    """Return the integral of ``F^2`` below y and ``(1 - F)^2`` above.
+
+    Panels between quantiles and y first, then panels outwards, each a multiple of the one before, until
+    they no longer count.
+    """
+    levels = np.array(_LEVELS)
+    ends = prediction.quantile(np.concatenate([levels, [0.5], 1 - levels[::-1]]))
+    middle, low, high = ends[:, len(levels)], ends[:, 0], ends[:, -1]
+    ends = np.where(np.isfinite(ends), ends, middle[:, None])
+    ends = np.sort(np.concatenate([ends, y[:, None]], axis=1), axis=1)
+
+    def integrand(rows: NDArray[np.intp], places: Array) -> Callable[[Array], Array]:
+        below = places < y[rows]
+        part, other = prediction.take(rows[below]), prediction.take(rows[~below])
+
+        def squares(t: Array) -> Array:
+            out = np.empty(len(t))
+            if below.any():
+                out[below] = part.cdf(t[below])
+            if not below.all():
+                out[~below] = other.sf(t[~below])
+            return out * out
+
+        return squares
+
+    total = np.zeros(len(y))
+    rows = np.repeat(np.arange(len(y)), ends.shape[1] - 1)
+    add_panels(total, integrand, rows, ends[:, :-1].ravel(), ends[:, 1:].ravel(), _ENOUGH)
+    for sign, last, limit in ((-1.0, ends[:, 0], low), (1.0, ends[:, -1], high)):
+        outside = ~np.isfinite(limit)
+        _add_tail(total, integrand, middle, np.where(outside, sign * (last - middle), 0.0), sign)
+    return total
+
+
+def _add_tail(
+    total: Array, integrand: Integrand, middle: Array, distance: Array, sign: float
+) -> None:
+    """Add the integral beyond ``middle + sign * distance``, where the distance is positive.
+
+    At the end of floating-point numbers an integral that no longer shrinks from panel to panel is
+    infinite: the tail has index 1/2 or less.
+    """
+    rows = np.flatnonzero(distance > 0)
+    near, gained, shrinks = distance[rows], np.full(len(rows), np.inf), np.ones(len(rows), bool)
+    while rows.size:
+        with np.errstate(over="ignore"):
+            far = near * _FACTOR
+            ends = np.sort(middle[rows] + sign * np.stack([near, far]), axis=0)
+        inside = np.isfinite(ends).all(axis=0)
+        total[rows[~inside & ~shrinks]] = np.inf
+        rows, far, gained, left, right = (v[inside] for v in (rows, far, gained, *ends))
+        before = total[rows]
+        add_panels(total, integrand, rows, left, right, _ENOUGH)
+        gain = total[rows] - before
+        goes_on = gain > _ENOUGH * before
+        shrinks = (gain < _SHRINKS * gained)[goes_on]
+        rows, near, gained = rows[goes_on], far[goes_on], gain[goes_on]

@@ -1,0 +1,140 @@
+"""What continuous families with one parameter or more for each input share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive.base import Array, check_levels, check_size, parameter
+from fastmcmd.predictive.frozen import ScipyPredictive
+from fastmcmd.predictive.rowwise import by_rows
+
+__all__ = ["Family", "parameters"]
+
+
+def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
+    """Return parameters as finite float64 (n,), scalars repeated; at least one has (n,).
+
+    Parameters
+    ----------
+    positive : tuple of str
+        Names of those that must be > 0.
+    **given : array_like
+        Scalars, (n,) or (n, 1).
+    """
+    found = {}
+    for name, value in given.items():
+        array = parameter(value, name, least=0.0 if name in positive else None, strict=True)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim > 1:
+            raise ValueError(
+                f"{name} has shape {array.shape}; a scalar or (n,) is needed: a value an input"
+            )
+        found[name] = array
+    lengths = {name: len(array) for name, array in found.items() if array.ndim}
+    if not lengths:
+        raise ValueError(
+            f"{' and '.join(found)} are scalars; at least one must be (n,): a value an input"
+        )
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"parameters must have the same number of rows, or be scalars: {told}")
+    shape = (next(iter(lengths.values())),)
+    return {name: np.broadcast_to(array, shape) for name, array in found.items()}
+
+
+class Family(ScipyPredictive):
+    """A continuous family of scipy.stats, with formulas of its own where those are faster or closed.
+
+    A new one lists its parameters, which become attributes (n,), and gives its moments, the formulas
+    below for blocks of rows (outcomes or levels, then the parameters in order), and the frozen
+    distribution, which is made only for what SciPy does: nodes and higher moments.
+    """
+
+    discrete = False
+    _names: tuple[str, ...]
+
+    def __init__(self, values: dict[str, Array]) -> None:
+        for name in self._names:
+            setattr(self, name, values[name])
+        self._n = len(values[self._names[0]])
+
+    @property
+    def _values(self) -> tuple[Array, ...]:
+        return tuple(getattr(self, name) for name in self._names)
+
+    @cached_property
+    def frozen(self) -> Any:
+        """The same distribution in scipy.stats."""
+        return self._freeze()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.shape}"
+
+    def take(self, rows: NDArray[np.intp]) -> Family:
+        """Return the distributions of some rows."""
+        found = type(self).__new__(type(self))
+        Family.__init__(found, {name: getattr(self, name)[rows] for name in self._names})
+        return found
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self._by_rows(self._cdf, y)
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y) (n,), small ones with all their digits."""
+        return self._by_rows(self._sf, y)
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density (n,): -inf outside the support."""
+        return self._by_rows(self._log_prob, y)
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form."""
+        return self._by_rows(self._crps, y)
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        levels = check_levels(level)
+        found = np.empty((len(self), levels.size))
+        for column, one in enumerate(levels.ravel()):
+            found[:, column] = by_rows(self._quantile, np.full(len(self), one), *self._values)
+        return found[:, 0] if levels.ndim == 0 else found
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size)."""
+        shape = (len(self), check_size(size))
+        values = (value[:, None] for value in self._values)
+        return self._sample(np.random.default_rng(random_state), shape, *values)
+
+    def _by_rows(self, function: Any, y: Any) -> Array:
+        """Return a formula at outcomes."""
+        return by_rows(function, np.broadcast_to(self.outcomes(y), self.shape), *self._values)
+
+    @abstractmethod
+    def _freeze(self) -> Any: ...
+
+    # Formulas of a block of rows: outcomes or levels, then the parameters in order.
+
+    @abstractmethod
+    def _cdf(self, *values: Any, **named: Any) -> Any: ...
+
+    @abstractmethod
+    def _sf(self, *values: Any, **named: Any) -> Any: ...
+
+    @abstractmethod
+    def _log_prob(self, *values: Any, **named: Any) -> Any: ...
+
+    @abstractmethod
+    def _crps(self, *values: Any, **named: Any) -> Any: ...
+
+    @abstractmethod
+    def _quantile(self, *values: Any, **named: Any) -> Any: ...
+
+    @abstractmethod
+    def _sample(self, *values: Any, **named: Any) -> Any: ...

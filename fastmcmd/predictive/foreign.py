@@ -1,0 +1,192 @@
+"""How distributions of other libraries are called, without importing those libraries."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import as_array
+from fastmcmd.predictive.base import Array
+
+__all__ = ["Caller", "bounds", "has_methods", "library", "rows_of", "says_discrete"]
+
+_DENSITIES = ("log_prob", "logpdf", "logpmf")
+
+
+def library(value: Any) -> str:
+    """Return the name of the library that a distribution is from, such as ``"torch"``."""
+    return type(value).__module__.partition(".")[0]
+
+
+def has_methods(value: Any) -> bool:
+    """Tell whether ``value`` has a cdf and a log density, as distributions of other libraries do."""
+    if isinstance(value, type) or hasattr(value, "freeze"):  # a family of scipy.stats, not frozen
+        return False
+    return hasattr(value, "cdf") and any(hasattr(value, name) for name in _DENSITIES)
+
+
+class Caller:
+    """Calls methods of a distribution on NumPy arrays.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of the numbers that come out: 4 or 8, or the fewer of several calls.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = _lenient(value)
+        self._name = f"{library(value)} {type(value).__name__}"
+        self._known: dict[tuple[str, ...], bool] = {}
+        self.size = 8
+
+    def __call__(self, names: tuple[str, ...], y: Array) -> Array:
+        """Return the first of several methods that there is at values y.
+
+        Raises
+        ------
+        TypeError
+            None of them.
+        """
+        for name in names:
+            method = _attribute(self._value, name)
+            if method is None:
+                continue
+            try:
+                return self._array(method(self._like(y)), name)
+            except NotImplementedError:
+                continue
+        told = " or ".join(names)
+        raise TypeError(
+            f"prediction is a {self._name}, whose {told} is missing or not implemented; give draws of "
+            "it, an array (n, l)"
+        )
+
+    def has(self, names: tuple[str, ...]) -> bool:
+        """Tell whether one of several methods is implemented."""
+        if names not in self._known:
+            self._known[names] = self._try(names)
+        return self._known[names]
+
+    def moment(self, names: tuple[str, ...]) -> Array:
+        """Return the first of several moments, which libraries have as methods or attributes."""
+        for name in names:
+            found = _attribute(self._value, name)
+            if found is None:
+                continue
+            try:
+                return self._array(found() if callable(found) else found, name)
+            except NotImplementedError:
+                continue
+        raise TypeError(f"prediction is a {self._name} without {' or '.join(names)}")
+
+    def _try(self, names: tuple[str, ...]) -> bool:
+        try:
+            if {"mean", "variance"} & set(names):
+                self.moment(names)
+            else:
+                self(names, np.full((1, 1), 0.5))
+        except TypeError:
+            return False
+        return True
+
+    def _like(self, y: Array) -> Any:
+        """Return values as the library takes them."""
+        match library(self._value):
+            case "torch":
+                import torch
+
+                return torch.as_tensor(np.ascontiguousarray(y), device=_device(self._value))
+            case "tensorflow_probability":
+                return np.asarray(y, dtype=self._value.dtype.as_numpy_dtype)
+        return y
+
+    def _array(self, found: Any, name: str) -> Array:
+        array = as_array(found, f"{self._name}.{name}")
+        self.size = min(self.size, array.dtype.itemsize)
+        return array.astype(np.float64)
+
+
+def bounds(value: Any) -> tuple[Any, Any]:
+    """Return the ends of the support, numbers or (n,), infinite where they are not known."""
+    support = _attribute(value, "support")
+    if callable(support) and not hasattr(support, "is_discrete"):  # SciPy's method
+        low, high = support()
+    else:
+        low = _attribute(support, "lower_bound")
+        high = _attribute(support, "upper_bound")
+    return (
+        -np.inf if low is None else as_array(low, "support").astype(np.float64),
+        np.inf if high is None else as_array(high, "support").astype(np.float64),
+    )
+
+
+def says_discrete(value: Any) -> bool | None:
+    """Tell whether a distribution says that it is discrete; None if it says nothing."""
+    if any(kind.__name__ == "DiscreteDistribution" for kind in type(value).__mro__):
+        return True
+    if any(kind.__name__ == "ContinuousDistribution" for kind in type(value).__mro__):
+        return False
+    said = _attribute(_attribute(value, "support"), "is_discrete")
+    return None if said is None else bool(said)
+
+
+def rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
+    """Return the distributions of some rows, made anew from named parameters as PyTorch and NumPyro have.
+
+    None where that fails: whether they are the same is up to the caller to try.
+    """
+    names = getattr(value, "arg_constraints", None)
+    if not isinstance(names, dict) or not names:
+        return None
+    given = {}
+    for name in names:
+        part = getattr(value, name, None)
+        if part is not None and tuple(np.shape(part)) == tuple(value.batch_shape):
+            index = _torch_rows(rows, part) if library(value) == "torch" else rows
+            part = part[index]
+        given[name] = part
+    try:
+        return type(value)(**given)
+    except (TypeError, ValueError):
+        return None
+
+
+def _torch_rows(rows: NDArray[np.intp], like: Any) -> Any:
+    import torch
+
+    return torch.as_tensor(np.ascontiguousarray(rows), device=like.device)
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """Return an attribute, None where there is none or its property is not implemented."""
+    try:
+        return getattr(value, name, None)
+    except NotImplementedError:
+        return None
+
+
+def _lenient(value: Any) -> Any:
+    """Return a copy of a PyTorch or NumPyro distribution that does not raise outside its support."""
+    if not hasattr(value, "_validate_args"):
+        return value
+    found = copy.copy(value)
+    parts = vars(found)
+    for name, part in list(parts.items()):
+        if hasattr(part, "_validate_args"):
+            parts[name] = _lenient(part)
+    parts["_validate_args"] = False
+    return found
+
+
+def _device(value: Any) -> Any:
+    """Return the device of the first tensor in a PyTorch distribution."""
+    for part in vars(value).values():
+        if hasattr(part, "device"):
+            return part.device
+        if hasattr(part, "_validate_args"):
+            return _device(part)
+    return None

@@ -1,0 +1,82 @@
+"""Ratios of gamma functions and deviances with all their digits at large arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from fastmcmd.predictive.base import Array
+
+__all__ = ["half_ratio", "scaled_deviance", "stirling_error"]
+
+_SERIES = 10.0  # from here Stirling's series, cut after 8 terms, is exact to rounding
+# B_2k / (2k (2k - 1)): Abramowitz & Stegun, 6.1.40.
+_STIRLING = [
+    1 / 12,
+    -1 / 360,
+    1 / 1260,
+    -1 / 1680,
+    1 / 1188,
+    -691 / 360360,
+    1 / 156,
+    -3617 / 122400,
+]
+# Euler numbers E_2j, j from 1: at 10 the next term is below 1e-17.
+_EULER = [-1, 5, -61, 1385, -50521, 2702765, -199360981, 19391512145]
+_NEAR = 0.3  # relative distance up to which the deviance cancels and a series is used
+_TERMS = 10  # of it: the next one is below 1e-17
+
+
+def stirling_error(x: Array) -> Array:
+    """Return ``log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2)`` for x > 0."""
+    large = np.maximum(x, _SERIES)
+    square = 1 / (large * large)
+    series = np.zeros_like(large)
+    for term in reversed(_STIRLING):
+        series = series * square + term
+    series /= large
+    small = np.minimum(x, _SERIES)
+    direct = special.gammaln(small) - (small - 0.5) * np.log(small) + small - np.log(2 * np.pi) / 2
+    return np.asarray(np.where(x >= _SERIES, series, direct))
+
+
+def half_ratio(x: Array) -> Array:
+    """Return ``Gamma(x + 1/2) / Gamma(x)`` for x >= 0.
+
+    By the expansion in ``w = x - 1/4``, which has even powers only: ``sqrt(w) exp(-sum E_2j / (j 4^(2j+1)
+    w^(2j)))`` (from Abramowitz & Stegun, 6.1.47 and 23.1.7: Bernoulli polynomials at 1/4 are Euler
+    numbers); below 10 at ``x + 10``, and back by the recurrence.
+    """
+    below = x < _SERIES
+    w = np.where(below, x + _SERIES, x) - 0.25
+    with np.errstate(over="ignore"):
+        square = 1 / (w * w)
+    series = np.zeros_like(w)
+    for j in range(len(_EULER), 0, -1):
+        series = (series - _EULER[j - 1] / (j * 4 ** (2 * j + 1))) * square
+    start = np.where(below, x, 0.0)
+    steps, halves = start.copy(), start + 0.5
+    for k in range(1, int(_SERIES)):
+        steps *= start + k
+        halves *= start + (k + 0.5)
+    return np.asarray(np.sqrt(w) * np.exp(series) * np.where(below, steps / halves, 1.0))
+
+
+def scaled_deviance(x: Array, centre: Array) -> Array:
+    """Return ``x - m - m log(x / m)`` for x >= 0 and centres m > 0: nonnegative, 0 at m, infinite at 0.
+
+    Near the centre from ``u - log(1 + u) = u v - 2 v^3 (1/3 + v^2/5 + ...)`` with ``u = (x - m) / m`` and
+    ``v = u / (2 + u)`` (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        gap = x - centre
+        direct = gap - centre * (np.log(x) - np.log(centre))
+        u = gap / centre
+    near = np.abs(u) < _NEAR
+    u = np.where(near, u, 0.0)
+    v = u / (2 + u)
+    square = v * v
+    series = np.zeros_like(v)
+    for k in range(_TERMS, 0, -1):
+        series = series * square + 1 / (2 * k + 1)
+    return np.asarray(np.where(near, centre * v * (u - 2 * square * series), direct))

@@ -1,0 +1,394 @@
+"""Mixtures of predictions: deep ensembles, mixture density networks, hurdle models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from fastmcmd.blocks import over_rows
+from fastmcmd.checks import as_array
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.gaussian import Gaussian
+
+__all__ = ["Mixture"]
+
+_BLOCK = 1 << 18  # numbers held together
+_QUANTILES = 1 << 15  # quantiles found together: the two dozen arrays of the search stay in a cache
+_SUM_ERROR = 1e-6  # of weights: those of a float32 softmax are off by 1e-7
+
+
+class Mixture(Predictive):
+    """Mixtures of K predicted distributions an input.
+
+    Parameters
+    ----------
+    components : sequence of K Predictive
+        Distributions of the same n inputs, over outputs of the same components.
+    weights : array_like (K,) or (n, K), optional
+        Nonnegative, summing to 1 to within 1e-6; divided by their sum. Default: equal.
+
+    Attributes
+    ----------
+    components : tuple of Predictive
+    weights : ndarray (n, K)
+    discrete : bool
+        Whether all components are.
+    has_density : bool
+        Whether `log_prob` answers.
+
+    Raises
+    ------
+    TypeError
+        Components that are not distributions.
+    ValueError
+        No components, components of different shapes, or weights that are negative, not finite, of
+        another shape, or do not sum to 1.
+
+    Notes
+    -----
+    Discrete and continuous components may be mixed, for example an atom at zero with a continuous
+    amount: everything answers but `log_prob`, since densities and probabilities cannot be added; nor
+    does it with draws or quantiles as components.
+
+    Components of vector outputs give the mixture of joint distributions; `cdf` and `quantile` are
+    those of each component of the output, as for other distributions.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> from fastmcmd.predictive.mixture import Mixture
+    >>> ensemble = Mixture([fm.Gaussian([0.0, 1.0], 1.0), fm.Gaussian([2.0, 1.0], 1.0)])
+    >>> ensemble.mean.tolist(), ensemble.variance.tolist()
+    ([1.0, 1.0], [2.0, 1.0])
+    >>> ensemble.quantile(0.5).round(12).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, components: Sequence[Predictive], weights: Any = None) -> None:
+        components = tuple(components)
+        if not components:
+            raise ValueError("components are empty; at least one distribution is needed")
+        for i, component in enumerate(components):
+            if not isinstance(component, Predictive):
+                raise TypeError(
+                    f"components[{i}] is a {type(component).__name__}; a fastmcmd distribution is "
+                    "needed, such as Gaussian(mean, std) or Draws(array)"
+                )
+            if component.shape != components[0].shape:
+                raise ValueError(
+                    f"components[{i}] has shape {component.shape} and components[0] has "
+                    f"{components[0].shape}; they must agree"
+                )
+        self._set(components, _weights(weights, len(components[0]), len(components)))
+
+    def _set(self, components: tuple[Predictive, ...], weights: Array) -> None:
+        self.components, self.weights = components, weights
+        self._all_used = bool((weights > 0).all())
+        kinds = {component.discrete for component in components}
+        self.discrete = kinds == {True}
+        self.has_density = len(kinds) == 1 and all(part.has_density for part in components)
+
+    def __repr__(self) -> str:
+        return f"Mixture({len(self.components)} components, {self.shape})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)`` or ``(n, k)``."""
+        return self.components[0].shape
+
+    def _sum(self, of: Callable[[Predictive], Array]) -> Array:
+        """Return the weighted sum of what ``of`` gives for the components, over rows first."""
+        total: Any = 0.0
+        for weight, component in self._parts():
+            value = of(component)
+            weight = weight.reshape(-1, *[1] * (value.ndim - 1))
+            if not self._all_used:  # what has no weight has no part, be its value infinite
+                value = np.where(weight > 0, value, 0.0)
+            total = total + weight * value
+        return np.asarray(total)
+
+    def _parts(self) -> Any:
+        return zip(self.weights.T, self.components, strict=True)
+
+    @property
+    def mean(self) -> Array:
+        """Means, of the shape of the outputs."""
+        return self._sum(lambda component: component.mean)
+
+    @property
+    def variance(self) -> Array:
+        """Variances: mean of the variances plus variance of the means."""
+        mean = self.mean
+        return self._sum(lambda component: component.variance + (component.mean - mean) ** 2)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations."""
+        return np.asarray(np.sqrt(self.variance))
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,), or (n, k) per component of the output."""
+        y = self.outcomes(y)
+        return self._sum(lambda component: component.cdf(y))
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return P(Y < y)."""
+        y = self.outcomes(y)
+        return self._sum(lambda component: component.cdf_below(y))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y)."""
+        y = self.outcomes(y)
+        return self._sum(lambda component: component.sf(y))
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density or log probability (n,), by a log-sum-exp over components.
+
+        Raises
+        ------
+        ValueError
+            Discrete and continuous components together, or components without a density.
+        """
+        if not self.has_density:
+            raise ValueError(
+                "this mixture has no density or probabilities: its components are partly discrete, or "
+                "draws or quantiles; use crps or another score of the cdf"
+            )
+        y = self.outcomes(y)
+        logs = np.stack([component.log_prob(y) for component in self.components], axis=1)
+        with np.errstate(divide="ignore"):
+            logs = np.where(self.weights > 0, logs, -np.inf) + np.log(self.weights)
+        return np.asarray(special.logsumexp(logs, axis=1))
+
+    def quantile(self, level: Any) -> Array:
+        """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.
+
+        Found between the quantiles of the components, to rounding; atoms of discrete components and draws
+        exactly. Draws are atoms here: `Draws.quantile` interpolates between them.
+        """
+        levels = check_levels(level)
+        each = np.atleast_1d(levels)
+        out = np.empty((*self.shape, len(each)))
+
+        def work(rows: slice) -> None:
+            whole = len(self) == rows.stop - rows.start
+            part = self if whole else self.take(np.arange(rows.start, rows.stop))
+            out[rows] = part._quantiles(each)
+
+        # Rows are repeated for each level, with the draws or quantiles that they hold: 16 MB of them.
+        held = sum(part.node_count for part in self.components if not part.has_density)
+        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + held)) // len(each)
+        over_rows(work, len(self), max(1, step))
+        return out if levels.ndim else np.asarray(out[..., 0])
+
+    def _quantiles(self, levels: Array) -> Array:
+        """Return quantiles (n, j) or (n, k, j)."""
+        from fastmcmd.predictive.mixture_quantile import invert_continuous, invert_steps
+
+        shape = (*self.shape, len(levels))
+        low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
+        for weight, component in self._parts():
+            used = np.broadcast_to((weight > 0).reshape(-1, *[1] * (low.ndim - 1)), shape)
+            bottom, top = _ends(component, levels)
+            low = np.where(used, np.minimum(low, bottom), low)
+            high = np.where(used, np.maximum(high, top), high)
+        out = np.where(levels == 0, low, high)
+        inner = (levels > 0) & (levels < 1)
+        if not inner.any():
+            return out
+        levels, low, high = levels[inner], low[..., inner], high[..., inner]
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError(
+                "a component has quantiles that are not finite at levels inside (0, 1)"
+            )
+        # Each level of a row is a row of its own.
+        n, count = len(self), len(levels)
+        low, high = (np.moveaxis(v, -1, 1).reshape(n * count, *self.shape[1:]) for v in (low, high))
+        invert = invert_continuous if self.has_density and not self.discrete else invert_steps
+        rows = self if count == 1 else self.take(np.repeat(np.arange(n), count))
+        found = invert(rows, np.tile(levels, n), low, high)
+        out[..., inner] = np.moveaxis(found.reshape(n, count, *self.shape[1:]), 1, -1)
+        return out
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size) or (n, size, k)."""
+        rng = np.random.default_rng(random_state)
+        u = rng.random((len(self), check_size(size)))
+        out = np.empty((*u.shape, *self.shape[1:]))
+        upper = np.cumsum(self.weights, axis=1)
+        upper /= upper[:, -1:]
+        lower = np.zeros((len(self), 1))
+        for i, component in enumerate(self.components):
+            chosen = (u >= lower) & (u < upper[:, i, None])
+            out[chosen] = component.sample(size, rng)[chosen]
+            lower = upper[:, i, None]
+        return out
+
+    def take(self, rows: NDArray[np.intp]) -> Mixture:
+        """Return the distributions of some rows."""
+        part = Mixture.__new__(Mixture)
+        part._set(tuple(c.take(rows) for c in self.components), self.weights[rows])
+        return part
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the nodes of all components, weighted by the components' weights."""
+        return self._joined([component.nodes(splits) for component in self.components])
+
+    def coarse_nodes(self) -> Nodes:
+        """Return cheaper nodes, whose difference estimates the error of `nodes`."""
+        return self._joined([component.coarse_nodes() for component in self.components])
+
+    def _joined(self, parts: list[Nodes]) -> Nodes:
+        values = np.concatenate([values for values, _ in parts], axis=1)
+        shares = [w[:, None] * part for w, (_, part) in zip(self.weights.T, parts, strict=True)]
+        return values, np.concatenate(shares, axis=1)
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row."""
+        return sum(component.node_count for component in self.components)
+
+    def support(self) -> Nodes | None:
+        """Return outputs (L,) that all rows and components share and their probabilities (n, L)."""
+        parts = []
+        for component in self.components:
+            shared = component.support()
+            if shared is None or shared[0].ndim != 1:
+                return None
+            parts.append(shared)
+        values = np.unique(np.concatenate([values for values, _ in parts]))
+        masses = np.zeros((len(self), len(values)))
+        for weight, (own, mass) in zip(self.weights.T, parts, strict=True):
+            masses[:, np.searchsorted(values, own)] += weight[:, None] * mass
+        return values, masses
+
+    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
+        """Return ``E k(Y_i, z_j)`` (n, r) where all components know it: their weighted sum."""
+        total = np.zeros((len(self), len(points)))
+        for weight, component in self._parts():
+            known = component.closed_form(kernel, points)
+            if known is None:
+                return None
+            total += weight[:, None] * known
+        return total
+
+    def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return ``E k(Y_i, Y'_j)`` (n, m) where all pairs of components know it."""
+        others: Any = other._parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
+        others = list(others)
+        total = np.zeros((len(self), len(other)))
+        for weight, component in self._parts():
+            for share, against in others:
+                known = component.closed_form_pairs(kernel, against)
+                if known is None:
+                    return None
+                total += weight[:, None] * share * known
+        return total
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,).
+
+        In closed form for Gaussian components; by exact sums for draws and discrete ones; else by
+        quadrature.
+
+        Parameters
+        ----------
+        y : array_like (n,)
+            Observed outputs; NaN gives NaN, infinity an infinite score.
+
+        Raises
+        ------
+        ValueError
+            Outputs of another shape, or vector outputs.
+
+        Notes
+        -----
+        With ``A(m, v) = E|N(m, v)|``, the score of Gaussian components is ``sum_i w_i A(y - m_i, v_i) - 1/2
+        sum_ij w_i w_j A(m_i - m_j, v_i + v_j)`` (Grimit, Gneiting, Berrocal & Johnson, *The continuous
+        ranked probability score for circular variables and its application to mesoscale forecast ensemble
+        verification*, 2006).
+        """
+        if self.columns == 1 and all(isinstance(part, Gaussian) for part in self.components):
+            return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
+        atoms = all(part.discrete or isinstance(part, Draws) for part in self.components)
+        if self.columns == 1 and atoms:
+            return self._by_rows(_atoms_crps, y, self.node_count)
+        return super().crps(y)
+
+    def _by_rows(self, function: Callable[[Mixture, Array], Array], y: Any, per_row: int) -> Array:
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        out = np.array(np.abs(y))  # of infinity and NaN
+
+        def work(rows: slice) -> None:
+            finite = rows.start + np.flatnonzero(np.isfinite(y[rows]))
+            out[finite] = function(self.take(finite), y[finite])
+
+        over_rows(work, len(self), max(1, _BLOCK // per_row))
+        return out
+
+
+def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:
+    """Return between what lie the smallest y of a component with ``P(Y <= y) >= level``.
+
+    Quantiles may be interpolated between atoms, as those of draws: then their extremes.
+    """
+    exact = component.quantile(levels)
+    if component.has_density:
+        return exact, exact
+    ends = component.quantile(np.array([0.0, 1.0]))
+    low, high = ends[..., :1], ends[..., 1:]
+    return np.where(np.isfinite(low), low, exact), np.where(np.isfinite(high), high, exact)
+
+
+def _weights(value: Any, n: int, count: int) -> Array:
+    if value is None:
+        return np.full((n, count), 1.0 / count)
+    weights = as_array(value, "weights").astype(np.float64)
+    if weights.shape not in ((count,), (n, count)):
+        raise ValueError(
+            f"weights have shape {weights.shape}; ({count},) or ({n}, {count}) is needed: a weight a "
+            "component"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("weights hold NaN, infinity or negative values; all must be >= 0")
+    total = weights.sum(axis=-1, keepdims=True)
+    if (np.abs(total - 1) > _SUM_ERROR).any():
+        worst = total.ravel()[int(np.argmax(np.abs(total - 1)))]
+        raise ValueError(f"weights sum to {worst:g}; a sum of 1 is needed")
+    return np.array(np.broadcast_to(weights / total, (n, count)))
+
+
+def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
+    weights = mixture.weights
+    mean = np.stack([part.mean for part in mixture.components], axis=1)
+    std = np.stack([part.std for part in mixture.components], axis=1)
+    total = (weights * _absolute(y[:, None] - mean, std)).sum(axis=1)
+    for i in range(mean.shape[1]):
+        gaps = _absolute(mean[:, i, None] - mean, np.hypot(std[:, i, None], std))
+        total -= weights[:, i] * (weights * gaps).sum(axis=1) / 2
+    return np.asarray(total)
+
+
+def _absolute(mean: Array, std: Array) -> Array:
+    """Return ``E|X|`` of normal X."""
+    z = mean / std
+    density = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
+    return np.asarray(mean * special.erf(z / np.sqrt(2)) + std * density)
+
+
+def _atoms_crps(mixture: Mixture, y: Array) -> Array:
+    """Return the integral of ``(F - 1{y <= t})^2`` of step functions F: from atom to atom."""
+    values, weights = mixture.nodes()
+    order = np.argsort(values, axis=1)
+    values = np.take_along_axis(values, order, axis=1)
+    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)[:, :-1]
+    cut = np.clip(y[:, None], values[:, :-1], values[:, 1:])
+    inside = below**2 * (cut - values[:, :-1]) + (1 - below) ** 2 * (values[:, 1:] - cut)
+    outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
+    return np.asarray(inside.sum(axis=1) + outside)

@@ -1,0 +1,135 @@
+"""Quantiles from a cdf, all rows at once, between given ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive.base import Array, Predictive
+
+__all__ = ["invert_continuous", "invert_steps"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_MOST_STEPS = 200  # halvings: from widths of 1e30 to rounding
+_ASIDE = 1e-9  # of a standard deviation: where the cdf is looked at again
+
+
+class _Active:
+    """Rows that are not settled yet: state arrays shrink with them."""
+
+    def __init__(self, prediction: Predictive, out: Array) -> None:
+        self.prediction, self.out = prediction, out
+        self.rows = np.arange(len(out))
+
+    def settle(self, done: NDArray[np.bool_], values: Array, *state: Any) -> list[Any]:
+        """Write the values and return the state of the rows that still have an open component.
+
+        Rows are only left out once half of those in work are settled, so that taking rows costs little.
+        """
+        self.out[self.rows] = values
+        open_rows = ~done if done.ndim == 1 else ~done.all(axis=1)
+        count = np.count_nonzero(open_rows)
+        if 2 * count > len(self.rows):
+            return list(state)
+        self.rows = self.rows[open_rows]
+        if count:
+            self.prediction = self.prediction.take(np.flatnonzero(open_rows))
+        return [array[open_rows] for array in state]
+
+
+def invert_steps(prediction: Predictive, level: Array, low: Array, high: Array) -> Array:
+    """Return the smallest y with ``P(Y <= y) >= level``, by bisection: for cdfs that may jump.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions.
+    level : ndarray (n,)
+        In (0, 1).
+    low, high : ndarray, of the shape of the distributions
+        Finite, the answer between them or at either.
+
+    Notes
+    -----
+    Whole numbers are tried first, so counts need few steps; an atom is found exactly.
+    """
+    level = _beside(level, low)
+    found = prediction.cdf(low) >= level
+    out = np.where(found, low, high)
+    active = _Active(prediction, out)
+    low, high, level = active.settle(found, out, low, out, level)
+    for _ in range(_MOST_STEPS):
+        if not len(active.rows):
+            break
+        middle = low + (high - low) / 2
+        whole = np.floor(np.where(high - low > 1, middle, high))
+        middle = np.where((whole > low) & (whole < high), whole, middle)
+        over = active.prediction.cdf(middle) >= level
+        high, low = np.where(over, middle, high), np.where(over, low, middle)
+        done = ~(np.nextafter(low, np.inf) < high) | (active.prediction.cdf_below(high) < level)
+        low, high, level = active.settle(done, high, low, high, level)
+    return out
+
+
+def invert_continuous(prediction: Predictive, level: Array, low: Array, high: Array) -> Array:
+    """Return quantiles of continuous distributions to rounding; arguments as for `invert_steps`.
+
+    Notes
+    -----
+    Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
+    function without using derivatives* (1997): inverse quadratic interpolation where it is safe, else
+    bisection. Where the cdf is flat at the level, between separate components, the smallest y of the
+    stretch is looked for by bisection.
+    """
+    u = _beside(level, low)
+    f_low, f_high = prediction.cdf(low) - u, prediction.cdf(high) - u
+    found = f_low >= 0
+    out = np.where(found, low, high)
+    start = low.copy()
+    active = _Active(prediction, out)
+    done = found | (f_high < 0)  # missed by rounding at the upper end: that is the answer
+    state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, done, u
+    a, b, fa, fb, t, best, done, u = active.settle(done, out, *state)
+    for _ in range(_MOST_STEPS):
+        if not len(active.rows):
+            break
+        at = a + t * (b - a)
+        ft = active.prediction.cdf(at) - u
+        same = (ft >= 0) == (fa >= 0)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = at, ft
+        nearer = np.abs(fa) <= np.abs(fb)
+        best = np.where(done, best, np.where(nearer, a, b))
+        width = np.abs(b - a)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            least = 2 * _EPS * np.abs(best) / width
+            done = done | ~(least < 0.5) | (np.where(nearer, fa, fb) == 0)
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+            t = fa / (fb - fa) * fc / (fb - fc)
+            t += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            t = np.where(safe & np.isfinite(t), t, 0.5)
+            t = np.where(done, 0.5, np.clip(t, least, 1 - least))
+        state = a, b, fa, fb, t, best, done, u
+        a, b, fa, fb, t, best, done, u = active.settle(done, best, *state)
+    _leave_flat(prediction, level, start, out)
+    return out
+
+
+def _beside(level: Array, values: Array) -> Array:
+    """Return levels (n,) that broadcast against values (n,) or (n, k)."""
+    return level.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _leave_flat(prediction: Predictive, level: Array, low: Array, out: Array) -> None:
+    """Move answers on a stretch where the cdf equals the level to its lower end, in place."""
+    spread = prediction.std
+    step = _ASIDE * np.where(np.isfinite(spread), spread, 1.0)
+    flat = (out > low) & (prediction.cdf(np.maximum(out - step, low)) >= _beside(level, low))
+    rows = np.flatnonzero(flat if flat.ndim == 1 else flat.any(axis=1))
+    if len(rows):
+        lower = invert_steps(prediction.take(rows), level[rows], low[rows], out[rows])
+        out[rows] = np.where(flat[rows], lower, out[rows])

@@ -1,0 +1,371 @@
+"""Predictions known to lie in an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.blocks import row_blocks
+from fastmcmd.predictive.base import (
+    Array,
+    Nodes,
+    Predictive,
+    check_levels,
+    check_size,
+)
+from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.inverse import by_halving, known_inverse, least
+from fastmcmd.predictive.lattice import MOST_VALUES
+from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.quadrature import COARSE, FINE, composite
+from fastmcmd.predictive.zero_inflated import ZeroInflated
+
+__all__ = ["Truncated"]
+
+_TAIL = 1e-16  # mass left out at either end of a discrete distribution
+_LOST = 1e-9  # share of the mass that the base's nodes may miss, before own ones are made
+_LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
+_BLOCK = 1 << 18  # nodes held together
+_NARROW = 0.05  # variance, of one before, below which the closed form loses digits
+
+
+class Truncated(Predictive):
+    """Distributions conditional on ``low <= Y <= high``, both ends included.
+
+    Parameters
+    ----------
+    base : Predictive of numbers
+        Distributions before, continuous or discrete.
+    low, high : array_like, scalar or (n,), default -inf, inf
+        Ends of the interval.
+
+    Attributes
+    ----------
+    base, low, high : Predictive, ndarray (n,), ndarray (n,)
+        The parameters.
+
+    Raises
+    ------
+    TypeError
+        A base that is no distribution of single numbers, or draws, or partly discrete.
+    ValueError
+        Ends that are NaN, in the wrong order or of another shape; a row without mass between them.
+
+    Notes
+    -----
+    ``P(Y <= y) = P(low <= B <= y) / P(low <= B <= high)``. A mass above the median of the base is
+    the difference of two values of its survival function, one below that of two of its cdf: with a base
+    whose survival function keeps its digits in the tail (Gaussian, counts, scipy.stats) intervals far out
+    in either tail are as good as others, as long as their mass is above 1e-300. With another base, whose
+    survival function is ``1 - cdf``, and for an interval so narrow that both ends have almost the same
+    cdf, relative errors are 1e-16 divided by the mass of the interval.
+
+    Means and variances of a truncated Gaussian are in closed form (Johnson, Kotz & Balakrishnan,
+    *Continuous Univariate Distributions*, volume 1, section 13.10.1) where that keeps its digits; else
+    they are sums over nodes. Quantiles of bases without a quantile function for levels by row are found
+    by halving: 64 evaluations of the cdf.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> from fastmcmd.predictive.truncated import Truncated
+    >>> positive = Truncated(fm.Gaussian([0.0, 1.0], 1.0), low=0.0)
+    >>> positive.mean.round(4).tolist()
+    [0.7979, 1.2876]
+    >>> Truncated(fm.Poisson([2.0]), low=1.0).cdf([0.0]).tolist()
+    [0.0]
+    """
+
+    def __init__(self, base: Predictive, low: Any = -np.inf, high: Any = np.inf) -> None:
+        if not isinstance(base, Predictive):
+            raise TypeError(
+                f"base is a {type(base).__name__}; a fastmcmd distribution such as Gaussian(mean, std) is "
+                "needed"
+            )
+        if isinstance(base, Draws):
+            raise TypeError("base is Draws; leave out the draws outside the interval instead")
+        if _partly_discrete(base):
+            raise TypeError(
+                "base is partly discrete, partly continuous; truncate its parts instead"
+            )
+        if base.columns > 1:
+            raise ValueError(
+                f"base has {base.columns} components; a base of single numbers is needed"
+            )
+        self.base = base
+        self.low, self.high = _end(low, "low", base.shape), _end(high, "high", base.shape)
+        if (self.low > self.high).any():
+            row = int((self.low > self.high).argmax())
+            raise ValueError(
+                f"low is {self.low[row]:g} and high is {self.high[row]:g} in row {row}; low <= high is "
+                "needed"
+            )
+        self.discrete = base.discrete
+        self.has_density = base.has_density
+        # P(B < low), P(B >= low), P(B <= high), P(B > high)
+        self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
+        self._upto, self._above = base.cdf(self.high), base.sf(self.high)
+        self._mass = _between(self._below, self._from, self._upto, self._above)
+        if not (self._mass > 0).all():
+            row = int((~(self._mass > 0)).argmax())
+            raise ValueError(
+                f"base has no mass, or none that a double can hold, in [{self.low[row]:g}, "
+                f"{self.high[row]:g}] in row {row}"
+            )
+
+    def __repr__(self) -> str:
+        return f"Truncated({self.base!r})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return self.base.shape
+
+    def _not_below(self, y: Array) -> Array:
+        """Return P(B >= y)."""
+        return self.base.sf(np.nextafter(y, -np.inf) if self.discrete else y)
+
+    def _share(self, mass: Array) -> Array:
+        return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y) (n,)."""
+        y = self.outcomes(y)
+        mass = _between(self._below, self._from, self.base.cdf(y), self.base.sf(y))
+        return np.where(y < self.low, 0.0, np.where(y >= self.high, 1.0, self._share(mass)))
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return P(Y < y) (n,)."""
+        y = self.outcomes(y)
+        mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
+        return np.where(y <= self.low, 0.0, np.where(y > self.high, 1.0, self._share(mass)))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y) (n,)."""
+        y = self.outcomes(y)
+        mass = _between(self.base.cdf(y), self.base.sf(y), self._upto, self._above)
+        return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, self._share(mass)))
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density or log probability (n,): -inf outside the interval."""
+        y = self.outcomes(y)
+        outside = (y < self.low) | (y > self.high)
+        return np.where(outside, -np.inf, self.base.log_prob(y) - np.log(self._mass))
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
+        levels = check_levels(level)
+        found = self.quantiles_at(np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size)))
+        return found if levels.ndim else found[:, 0]
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        if not self.discrete and known_inverse(self.base):
+            return self._inverse(levels, 1 - levels)
+        found = by_halving(self, np.maximum(levels, _LEAST), Truncated._reaches)
+        # Where the end is infinite, rounding reaches 1 before.
+        last = (levels >= 1) & np.isinf(self.high)[:, None]
+        return np.where(last, self.base.quantile(1.0)[:, None], found) if last.any() else found
+
+    def _reaches(self, x: Array, level: Array) -> NDArray[np.bool_]:
+        """Tell where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
+        return np.where(level < 0.5, self.cdf(x) >= level, self.sf(x) <= 1 - level)
+
+    def _inverse(self, level: Array, complement: Array) -> Array:
+        """Return quantiles (n, j) of a continuous base, from the tail in which they lie."""
+        known = known_inverse(self.base)
+        assert known is not None
+        mass = self._mass[:, None]
+        lower = self._below[:, None] + level * mass
+        upper = self._above[:, None] + complement * mass
+        left = lower <= upper
+        # The tail not used gets a level in the middle, where no quantile function is slow or infinite.
+        found = np.where(
+            left, known[0](np.where(left, lower, 0.5)), known[1](np.where(left, 0.5, upper))
+        )
+        return np.asarray(np.clip(found, self.low[:, None], self.high[:, None]))
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws (n, size): quantiles at uniform levels."""
+        rng = np.random.default_rng(random_state)
+        uniform = 1 - rng.random((len(self), check_size(size)))  # in (0, 1]
+        if not self.discrete:
+            return self.quantiles_at(np.minimum(uniform, _MOST))
+        out = np.empty(uniform.shape)
+        for rows, part in self._blocks():
+            values, weights = part.nodes()
+            cumulative = np.cumsum(weights, axis=1)
+            cumulative /= cumulative[:, -1:]
+            for row, own, share, u in zip(
+                range(rows.start, rows.stop), values, cumulative, uniform[rows], strict=True
+            ):
+                out[row] = own[np.searchsorted(share, u)]
+        return out
+
+    def take(self, rows: NDArray[np.intp]) -> Truncated:
+        """Return the distributions of some rows."""
+        return Truncated(self.base.take(rows), self.low[rows], self.high[rows])
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,)."""
+        return self._moments[0]
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,)."""
+        return self._moments[1]
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(self.variance))
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        if not isinstance(self.base, Gaussian):
+            return self._sums()
+        mean, variance, kept = _gaussian_moments(self)
+        if not kept.all():
+            lost = np.flatnonzero(~kept)
+            mean[lost], variance[lost] = self.take(lost)._sums()
+        return mean, variance
+
+    def _sums(self) -> tuple[Array, Array]:
+        """Return means and variances as sums over nodes."""
+        mean, variance = np.empty(len(self)), np.empty(len(self))
+        for rows, part in self._blocks():
+            values, weights = part.nodes()
+            mean[rows] = np.einsum("nl,nl->n", weights, values)
+            gap = values - mean[rows, None]
+            variance[rows] = np.einsum("nl,nl->n", weights, gap * gap)
+        return mean, variance
+
+    def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
+        for rows in row_blocks(len(self), _BLOCK // self.base.node_count):
+            yield rows, self.take(np.arange(rows.start, rows.stop))
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row, as the base has them."""
+        return self.base.node_count
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
+        return self._own_support() if self.discrete else self._quadrature(FINE, splits)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
+        return self._own_support() if self.discrete else self._quadrature(COARSE)
+
+    def support(self) -> Nodes | None:
+        """Return outputs (L,) that all rows share and their probabilities (n, L), as the base has them."""
+        shared = self.base.support() if self.discrete else None
+        if shared is None:
+            return None
+        found = self._inside(*shared)
+        return None if found is None else (shared[0], found)
+
+    def _inside(self, values: Array, weights: Array) -> Array | None:
+        """Return the weights of the base's nodes in the interval, or None where they miss mass."""
+        inside = (values >= self.low[:, None]) & (values <= self.high[:, None])
+        found = np.where(inside, weights, 0.0)
+        total = found.sum(axis=1)
+        if (np.abs(total - self._mass) > _LOST * self._mass).any():
+            return None
+        return np.asarray(found / total[:, None])
+
+    def _own_support(self) -> Nodes:
+        values, weights = self.base.nodes()
+        found = self._inside(values, weights)
+        if found is not None:
+            return values, found
+        # So far out that the base's own nodes have ended: whole numbers from those on.
+        if not (np.diff(values, axis=1) == 1).all() or (values % 1).any():
+            raise ValueError(
+                "the interval lies in a tail of base that its nodes do not reach, and base is not over "
+                "whole numbers; a wider interval is needed"
+            )
+        first = self.quantile(_TAIL)
+        last = least(lambda x: self.sf(x) <= _TAIL, len(self))
+        count = float((last - first).max()) + 1
+        if not count <= MOST_VALUES:
+            raise ValueError(
+                f"base gives mass to {count:,.0f} values of one input in the interval, too many to sum over"
+            )
+        values = first[:, None] + np.arange(int(count), dtype=np.float64)
+        weights = np.exp(np.stack([self.log_prob(column) for column in values.T], axis=1))
+        return values, weights / weights.sum(axis=1, keepdims=True)
+
+    def _quadrature(self, order: int, splits: int = 1) -> Nodes:
+        def at(levels: Array) -> Array:
+            return np.broadcast_to(levels, (len(self), levels.shape[1]))
+
+        def density(values: Array) -> Array:
+            logs = np.stack([self.log_prob(column) for column in values.T], axis=1)
+            return np.asarray(np.exp(logs))
+
+        lower: Callable[[Array], Array]
+        upper: Callable[[Array], Array]
+        if known_inverse(self.base):
+            lower = lambda levels: self._inverse(at(levels), 1 - at(levels))  # noqa: E731
+            upper = lambda levels: self._inverse(1 - at(levels), at(levels))  # noqa: E731
+        else:
+            lower = lambda levels: self.quantiles_at(at(levels))  # noqa: E731
+            upper = lambda levels: self._from_above(at(levels))  # noqa: E731
+        return composite(lower, upper, density, order, splits)
+
+    def _from_above(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose survival function falls to the levels."""
+        return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
+
+
+def _partly_discrete(base: Predictive) -> bool:
+    match base:
+        case ZeroInflated():
+            return not base.discrete
+        case Mixture():
+            return not base.discrete and any(
+                part.discrete or isinstance(part, Draws) or _partly_discrete(part)
+                for part in base.components
+            )
+    return False
+
+
+def _end(value: Any, name: str, shape: tuple[int, ...]) -> Array:
+    """Return an end (n,), which may be infinite."""
+    from fastmcmd.checks import as_array
+
+    array = as_array(value, name).astype(np.float64)
+    if np.isnan(array).any():
+        raise ValueError(f"{name} holds NaN; numbers or infinities are needed")
+    try:
+        return np.array(np.broadcast_to(array, shape))
+    except ValueError:
+        raise ValueError(f"{name} has shape {array.shape}; a scalar or {shape} is needed") from None
+
+
+def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
+    """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b), P(B > b): in the tail it lies in."""
+    return np.where(below > 0.5, at_least - above, upto - below)
+
+
+def _gaussian_moments(of: Truncated) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Return means and variances of a truncated Gaussian, and where they have kept their digits.
+
+    With a and b the ends in standard deviations, Z the mass and h the density: ``E = (h(a) - h(b)) / Z``,
+    ``Var = 1 + (a h(a) - b h(b)) / Z - E^2``.
+    """
+    base = of.base
+    ends = [(end - base.mean) / base.std for end in (of.low, of.high)]
+    height = [np.exp(-z * z / 2) / np.sqrt(2 * np.pi) for z in ends]
+    slope = [np.where(np.isinf(z), 0.0, z) * h for z, h in zip(ends, height, strict=True)]
+    shift = (height[0] - height[1]) / of._mass
+    shrink = 1 + (slope[0] - slope[1]) / of._mass - shift * shift
+    kept = shrink > _NARROW
+    return base.mean + base.std * shift, base.variance * shrink, kept

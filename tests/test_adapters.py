@@ -1,0 +1,308 @@
+"""Distributions of other libraries become ours: by their family, or by their methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastmcmd as fm
+from fastmcmd.predictive import (
+    Beta,
+    Gamma,
+    Gaussian,
+    Laplace,
+    LogNormal,
+    MethodsPredictive,
+    NegativeBinomial,
+    Poisson,
+    ScipyPredictive,
+    StudentT,
+    Uniform,
+    as_predictive,
+)
+
+LOC, SCALE = np.array([0.5, -1.0, 3.0]), np.array([1.0, 0.3, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("frozen", "family"),
+    [
+        (stats.norm(LOC, SCALE), Gaussian),
+        (stats.t(3.0, LOC, scale=SCALE), StudentT),
+        (stats.cauchy(LOC, SCALE), StudentT),
+        (stats.laplace(LOC, SCALE), Laplace),
+        (stats.lognorm(SCALE, scale=np.exp(LOC)), LogNormal),
+        (stats.gamma(SCALE, scale=2.0), Gamma),
+        (stats.expon(scale=SCALE), Gamma),
+        (stats.beta(a=SCALE, b=2.0), Beta),
+        (stats.uniform(LOC, SCALE), Uniform),
+        (stats.poisson(SCALE), Poisson),
+        (stats.nbinom(2.0, SCALE / 3), NegativeBinomial),
+        (stats.gamma(SCALE, loc=1.0), ScipyPredictive),
+        (stats.beta(SCALE, 2.0, scale=2.0), ScipyPredictive),
+        (stats.lognorm(SCALE, 1.0), ScipyPredictive),
+        (stats.poisson(SCALE, loc=1), ScipyPredictive),
+    ],
+    ids=lambda value: value.dist.name if hasattr(value, "dist") else value.__name__,
+)
+def test_frozen_distributions(frozen, family):
+    found = as_predictive(frozen, 3)
+    assert type(found) is family
+    y = np.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(found.cdf(y), frozen.cdf(y), rtol=1e-12)
+    logs = frozen.logpmf if found.discrete else frozen.logpdf
+    np.testing.assert_allclose(found.log_prob(y), logs(y), rtol=1e-10)
+
+
+def same(found, expected, y):
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-9)
+    # Single precision objects have variances that are differences of moments.
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=3e-5)
+    np.testing.assert_allclose(found.cdf(y), expected.cdf(y), rtol=2e-6, atol=1e-12)
+    np.testing.assert_allclose(found.log_prob(y), expected.log_prob(y), rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(found.quantile([0.1, 0.7]), expected.quantile([0.1, 0.7]), rtol=1e-5)
+    np.testing.assert_allclose(found.crps(y), expected.crps(y), rtol=1e-6)
+
+
+def test_new_random_variables_of_scipy():
+    if not hasattr(stats, "make_distribution"):
+        pytest.skip("SciPy before 1.15")
+    y = np.array([0.3, 1.5, 4.0])
+    normal = stats.Normal(mu=LOC, sigma=SCALE)
+    assert type(as_predictive(normal, 3)) is Gaussian
+    assert type(as_predictive(stats.Uniform(a=LOC, b=LOC + 1), 3)) is Uniform
+    same(as_predictive(normal, 3), Gaussian(LOC, SCALE), y)
+    same(as_predictive(stats.exp(normal), 3), LogNormal(LOC, SCALE), y)
+    gamma = stats.make_distribution(stats.gamma)(a=SCALE)
+    found = as_predictive(gamma * 2, 3)
+    assert isinstance(found, MethodsPredictive)
+    same(found, Gamma(SCALE, 0.5), y)
+    binomial = as_predictive(stats.Binomial(n=np.array([5, 6, 7]), p=0.3), 3)
+    assert binomial.discrete
+    counts = np.array([0.0, 2.0, 6.0])
+    same(binomial, ScipyPredictive(stats.binom([5, 6, 7], 0.3), 3), counts)
+    np.testing.assert_array_equal(binomial.log_prob([0.5, 1.5, -1.0]), -np.inf)
+    np.testing.assert_allclose(
+        binomial.cdf_below(counts), stats.binom([5, 6, 7], 0.3).cdf(counts - 1)
+    )
+
+
+TORCH = {
+    "Normal": (lambda d, a, b: d.Normal(a, b), lambda: Gaussian(LOC, SCALE)),
+    "LogNormal": (lambda d, a, b: d.LogNormal(a, b), lambda: LogNormal(LOC, SCALE)),
+    "StudentT": (lambda d, a, b: d.StudentT(3.0, a, b), lambda: StudentT(3.0, LOC, SCALE)),
+    "Laplace": (lambda d, a, b: d.Laplace(a, b), lambda: Laplace(LOC, SCALE)),
+    "Gamma": (lambda d, a, b: d.Gamma(b, b + 1), lambda: Gamma(SCALE, SCALE + 1)),
+    "Exponential": (lambda d, a, b: d.Exponential(b), lambda: Gamma(1.0, SCALE)),
+    "Beta": (lambda d, a, b: d.Beta(b, b + 1), lambda: Beta(SCALE, SCALE + 1)),
+    "Uniform": (lambda d, a, b: d.Uniform(a, a + b), lambda: Uniform(LOC, LOC + SCALE)),
+    "Poisson": (lambda d, a, b: d.Poisson(b), lambda: Poisson(SCALE)),
+    "Binomial": (
+        lambda d, a, b: d.Binomial(7, b / 4),
+        lambda: ScipyPredictive(stats.binom(7, SCALE / 4), 3),
+    ),
+    "Geometric": (lambda d, a, b: d.Geometric(b / 4), lambda: NegativeBinomial(4 / SCALE - 1, 1.0)),
+    "Gumbel": (
+        lambda d, a, b: d.Gumbel(a, b),
+        lambda: ScipyPredictive(stats.gumbel_r(LOC, SCALE), 3),
+    ),
+    "Weibull": (
+        lambda d, a, b: d.Weibull(b, b + 1),
+        lambda: ScipyPredictive(stats.weibull_min(SCALE + 1, scale=SCALE), 3),
+    ),
+    "HalfNormal": (
+        lambda d, a, b: d.HalfNormal(b),
+        lambda: ScipyPredictive(stats.halfnorm(0.0, SCALE), 3),
+    ),
+}
+
+
+def check_library(d, array, name):
+    make, expected = TORCH[name]
+    expected = expected()
+    found = as_predictive(make(d, array(LOC), array(SCALE)), 3)
+    if not isinstance(found, MethodsPredictive):
+        assert type(found) is type(expected)
+    y = np.array([0.0, 2.0, 1.0]) if found.discrete else np.array([0.7, 0.2, 0.9])
+    if name == "Uniform":
+        y = LOC + 0.3 * SCALE
+    same(found, expected, y)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_torch(name):
+    torch = pytest.importorskip("torch")
+    check_library(torch.distributions, torch.as_tensor, name)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_numpyro(name):
+    jnp = pytest.importorskip("jax.numpy")
+    distributions = pytest.importorskip("numpyro.distributions")
+    check_library(distributions, jnp.asarray, name)
+
+
+def test_torch_structures():
+    torch = pytest.importorskip("torch")
+    d = torch.distributions
+    loc, scale = torch.as_tensor(LOC), torch.as_tensor(SCALE)
+    y = np.array([0.7, 0.2, 0.9])
+    share = as_predictive(d.Bernoulli(torch.as_tensor([0.1, 0.5, 0.9])), 3)
+    np.testing.assert_allclose(share.mean, [0.1, 0.5, 0.9], rtol=1e-6)
+    ranks = as_predictive(d.Categorical(torch.ones(3, 4)), 3)
+    np.testing.assert_allclose(ranks.mean, 1.5)
+    # A transformed distribution: no moments, support and methods of its own.
+    exp = d.TransformedDistribution(d.Normal(loc, scale / 4), [d.ExpTransform()])
+    found = as_predictive(exp, 3)
+    assert isinstance(found, MethodsPredictive)
+    same(found, LogNormal(LOC, SCALE / 4), y)
+    np.testing.assert_array_equal(found.log_prob([-1.0, 0.0, -3.0]), -np.inf)
+    np.testing.assert_array_equal(found.cdf([-1.0, 0.0, np.inf]), [0, 0, 1])
+    weights = torch.as_tensor([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]])
+    parts = d.Normal(torch.stack([loc, loc + 2], 1), torch.stack([scale, scale], 1))
+    mixed = as_predictive(d.MixtureSameFamily(d.Categorical(weights), parts), 3)
+    direct = d.MixtureSameFamily(d.Categorical(weights), parts).cdf(torch.as_tensor(y))
+    np.testing.assert_allclose(mixed.cdf(y), direct, rtol=1e-6)
+    shared = d.MixtureSameFamily(d.Categorical(torch.ones(2)), d.Normal(torch.zeros(2), 1.0))
+    np.testing.assert_allclose(as_predictive(shared, 3).cdf(y), stats.norm.cdf(y), rtol=1e-6)
+
+
+def test_torch_independent():
+    """Reinterpreted dimensions are components of a vector, not rows."""
+    torch = pytest.importorskip("torch")
+    d = torch.distributions
+    vectors = d.Independent(d.Normal(torch.arange(6.0).reshape(3, 2), 2.0), 1)
+    found = as_predictive(vectors, 3, columns=2)
+    np.testing.assert_array_equal(found.mean, np.arange(6.0).reshape(3, 2))
+    np.testing.assert_allclose(
+        found.log_prob(np.ones((3, 2))), vectors.log_prob(torch.ones(3, 2)), rtol=1e-6
+    )
+    with pytest.raises(ValueError, match="3 components and y has 1"):
+        as_predictive(d.Independent(d.Normal(torch.zeros(3), 1.0), 1), 3)
+    assert as_predictive(d.Independent(d.Normal(torch.zeros(3), 1.0), 0), 3).shape == (3,)
+    one = d.Independent(d.Laplace(torch.zeros(3, 1), 1.0), 1)
+    assert type(as_predictive(one, 3)) is Laplace
+    with pytest.raises(TypeError, match=r"Independent of torch Laplace.*give draws"):
+        as_predictive(d.Independent(d.Laplace(torch.zeros(3, 2), 1.0), 1), 3, columns=2)
+    with pytest.raises(TypeError, match=r"MultivariateNormal of vectors \(2,\).*give draws"):
+        as_predictive(d.MultivariateNormal(torch.zeros(3, 2), torch.eye(2)), 3, columns=2)
+
+
+def test_parts_of_an_object():
+    """Rows taken, repeated and in blocks, of objects made anew and of those evaluated as a whole."""
+    torch = pytest.importorskip("torch")
+    d = torch.distributions
+    loc = torch.linspace(-2, 2, 9).double()
+    anew = as_predictive(d.Gumbel(loc, torch.ones(9).double()), 9)
+    whole = as_predictive(
+        d.TransformedDistribution(d.Normal(loc, 1.0), [d.AffineTransform(1.0, 2.0)]), 9
+    )
+    assert anew._divisible
+    assert not whole._divisible
+    rows = np.array([8, 0, 0, 3, 8, 8])
+    y = np.linspace(-1, 3, 9)
+    for prediction in (anew, whole):
+        part = prediction.take(rows)
+        np.testing.assert_array_equal(part.cdf(y[rows]), prediction.cdf(y)[rows])
+        np.testing.assert_array_equal(part.take([1, 4]).cdf(0.5), part.cdf(0.5)[[1, 4]])
+        np.testing.assert_array_equal(part.mean, prediction.mean[rows])
+        np.testing.assert_allclose(part.crps(y[rows]), prediction.crps(y)[rows], rtol=1e-12)
+        np.testing.assert_array_equal(part.quantile(0.3), prediction.quantile(0.3)[rows])
+    same(whole, Gaussian(1 + 2 * loc.numpy(), 2.0), y)
+    found = whole.expected_kernel(fm.RBF(0.3), [0.0, 1.0])
+    expected = Gaussian(1 + 2 * loc.numpy(), 2.0).expected_kernel(fm.RBF(0.3), [0.0, 1.0])
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+class FakeTFP:
+    """The interface of TensorFlow Probability: moments are methods, values have the object's dtype."""
+
+    class dtype:
+        as_numpy_dtype = np.float32
+
+    def __init__(self, frozen, without=()):
+        self._frozen, self._without = frozen, without
+        self.batch_shape, self.event_shape = np.shape(frozen.mean()), ()
+
+    def _call(self, name, method, *values):
+        if name in self._without:
+            raise NotImplementedError(f"{name} is not implemented")
+        for value in values:
+            assert value.dtype == np.float32
+        return np.asarray(method(*values), np.float32)
+
+    def cdf(self, value):
+        return self._call("cdf", self._frozen.cdf, value)
+
+    def survival_function(self, value):
+        return self._call("survival_function", self._frozen.sf, value)
+
+    def quantile(self, value):
+        return self._call("quantile", self._frozen.ppf, value)
+
+    def log_prob(self, value):
+        log_prob = getattr(
+            self._frozen, "logpmf" if hasattr(self._frozen.dist, "pmf") else "logpdf"
+        )
+        return self._call("log_prob", log_prob, value)
+
+    def mean(self):
+        return self._call("mean", self._frozen.mean)
+
+    def variance(self):
+        return self._call("variance", self._frozen.var)
+
+
+FakeTFP.__module__ = "tensorflow_probability.python.distributions.fake"
+
+
+@pytest.mark.parametrize(
+    "without", [(), ("quantile",), ("mean", "variance"), ("survival_function", "quantile", "mean")]
+)
+def test_methods_that_may_be_missing(without):
+    found = as_predictive(FakeTFP(stats.logistic(LOC, SCALE), without), 3)
+    assert isinstance(found, MethodsPredictive)
+    assert not found.discrete
+    expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
+    same(found, expected, np.array([0.7, -1.2, 2.5]))
+    draws = found.sample(1000, 0)
+    np.testing.assert_array_equal(draws, found.sample(1000, 0))
+    for row in range(3):
+        assert stats.kstest(draws[row], stats.logistic(LOC[row], SCALE[row]).cdf).pvalue > 1e-4
+
+
+def test_counts_by_methods():
+    """Nothing says that they are discrete; the cdf jumps."""
+    frozen = stats.poisson([0.4, 3.0, 200.0])
+    found = as_predictive(FakeTFP(frozen, ("mean", "quantile")), 3)
+    assert found.discrete
+    expected = Poisson([0.4, 3.0, 200.0])
+    y = np.array([0.0, 4.0, 210.0])
+    np.testing.assert_array_equal(found.quantile([0.2, 0.5]), expected.quantile([0.2, 0.5]))
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5)
+    np.testing.assert_allclose(found.crps(y), expected.crps(y), rtol=1e-4)
+    np.testing.assert_allclose(found.cdf_below(y), expected.cdf_below(y), rtol=1e-5)
+    np.testing.assert_array_equal(found.log_prob([0.5, 1.5, -1.0]), -np.inf)
+
+
+def test_what_is_missing_is_told():
+    with pytest.raises(TypeError, match="whose cdf is missing or not implemented; give draws"):
+        as_predictive(FakeTFP(stats.logistic(LOC), ("cdf",)), 3)
+    with pytest.raises(TypeError, match="whose log_prob or logpdf is missing or not implemented"):
+        as_predictive(FakeTFP(stats.logistic(LOC), ("log_prob",)), 3)
+    with pytest.raises(ValueError, match=r"shape \(3,\); \(4,\) is needed"):
+        MethodsPredictive(FakeTFP(stats.logistic(LOC)), 4)
+
+    class OnlyDraws:
+        def sample(self):
+            return 0.0
+
+    with pytest.raises(TypeError, match="an object with cdf and log_prob"):
+        as_predictive(OnlyDraws(), 3)
+
+
+def test_heavy_tails_have_no_moments_by_quadrature():
+    found = as_predictive(FakeTFP(stats.cauchy(LOC), ("mean", "variance")), 3)
+    assert np.isnan(found.mean).all()
+    assert np.isnan(found.variance).all()
