@@ -1,18 +1,20 @@
-"""Conditional congruence error and the MCMD: exact, certified, in bounded memory.
+"""Judge probabilistic predictions: conditional congruence error and MCMD, exact and certified; the rest.
 
 `cce` judges the predicted distributions of a model at every input, `mcmd` compares two conditional
 distributions, `ConditionalCongruence` scores unlabelled inputs. Every result carries a bound on its
-error.
+error. `evaluate` computes accuracy, proper scores, calibration and CCE at once.
 """
 
-from fastmcmd import classification, metrics, recalibration, streaming
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from fastmcmd._version import __version__
 from fastmcmd.backends.threads import get_num_threads, set_num_threads
 from fastmcmd.cce import cce
-from fastmcmd.downsampling import DownsampledResult, downsampled_cce
 from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning
 from fastmcmd.estimator import ConditionalCongruence
-from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
 from fastmcmd.kernels import (
     RBF,
     Constant,
@@ -28,33 +30,46 @@ from fastmcmd.kernels import (
     Sum,
 )
 from fastmcmd.mcmd import mcmd
-from fastmcmd.metrics import ence, nll, pit_values, regression_ece
-from fastmcmd.planning import Plan, plan
 from fastmcmd.predictive import (
     Beta,
+    Categorical,
+    DoublePoisson,
     Draws,
     Gamma,
     Gaussian,
     Laplace,
     LogNormal,
+    Mixture,
     NegativeBinomial,
     Poisson,
     Predictive,
+    Quantiles,
     StudentT,
+    Truncated,
     Uniform,
+    ZeroInflated,
 )
 from fastmcmd.result import Info, Result
-from fastmcmd.storage import load
+
+if TYPE_CHECKING:
+    from fastmcmd import classification, metrics, recalibration, streaming
+    from fastmcmd.downsampling import DownsampledResult, downsampled_cce
+    from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
+    from fastmcmd.metrics import ence, nll, pit_values, regression_ece
+    from fastmcmd.planning import Plan, plan
+    from fastmcmd.storage import load
 
 __all__ = [
     "RBF",
     "Beta",
+    "Categorical",
     "Comparison",
     "ConditionalCongruence",
     "Constant",
     "Cosine",
     "CustomKernel",
     "Delta",
+    "DoublePoisson",
     "DownsampledResult",
     "Draws",
     "Evaluation",
@@ -69,17 +84,21 @@ __all__ = [
     "Matern",
     "MemoryLimitError",
     "MissingDependencyError",
+    "Mixture",
     "NegativeBinomial",
     "Plan",
     "Poisson",
     "Polynomial",
     "Predictive",
     "Product",
+    "Quantiles",
     "Result",
     "StudentT",
     "Sum",
     "ToleranceWarning",
+    "Truncated",
     "Uniform",
+    "ZeroInflated",
     "__version__",
     "cce",
     "classification",
@@ -99,3 +118,28 @@ __all__ = [
     "set_num_threads",
     "streaming",
 ]
+
+# Loaded at first use (PEP 562): what not everyone needs would double the time of the import.
+_LATER = {
+    "fastmcmd": ("classification", "metrics", "recalibration", "streaming"),
+    "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
+    "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
+    "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
+    "fastmcmd.planning": ("Plan", "plan"),
+    "fastmcmd.storage": ("load",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for place, names in _LATER.items():
+        if name in names:
+            if place == "fastmcmd":
+                return importlib.import_module(f"fastmcmd.{name}")
+            found = getattr(importlib.import_module(place), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'fastmcmd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.tall import inner, times
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System, scaled_norm
 from fastmcmd.solvers.block_cg import block_cg
 from fastmcmd.solvers.iterative import solve_cg
-from fastmcmd.backends.tall import inner, times
 
 TARGET = 1e-6
 

@@ -21,7 +21,7 @@ from fastmcmd.predictive import (
     StudentT,
     Uniform,
 )
-from fastmcmd.predictive.rowwise import by_rows
+from fastmcmd.predictive.numerics.rowwise import by_rows
 
 # Distributions of three inputs, and the same in scipy.stats.
 PAIRS = {
@@ -251,7 +251,7 @@ def test_gaussians_keep_small_tails(rng):
 
 
 def test_blocks_of_rows(rng, monkeypatch):
-    from fastmcmd.predictive import rowwise
+    from fastmcmd.predictive.numerics import rowwise
 
     mean, y = rng.normal(size=(2, 101))
     whole = Gaussian(mean, 2.0).crps(y), StudentT(3.0, mean, 2.0).crps(y)

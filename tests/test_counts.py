@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fastmcmd as fm
-from fastmcmd.predictive import count_loops
+from fastmcmd.predictive.numerics import count_loops
 
 ROWS = [  # mean, dispersion (0: Poisson)
     (1e-3, 0.0), (0.5, 0.0), (4.0, 0.0), (49.0, 0.0), (700.0, 0.0), (1e4, 0.0),

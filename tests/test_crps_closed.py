@@ -23,9 +23,9 @@ from fastmcmd.predictive import (
     Uniform,
     as_predictive,
 )
-from fastmcmd.predictive.crps import crps
-from fastmcmd.predictive.gamma_ratios import half_ratio, scaled_deviance, stirling_error
-from fastmcmd.predictive.inverse import least
+from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.inverse import least
 
 POSITIVE = st.floats(0.05, 500.0)
 PLACE = st.floats(-50.0, 50.0)

@@ -15,7 +15,7 @@ import fastmcmd as fm
 from fastmcmd.predictive import Draws, Predictive, as_predictive, base
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.double_poisson import DoublePoisson
-from fastmcmd.predictive.inverse import least, quantiles_at
+from fastmcmd.predictive.numerics.inverse import least, quantiles_at
 from fastmcmd.predictive.truncated import Truncated
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 

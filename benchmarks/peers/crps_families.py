@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.peers.timing import best, report
 from fastmcmd.predictive import Beta, Gamma, Gaussian, Laplace, LogNormal, StudentT, Uniform
-from fastmcmd.predictive.crps import crps
+from fastmcmd.predictive.numerics.crps import crps
 
 N, PART = 1_000_000, 2_000
 

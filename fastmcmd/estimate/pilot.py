@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends.tall import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.lowrank import ResidualSample, RowSums
-from fastmcmd.solvers.tall import times
 
 __all__ = ["Pilot"]
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.count_loops import compiled
+from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["energy_rows", "variogram_rows"]
 

@@ -1,29 +1,41 @@
 """Predicted distributions. A new one is a class beside its siblings and a line here."""
 
+from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
+from fastmcmd.predictive.adapters.convert import as_predictive
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
-from fastmcmd.predictive.by_methods import MethodsPredictive
-from fastmcmd.predictive.convert import as_predictive
+from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
+from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.frozen import ScipyPredictive
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
+from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.positive import Gamma, LogNormal
+from fastmcmd.predictive.quantiles import Quantiles
+from fastmcmd.predictive.truncated import Truncated
+from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = [
     "Beta",
+    "Categorical",
+    "DoublePoisson",
     "Draws",
     "Gamma",
     "Gaussian",
     "Laplace",
     "LogNormal",
     "MethodsPredictive",
+    "Mixture",
     "NegativeBinomial",
     "Poisson",
     "Predictive",
+    "Quantiles",
     "ScipyPredictive",
     "StudentT",
+    "Truncated",
     "Uniform",
+    "ZeroInflated",
     "as_predictive",
 ]

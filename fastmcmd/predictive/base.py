@@ -175,7 +175,7 @@ class Predictive(ABC):
         -----
         ``CRPS(F, y) = integral of (F(t) - 1{y <= t})^2 dt`` (Gneiting & Raftery 2007, equation 20).
         """
-        from fastmcmd.predictive.crps import crps
+        from fastmcmd.predictive.numerics.crps import crps
 
         return crps(self, y)
 

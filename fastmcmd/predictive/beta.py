@@ -9,7 +9,7 @@ from scipy import special
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
-from fastmcmd.predictive.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
 
 __all__ = ["Beta"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, check_levels, parameter
-from fastmcmd.predictive.frozen import ScipyPredictive
 
 __all__ = ["STEP", "Counts", "beside", "terms", "vector"]
 
@@ -63,7 +63,7 @@ class Counts(ScipyPredictive):
 
     def log_prob(self, y: Any) -> Array:
         """Return the log probability (n,): -inf where y is no count."""
-        from fastmcmd.predictive.count_loops import log_masses
+        from fastmcmd.predictive.numerics.count_loops import log_masses
 
         def masses(y: Array, mean: Array, alpha: Array) -> Array:
             out = np.empty(len(y))
@@ -119,7 +119,7 @@ class Counts(ScipyPredictive):
         return out
 
     def _crps(self, y: Array, mean: Array, alpha: Array) -> Array:
-        from fastmcmd.predictive.count_loops import crps_by_sums, log_masses
+        from fastmcmd.predictive.numerics.count_loops import crps_by_sums, log_masses
 
         out = np.empty(len(y))
         summed = self._summed(mean, alpha)

@@ -230,7 +230,7 @@ class NegativeBinomial(Counts):
         The form of Wei & Held 2014. SciPy's function overflows with small dispersions, where a
         quadrature takes over.
         """
-        from fastmcmd.predictive.count_loops import half_gini
+        from fastmcmd.predictive.numerics.count_loops import half_gini
 
         out = np.zeros(len(mean))
         wide, narrow = alpha >= _WIDE, (alpha < _WIDE) & (mean > 0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.blocks import over_rows
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
 from fastmcmd.predictive.count_base import STEP, beside, vector
-from fastmcmd.predictive.lattice import MOST_VALUES, shared_support
+from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
 
@@ -96,7 +96,7 @@ class DoublePoisson(Predictive):
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
         """Sums of the masses (n,), means, variances."""
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         total, mean, variance = (np.empty(len(self)) for _ in range(3))
         self._by_rows(loops.moments, total, mean, variance)
@@ -130,7 +130,7 @@ class DoublePoisson(Predictive):
         return self._tail(np.floor(self.outcomes(y)), upper=True)
 
     def _tail(self, count: Array, upper: bool) -> Array:
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty(len(self))
         loop = loops.upper_tails if upper else loops.lower_tails
@@ -139,7 +139,7 @@ class DoublePoisson(Predictive):
 
     def log_prob(self, y: Any) -> Array:
         """Return the log probability (n,): -inf where y is no count."""
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty(len(self))
         self._by_rows(loops.log_masses, self._sums[0], out, first=self._own(self.outcomes(y)))
@@ -154,7 +154,7 @@ class DoublePoisson(Predictive):
         counts on one side of y: without cancellation, in one pass. An outcome that is no count has
         a score, too.
         """
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty(len(self))
         self._by_rows(loops.scores, out, first=self._own(self.outcomes(y)))
@@ -174,7 +174,7 @@ class DoublePoisson(Predictive):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own."""
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty((len(self), levels.shape[1]))
         if len(levels) == len(self):
@@ -199,7 +199,7 @@ class DoublePoisson(Predictive):
     @cached_property
     def _window(self) -> tuple[Array, int]:
         """First counts (n,) of the rows, and how many hold the mass of each."""
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         low, high = np.empty(len(self)), np.empty(len(self))
         self._by_rows(loops.windows, low, high)
@@ -216,7 +216,7 @@ class DoublePoisson(Predictive):
         return shared_support(*self._window, self._masses)
 
     def _masses(self, first: Array, count: int) -> Array:
-        from fastmcmd.predictive import double_poisson_loops as loops
+        from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty((len(self), count))
         self._by_rows(loops.masses, out, first=first)
@@ -242,6 +242,6 @@ class DoublePoisson(Predictive):
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[Array, Array]:
-    from fastmcmd.predictive import double_poisson_loops as loops
+    from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
     return loops.tables()

@@ -119,7 +119,7 @@ class Draws(Predictive):
         return self._share(y, below=False, above=True)
 
     def _share(self, y: Any, below: bool, above: bool = False) -> Array:
-        from fastmcmd.predictive.draw_loops import bisect_rows, count_rows
+        from fastmcmd.predictive.numerics.draw_loops import bisect_rows, count_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         ordered = self._ordered if self._given.shape[1] >= _SEARCH_FROM else None
@@ -246,7 +246,7 @@ class Draws(Predictive):
         >>> [round(float(draws.crps([0.5], e)[0]), 4) for e in ("qd", "nrg", "pwm", "fair")]
         [0.3889, 0.3889, 0.1667, 0.1667]
         """
-        from fastmcmd.predictive.draw_loops import crps_of_sorted
+        from fastmcmd.predictive.numerics.draw_loops import crps_of_sorted
 
         check_choice(estimator, "estimator", ESTIMATORS)
         count = self._given.shape[1]

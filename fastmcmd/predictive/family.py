@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, check_levels, check_size, parameter
-from fastmcmd.predictive.frozen import ScipyPredictive
-from fastmcmd.predictive.rowwise import by_rows
+from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Family", "parameters"]
 

@@ -11,7 +11,6 @@ from scipy import special
 
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
-from fastmcmd.predictive import half_lines
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import (
     Array,
@@ -21,8 +20,9 @@ from fastmcmd.predictive.base import (
     check_size,
     parameter,
 )
-from fastmcmd.predictive.quadrature import composite
-from fastmcmd.predictive.rowwise import by_rows
+from fastmcmd.predictive.numerics import half_lines
+from fastmcmd.predictive.numerics.quadrature import composite
+from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Gaussian"]
 

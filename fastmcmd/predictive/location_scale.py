@@ -9,9 +9,9 @@ from scipy import special
 
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.crps import crps
 from fastmcmd.predictive.family import Family, parameters
-from fastmcmd.predictive.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
 
 __all__ = ["Laplace", "StudentT", "Uniform"]
 

@@ -189,7 +189,7 @@ class Mixture(Predictive):
 
     def _quantiles(self, levels: Array) -> Array:
         """Return quantiles (n, j) or (n, k, j)."""
-        from fastmcmd.predictive.mixture_quantile import invert_continuous, invert_steps
+        from fastmcmd.predictive.numerics.mixture_quantile import invert_continuous, invert_steps
 
         shape = (*self.shape, len(levels))
         low, high = np.full(shape, np.inf), np.full(shape, -np.inf)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, as_rows, check_choice
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
-from fastmcmd.predictive.quadrature import COARSE, FINE
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 
 __all__ = ["TAILS", "Quantiles"]
 
@@ -160,7 +160,7 @@ class Quantiles(Predictive):
         return self._share(y, below=False, above=True)
 
     def _share(self, y: Any, below: bool, above: bool = False) -> Array:
-        from fastmcmd.predictive.quantile_loops import cdf_rows
+        from fastmcmd.predictive.numerics.quantile_loops import cdf_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))
@@ -275,7 +275,7 @@ class Quantiles(Predictive):
         >>> round(float(q.crps([2.0])[0]), 6)  # 13/48 inside, 1 beyond
         1.270833
         """
-        from fastmcmd.predictive.quantile_loops import crps_rows
+        from fastmcmd.predictive.numerics.quantile_loops import crps_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))

@@ -19,10 +19,10 @@ from fastmcmd.predictive.base import (
 )
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
-from fastmcmd.predictive.inverse import by_halving, known_inverse, least
-from fastmcmd.predictive.lattice import MOST_VALUES
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.quadrature import COARSE, FINE, composite
+from fastmcmd.predictive.numerics.inverse import by_halving, known_inverse, least
+from fastmcmd.predictive.numerics.lattice import MOST_VALUES
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]

@@ -16,7 +16,7 @@ from fastmcmd.predictive.base import (
     check_size,
     parameter,
 )
-from fastmcmd.predictive.inverse import quantiles_at
+from fastmcmd.predictive.numerics.inverse import quantiles_at
 
 __all__ = ["ZeroInflated"]
 

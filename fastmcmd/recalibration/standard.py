@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.predictive import Gaussian, Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.inverse import quantiles_at
+from fastmcmd.predictive.numerics.inverse import quantiles_at
 from fastmcmd.recalibration.rescaled import Rescaled
 
 __all__ = ["Standard", "quantile_at", "standardised"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
-from fastmcmd.predictive.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, Predictive
-from fastmcmd.predictive.frozen import ScipyPredictive
 from fastmcmd.predictive.gaussian import Gaussian
 
 __all__ = ["by_halving", "known_inverse", "least", "quantiles_at"]

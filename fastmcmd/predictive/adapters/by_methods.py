@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
 from fastmcmd.kernels import Kernel
+from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
-from fastmcmd.predictive.crps import crps
-from fastmcmd.predictive.foreign import Caller, bounds, rows_of, says_discrete
-from fastmcmd.predictive.inverse import least
-from fastmcmd.predictive.lattice import shared_support
-from fastmcmd.predictive.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.inverse import least
+from fastmcmd.predictive.numerics.lattice import shared_support
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 
 __all__ = ["MethodsPredictive"]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
+from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
+from fastmcmd.predictive.adapters.foreign import has_methods, library
+from fastmcmd.predictive.adapters.from_scipy import from_frozen
+from fastmcmd.predictive.adapters.frozen import is_frozen
 from fastmcmd.predictive.base import Predictive
-from fastmcmd.predictive.by_methods import MethodsPredictive
-from fastmcmd.predictive.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.foreign import has_methods, library
-from fastmcmd.predictive.from_scipy import from_frozen
-from fastmcmd.predictive.frozen import is_frozen
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.location_scale import Uniform
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.count_loops import compiled
+from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["cdf_rows", "crps_rows"]
 

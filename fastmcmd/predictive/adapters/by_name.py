@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.checks import as_array
+from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
+from fastmcmd.predictive.adapters.foreign import has_methods, library
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.beta import Beta
-from fastmcmd.predictive.by_methods import MethodsPredictive
+from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
-from fastmcmd.predictive.foreign import has_methods, library
-from fastmcmd.predictive.frozen import ScipyPredictive
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
 from fastmcmd.predictive.positive import Gamma, LogNormal
@@ -105,13 +106,9 @@ def _family(value: Any, one: Parameter) -> Predictive | None:
             share = np.where(count > 0, _flat(one("mean")) / np.maximum(count, 1), 0.0)
             return ScipyPredictive(stats.binom(count, np.clip(share, 0, 1)), len(count))
         case "Bernoulli" | "BernoulliProbs" | "BernoulliLogits":
-            from fastmcmd.predictive.categorical import Categorical
-
             share = _flat(one("mean"))
             return Categorical(np.stack([1 - share, share], axis=1))
         case "Categorical" | "CategoricalProbs" | "CategoricalLogits":
-            from fastmcmd.predictive.categorical import Categorical
-
             probs = _array(value, "probs_parameter", "probs")
             rows = one("batch") if probs.ndim == 1 else probs
             return Categorical(np.broadcast_to(probs, (len(rows), probs.shape[-1])))

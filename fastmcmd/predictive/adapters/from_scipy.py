@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
-from fastmcmd.predictive.frozen import ScipyPredictive
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
 from fastmcmd.predictive.positive import Gamma, LogNormal

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
 from fastmcmd.predictive.base import Array, Predictive
-from fastmcmd.predictive.kronrod import NODES, Integrand, add_panels
+from fastmcmd.predictive.numerics.kronrod import NODES, Integrand, add_panels
 
 __all__ = ["crps"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.count_loops import compiled
+from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["bisect_rows", "count_rows", "crps_of_sorted"]
 

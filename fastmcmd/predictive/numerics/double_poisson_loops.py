@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.count_loops import (
+from fastmcmd.predictive.numerics.count_loops import (
     HALF_LOG_2PI,
     NOTHING,
     compiled,

@@ -1,0 +1,1 @@
+"""Distributions of other libraries as ours. `convert` is the one place that decides."""

@@ -1,0 +1,1 @@
+"""Integrals, inverses and compiled loops behind the distributions."""
