@@ -65,6 +65,11 @@ def test_vector_scores(rng):
     ):
         seen = kind().update(y[:10], draws[:10]).update(y[10:], draws[10:])
         assert seen.compute() == pytest.approx(function(y, draws), rel=1e-12)
+        fair = kind(estimator="fair").update(y[:10], draws[:10]).update(y[10:], draws[10:])
+        assert fair.compute() == pytest.approx(function(y, draws, estimator="fair"), rel=1e-12)
+    whole = streaming.WeightedIntervalScore(levels=[0.5, 0.9]).update(y[:, 0], draws[:, :, 0])
+    expected = metrics.mean_weighted_interval_score(y[:, 0], draws[:, :, 0], levels=[0.5, 0.9])
+    assert whole.compute() == pytest.approx(expected)
 
 
 def test_estimators_of_draws(rng):

@@ -29,7 +29,7 @@ __all__ = ["Gaussian"]
 _ORDER = 64  # Gauss-Hermite nodes: exact for smooth kernels wider than about a third of std
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Gaussian(Predictive):
     """Normal distributions, with independent components for vector outputs.
 
@@ -56,9 +56,9 @@ class Gaussian(Predictive):
     mean: Array
     std: Array
 
-    def __post_init__(self) -> None:
-        mean = parameter(self.mean, "mean")
-        std = parameter(self.std, "std", least=0.0, strict=True)
+    def __init__(self, mean: Any, std: Any) -> None:
+        mean = parameter(mean, "mean")
+        std = parameter(std, "std", least=0.0, strict=True)
         if mean.ndim not in (1, 2):
             raise ValueError(f"mean has shape {mean.shape}; (n,) or (n, k) is needed")
         try:

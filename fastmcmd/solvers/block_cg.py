@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends.tall import inner, times
 from fastmcmd.checkpoint import Keep, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
-from fastmcmd.backends.tall import inner, times
 
 __all__ = ["DROP", "CGResult", "Preconditioner", "block_cg", "led", "state_of"]
 

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tall import inner
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.backends.tall import inner
 
 __all__ = ["LowRankSolution", "ResidualSample", "Rounding", "RowSums", "solve_sums"]
 

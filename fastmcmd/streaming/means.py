@@ -156,8 +156,9 @@ class IntervalScore(MeanOf):
 class WeightedIntervalScore(MeanOf):
     """Mean weighted interval score; see `fastmcmd.metrics.weighted_interval_score`."""
 
-    def __init__(self, *, nan_policy: str = "raise") -> None:
-        super().__init__(weighted_interval_score, nan_policy=nan_policy)
+    def __init__(self, *, levels: Any = None, nan_policy: str = "raise") -> None:
+        chosen = {} if levels is None else {"levels": levels}
+        super().__init__(weighted_interval_score, nan_policy=nan_policy, **chosen)
 
 
 class DawidSebastiani(MeanOf):
@@ -170,12 +171,35 @@ class DawidSebastiani(MeanOf):
 class EnergyScore(MeanOf):
     """Mean energy score; see `fastmcmd.metrics.energy_score`."""
 
-    def __init__(self, *, beta: float = 1.0, nan_policy: str = "raise") -> None:
-        super().__init__(energy_score, nan_policy=nan_policy, vectors=True, beta=beta)
+    def __init__(
+        self,
+        *,
+        beta: float = 1.0,
+        estimator: str = "nrg",
+        draws: int | None = None,
+        random_state: Any = 0,
+        nan_policy: str = "raise",
+    ) -> None:
+        super().__init__(
+            energy_score, nan_policy=nan_policy, vectors=True, beta=beta, estimator=estimator,
+            draws=draws, random_state=random_state,
+        )  # fmt: skip
 
 
 class VariogramScore(MeanOf):
     """Mean variogram score; see `fastmcmd.metrics.variogram_score`."""
 
-    def __init__(self, *, p: float = 0.5, nan_policy: str = "raise") -> None:
-        super().__init__(variogram_score, nan_policy=nan_policy, vectors=True, p=p)
+    def __init__(
+        self,
+        *,
+        p: float = 0.5,
+        weights: Any = None,
+        estimator: str = "nrg",
+        draws: int | None = None,
+        random_state: Any = 0,
+        nan_policy: str = "raise",
+    ) -> None:
+        super().__init__(
+            variogram_score, nan_policy=nan_policy, vectors=True, p=p, weights=weights,
+            estimator=estimator, draws=draws, random_state=random_state,
+        )  # fmt: skip

@@ -1,0 +1,144 @@
+"""Everything but the CCE: evaluation, scores of families, classification, recalibration, import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import fastmcmd as fm
+
+
+def _means(n):
+    return np.random.default_rng(0).gamma(4.0, 3.0, n)
+
+
+_FAMILIES = {
+    "gaussian": lambda n: fm.Gaussian(np.zeros(n), np.linspace(0.5, 2, n)),
+    "student t": lambda n: fm.StudentT(np.full(n, 4.0), 0.0, 1.0),
+    "poisson": lambda n: fm.Poisson(_means(n)),
+    "negative binomial": lambda n: fm.NegativeBinomial(_means(n), 0.3),
+    "double poisson": lambda n: fm.DoublePoisson(_means(n), 2.0),
+    "draws": lambda n: fm.Draws(np.random.default_rng(1).normal(size=(n, 100))),
+}
+
+
+class Evaluate:
+    """All measures of Gaussian predictions in shared passes."""
+
+    params = [100_000, 1_000_000]
+    param_names = ["n"]
+    timeout = 120
+
+    def setup(self, n):
+        rng = np.random.default_rng(0)
+        self.y = rng.normal(size=n)
+        self.prediction = fm.Gaussian(np.zeros(n), rng.lognormal(0, 0.3, n))
+        fm.evaluate(self.y[:100], (np.zeros(100), 1.0))  # loads what is loaded at first use
+
+    def time_evaluate(self, n):
+        fm.evaluate(self.y, self.prediction)
+
+    def time_evaluate_weighted(self, n):
+        fm.evaluate(self.y, self.prediction, sample_weight=np.linspace(0.5, 1, n))
+
+    def peakmem_evaluate(self, n):
+        fm.evaluate(self.y, self.prediction)
+
+
+class Families:
+    """Log score, PIT and CRPS by family."""
+
+    params = [list(_FAMILIES)]
+    param_names = ["family"]
+    timeout = 120
+    n = 100_000
+
+    def setup(self, family):
+        self.prediction = _FAMILIES[family](self.n)
+        self.y = self.prediction.sample(1, 0)[:, 0]
+        self.time_crps(family)
+        self.time_pit(family)
+
+    def time_crps(self, family):
+        fm.metrics.crps(self.y, self.prediction)
+
+    def time_pit(self, family):
+        fm.metrics.pit_values(self.y, self.prediction)
+
+    def time_log_score(self, family):
+        if self.prediction.has_density:
+            fm.metrics.log_score(self.y, self.prediction)
+
+
+class Classification:
+    """One pass over a million rows of 100 classes, and ECE from confidences."""
+
+    timeout = 300
+    n, classes = 1_000_000, 100
+
+    def setup(self):
+        rng = np.random.default_rng(0)
+        logits = rng.normal(size=(self.n, self.classes)).astype(np.float32) * 2
+        p = np.exp(logits, out=logits)
+        p /= p.sum(axis=1, keepdims=True)
+        self.p, self.y = p, rng.integers(0, self.classes, self.n)
+        self.confidence, self.correct = p.max(axis=1), p.argmax(axis=1) == self.y
+        fm.classification.evaluate(self.y[:1000], p[:1000])
+
+    def time_evaluate(self):
+        fm.classification.evaluate(self.y, self.p)
+
+    def time_ece_of_confidences(self):
+        fm.classification.ece(self.correct, self.confidence)
+
+    def track_ece_to_bincount(self):
+        index = (self.confidence * 15).astype(np.int64)
+
+        def best(call):
+            seconds = []
+            for _ in range(20):
+                start = time.perf_counter()
+                call()
+                seconds.append(time.perf_counter() - start)
+            return min(seconds)
+
+        ours = best(self.time_ece_of_confidences)
+        return ours / best(lambda: np.bincount(index, self.confidence, minlength=15))
+
+
+class Recalibration:
+    """Fits on a million rows."""
+
+    timeout = 120
+
+    def setup(self):
+        rng = np.random.default_rng(0)
+        self.y = rng.normal(size=1_000_000)
+        self.prediction = fm.Gaussian(np.zeros(1_000_000), 2.0)
+
+    def time_isotonic_cdf(self):
+        fm.recalibration.IsotonicCDF().fit(self.prediction, self.y)
+
+    def time_std_scaling(self):
+        fm.recalibration.StdScaling().fit(self.prediction, self.y)
+
+
+class Import:
+    """Seconds of ``import fastmcmd`` in a new process."""
+
+    unit = "s"
+
+    def track_import(self):
+        code = (
+            "import time; t = time.perf_counter(); import fastmcmd; print(time.perf_counter() - t)"
+        )
+        told = [
+            float(
+                subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+            )
+            for _ in range(5)
+        ]
+        return min(told)
