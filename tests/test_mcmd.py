@@ -259,11 +259,11 @@ def test_tolerance_is_kept(rng, tol):
 
 def test_float32_goes_on_in_float64(rng):
     """Where float32 stalls above the tolerance the work goes on in float64, and info says so."""
-    x = (rng.normal(size=(1500, 40)) + 3).astype(np.float32)
+    x = (rng.normal(size=(1500, 40)) + 4).astype(np.float32)
     y, p = rng.normal(size=1500), rng.normal(size=1500)
-    # k(x, x) is about 1,300: float32 ends near 5e-7
-    result = fm.cce(x, y, p, solver="cg", y_kernel=fm.RBF(0.5), tol=1e-7)
-    assert result.error_bound <= 1e-7
+    # k(x, x) is about 5,000: float32 ends near 2e-5
+    result = fm.cce(x, y, p, solver="cg", y_kernel=fm.RBF(0.5), tol=3e-6)
+    assert result.error_bound <= 3e-6
     assert result.info.dtype == "float64"
     assert "went on in float64" in result.info.notes[0]
 

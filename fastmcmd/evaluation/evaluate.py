@@ -16,6 +16,7 @@ from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import MEASURES, SCORES
 from fastmcmd.evaluation.result import Evaluation, Measured
+from fastmcmd.frames import row_labels
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes, read
@@ -177,6 +178,7 @@ def evaluate(
             "confidence": confidence, "weighted": sample_weight is not None,
         },
         seconds=time.perf_counter() - start,
+        labels=row_labels(y),
     )  # fmt: skip
 
 
@@ -191,6 +193,12 @@ def _labels(by: Any, outcomes: Outcomes) -> NDArray[Any]:
     labels = np.asarray(by)
     if labels.ndim != 1:
         raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
+    if labels.dtype == object:  # strings of data frames
+        missing = [row for row, label in enumerate(labels) if not isinstance(label, str)]
+        if missing:
+            raise ValueError(
+                f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or numbers are needed"
+            )
     if len(labels) != outcomes.n:
         raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
     return labels if outcomes.kept is None else labels[outcomes.kept]
@@ -277,5 +285,6 @@ def _by_label(
             False,
         )
         context = Context(part, settings, None if cce is None else cce[rows])
-        found[label.item()] = (len(rows), _measure(context, told)[0])
+        key = label.item() if isinstance(label, np.generic) else label
+        found[key] = (len(rows), _measure(context, told)[0])
     return found

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fastmcmd import frames
+from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.result import Result
@@ -14,6 +16,7 @@ from fastmcmd.tables import aligned
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from fastmcmd.estimator import ConditionalCongruence
 
@@ -84,6 +87,8 @@ class Evaluation:
         Arguments that change numbers.
     seconds : float
         Wall time.
+    labels : RowLabels or None
+        What the rows were called, where y was a pandas or xarray object.
     """
 
     measured: tuple[Measured, ...]
@@ -99,6 +104,7 @@ class Evaluation:
     by: Mapping[Any, tuple[int, tuple[Measured, ...]]] | None
     settings: Mapping[str, Any]
     seconds: float
+    labels: RowLabels | None = None
 
     @property
     def cce(self) -> Result | None:
@@ -189,6 +195,26 @@ class Evaluation:
             known = {one.name: one.value for one in numbers}
             columns[str(label)] = [known.get(one.name, math.nan) for one in self.measured]
         return pd.DataFrame(columns).set_index("metric")
+
+    def rows_to_frame(self) -> pd.DataFrame:
+        """Return the values by row as a pandas frame, whose index is that of y if y had one.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        return frames.to_frame(self.rows, self.labels)
+
+    def rows_to_xarray(self) -> xr.Dataset:
+        """Return the values by row as an xarray Dataset, with the coordinates of y if y had some.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without xarray.
+        """
+        return frames.to_xarray(self.rows, self.labels)
 
     def plot(self, figure: Any = None) -> Any:
         """Draw reliability, PIT, errors against spread and CCE; returns the matplotlib figure."""

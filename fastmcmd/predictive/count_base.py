@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows
+from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, check_levels, parameter
 
 __all__ = ["STEP", "Counts", "beside", "terms", "vector"]
 
 STEP = 1 << 13  # rows a block: small temporaries, and milliseconds of work for a thread
+_QUANTILES = 1 << 17  # found together: a megabyte each of a few temporaries
 
 
 def vector(value: Any, name: str) -> Array:
@@ -90,22 +91,43 @@ class Counts(ScipyPredictive):
     def quantile(self, level: Any) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
-        found = np.array(super().quantile(levels))
-        counts = found.reshape(len(self), -1)
-        for column, one in enumerate(levels.ravel().tolist()):
-            self._settle(counts[:, column], one)
-        return found
+        found = self.quantiles_at(np.atleast_1d(levels)[None, :])
+        return found if levels.ndim else found[:, 0]
 
-    def _settle(self, counts: Array, level: float) -> None:
-        """Move counts, where SciPy's cdf differs from ours by rounding, in place."""
-        counts[(self._mean == 0) | (level == 0)] = 0.0
-        if level == 0:
-            return
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own.
+
+        By one walk over the counts of a row; from SciPy's quantiles where that is long, where a level is
+        far out, or where rounding decides.
+        """
+        from fastmcmd.predictive.numerics.count_quantile_loops import quantiles
+
+        out = np.empty((len(self), levels.shape[1]))
+        order = np.argsort(levels, axis=1)
+        shared = len(levels) < len(self)
+
+        def work(rows: slice) -> None:
+            own = slice(None) if shared else rows
+            mean, alpha = self._mean[rows], self._alpha[rows]
+            quantiles(levels[own], order[own], mean, alpha, out[rows])
+            row, column = np.nonzero(np.isnan(out[rows]))
+            for some in row_blocks(len(row), _QUANTILES):
+                at, to = rows.start + row[some], column[some]
+                out[at, to] = self._settled(at, levels[0 if shared else at, to])
+
+        over_rows(work, len(self), _QUANTILES // max(1, levels.shape[1]))
+        return out
+
+    def _settled(self, rows: NDArray[np.intp], levels: Array) -> Array:
+        """Return quantiles of rows at levels in (0, 1): SciPy's, moved where its cdf differs from ours."""
+        mean, alpha = self._mean[rows], self._alpha[rows]
+        counts = np.asarray(self.take(rows).frozen.ppf(levels), dtype=np.float64)
         # Beyond 2^53 the next count is the next double.
-        while (low := np.isfinite(counts) & (self.cdf(counts) < level)).any():
+        while (low := np.isfinite(counts) & (self._cdf(counts, mean, alpha) < levels)).any():
             counts[low] = np.maximum(counts[low] + 1, np.nextafter(counts[low], np.inf))
-        while (high := np.isfinite(counts) & (self.cdf_below(counts) >= level)).any():
+        while (high := np.isfinite(counts) & (self._cdf(counts - 1, mean, alpha) >= levels)).any():
             counts[high] = np.minimum(counts[high] - 1, np.nextafter(counts[high], -np.inf))
+        return counts
 
     def _by_rows(self, function: Callable[[Array, Array, Array], Array], y: Array) -> Array:
         """Return ``function`` of outcomes, means and dispersions, by blocks of rows on threads."""

@@ -22,6 +22,7 @@ __all__ = [
     "crps_by_sums",
     "deviance",
     "half_gini",
+    "log_mass",
     "log_masses",
     "stirling_error",
 ]
@@ -74,7 +75,7 @@ def _deviance(x: float, m: float, gap: float) -> float:
 
 
 @compiled
-def _log_mass(k: float, mean: float, alpha: float) -> float:
+def log_mass(k: float, mean: float, alpha: float) -> float:
     """Return the log probability of a count k >= 0.
 
     By saddle points (Loader, *Fast and Accurate Computation of Binomial Probabilities*, 2000): sums
@@ -108,7 +109,7 @@ def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
         elif k < 0.0 or math.isinf(k) or k != np.floor(k):
             out[i] = -math.inf
         else:
-            out[i] = _log_mass(k, mean[i], alpha[i])
+            out[i] = log_mass(k, mean[i], alpha[i])
 
 
 @compiled
@@ -139,7 +140,7 @@ def _crps(y: float, mean: float, alpha: float) -> float:
 
     score = moment = 0.0  # moment: of the masses so far, by their distance from y
     k = start
-    p = math.exp(_log_mass(k, mean, alpha)) if k >= low else 0.0
+    p = math.exp(log_mass(k, mean, alpha)) if k >= low else 0.0
     while k >= low:
         part = p * (y - k)
         score += p * (2.0 * moment + part)
@@ -155,7 +156,7 @@ def _crps(y: float, mean: float, alpha: float) -> float:
 
     moment = 0.0
     k = start + 1.0
-    p = math.exp(_log_mass(k, mean, alpha))
+    p = math.exp(log_mass(k, mean, alpha))
     while True:
         part = p * (k - y)
         score += p * (2.0 * moment + part)
