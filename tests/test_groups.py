@@ -42,13 +42,24 @@ def test_same_groups_give_the_numbers_of_uncertainty_toolbox(rng, monkeypatch, n
     np.testing.assert_array_equal(random.sizes, ours.sizes)
 
 
+@pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("replace", [False, True])
-def test_random_groups_have_the_same_distribution(rng, replace):
-    """Means over many trials agree with groups drawn by NumPy, at every size, within four errors."""
+def test_random_groups_have_the_same_distribution(rng, replace, by_rows):
+    """Means over many trials agree with groups drawn by NumPy, at every size, within four errors.
+
+    Weights of 1 draw row by row, none draw the counts of a group.
+    """
     y, mean, std = _gaussian(rng, 60)
     fractions = np.array([0.1, 0.4, 0.7])
     ours = worst_group(
-        y, (mean, std), fractions=fractions, trials=400, draws=3, replace=replace, random_state=3
+        y,
+        (mean, std),
+        fractions=fractions,
+        trials=400,
+        draws=3,
+        replace=replace,
+        random_state=3,
+        sample_weight=np.ones(60) if by_rows else None,
     )
     groups = [
         np.array([rng.choice(60, size, replace=replace) for _ in range(1200)]).reshape(400, 3, size)

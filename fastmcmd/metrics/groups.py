@@ -21,6 +21,7 @@ __all__ = ["GroupCalibration", "adversarial_group_calibration"]
 
 NORMS = ("mean_absolute", "rms")
 _LEAST = 2  # rows of a group, as in Uncertainty Toolbox
+_MOST_DRAWN = 10**9  # rows, of which NumPy draws hypergeometric counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,17 +85,17 @@ class _Places:
     levels: Array
     norm: str
 
-    def error(self, counts: Array) -> float:
-        """Return the calibration error of a group from its weight by place."""
-        total = counts.sum()
-        if not total > 0:
+    def errors(self, counts: Array) -> Array:
+        """Return the calibration errors (d,) of groups from their weights by place (d, j + 1)."""
+        total = counts.sum(axis=1, keepdims=True)
+        if not (total > 0).all():
             raise ValueError(
                 "sample_weight are all zero in a group; larger group fractions are needed"
             )
-        gaps = np.cumsum(counts[:-1]) / total - self.levels
+        gaps = np.cumsum(counts[:, :-1], axis=1) / total - self.levels
         if self.norm == "rms":
-            return float(np.sqrt(np.mean(gaps**2)))
-        return float(np.mean(np.abs(gaps)))
+            return np.asarray(np.sqrt(np.mean(gaps**2, axis=1)))
+        return np.asarray(np.mean(np.abs(gaps), axis=1))
 
     def counts(self) -> Array:
         """Return zero counts."""
@@ -163,8 +164,9 @@ def adversarial_group_calibration(
     Notes
     -----
     Zhao, Ma & Ermon, *Individual Calibration with Randomized Forecasting* (ICML 2020); Chung et al.,
-    *Uncertainty Toolbox* (2021), ``adversarial_group_calibration``, whose defaults these are. Levels are
-    looked up once for all rows; a group then costs one addition a row.
+    *Uncertainty Toolbox* (2021), ``adversarial_group_calibration``, whose defaults these are. The levels
+    of all rows are counted once; counts of a random group are then drawn from their distribution, which
+    costs the same for any number of rows. Weighted groups are drawn row by row.
 
     Examples
     --------
@@ -223,19 +225,43 @@ def _of_random(
     seeds = rng.integers(2**63, size=trials)
     everything = places.all()
     worst = np.empty((len(sizes), trials))
+    if not len(places.weights) and len(places.place) < _MOST_DRAWN:
+        for trial, seed in enumerate(seeds):
+            stream = np.random.default_rng(seed)
+            for i, size in enumerate(sizes):
+                found = _drawn_counts(everything, int(size), draws, replace, stream)
+                worst[i, trial] = places.errors(found).max()
+        return worst
 
     def work(block: slice) -> None:
         for trial in range(block.start, block.stop):
             stream = np.random.default_rng(seeds[trial])
             order = np.arange(len(places.place), dtype=np.int32)
             for i, size in enumerate(sizes):
-                worst[i, trial] = max(
-                    places.error(_counts(places, int(size), order, stream, replace, everything))
+                found = [
+                    _counts(places, int(size), order, stream, replace, everything)
                     for _ in range(draws)
-                )
+                ]
+                worst[i, trial] = places.errors(np.stack(found)).max()
 
     over_rows(work, trials, 1)
     return worst
+
+
+def _drawn_counts(
+    everything: Array, size: int, draws: int, replace: bool, rng: np.random.Generator
+) -> Array:
+    """Return the counts by place (draws, j + 1) of random groups, without drawing their rows.
+
+    Only the counts of a group matter, and their distribution is known: multivariate hypergeometric
+    without replacement, multinomial with.
+    """
+    if replace:
+        found = rng.multinomial(size, everything / everything.sum(), size=draws)
+    else:
+        counts = everything.astype(np.int64)
+        found = rng.multivariate_hypergeometric(counts, size, size=draws, method="marginals")
+    return found.astype(np.float64)
 
 
 def _counts(
@@ -282,7 +308,7 @@ def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
         for trial, draw in np.ndindex(*errors.shape):
             counts = places.counts()
             count_rows(rows[trial, draw], places.place, places.weights, counts)
-            errors[trial, draw] = places.error(counts)
+            errors[trial, draw] = places.errors(counts[None])[0]
         worst.append(errors.max(axis=1))
         sizes.append(rows.shape[2])
     if not worst or len({len(one) for one in worst}) > 1:
