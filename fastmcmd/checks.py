@@ -52,6 +52,13 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
             value = value.get()
         elif hasattr(value, "toarray") and hasattr(value, "nnz"):
             raise TypeError(f"{name} is a sparse matrix; a dense array is needed: {name}.toarray()")
+        elif (
+            type(value).__module__.partition(".")[0] == "pandas"
+            and str(getattr(value, "dtype", "")) == "boolean"
+        ):
+            value = value.to_numpy(dtype=np.float64, na_value=np.nan)  # NA beside True and False
+        elif type(value).__name__ == "LazyFrame":
+            raise TypeError(f"{name} is a LazyFrame; {name}.collect() is needed")
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -15,6 +15,7 @@ from fastmcmd.estimate.fit import Fit
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at, inputs
 from fastmcmd.options import Options
+from fastmcmd.params import Parameters
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
 from fastmcmd.rows import Rows
@@ -22,7 +23,7 @@ from fastmcmd.rows import Rows
 __all__ = ["ConditionalCongruence"]
 
 
-class ConditionalCongruence:
+class ConditionalCongruence(Parameters):
     """Conditional congruence error of a model, fitted on one sample and evaluated anywhere.
 
     Parameters
@@ -117,8 +118,8 @@ class ConditionalCongruence:
         )  # fmt: skip
         self._fit, self.result_ = evaluate_at(nature, model, *kernels, options, x, "CCE")
         self.n_features_in_ = x.shape[1]
-        self.input_dtype = x.dtype
-        self.output_columns = nature.outputs.values.shape[2]  # type: ignore[union-attr]
+        self.input_dtype_ = x.dtype
+        self.output_columns_ = nature.outputs.values.shape[2]  # type: ignore[union-attr]
         return self
 
     def fitted(self) -> Fit:
@@ -132,14 +133,14 @@ class ConditionalCongruence:
     ) -> None:
         """Set what `fit` sets, from a saved file."""
         self._fit, self.result_ = fitted, result
-        self.n_features_in_, self.output_columns, self.input_dtype = features, columns, dtype
+        self.n_features_in_, self.output_columns_, self.input_dtype_ = features, columns, dtype
 
     def _grid(self, x_new: Any) -> NDArray[Any] | Rows:
         self.fitted()
         grid = inputs(encoded(x_new, self.encoder), "x_new", self.options(), self.n_features_in_)
         if isinstance(grid, Rows):
             return grid
-        return grid.astype(np.result_type(grid.dtype, self.input_dtype), copy=False)
+        return grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
 
     def evaluate(self, x_new: Any) -> Result:
         """Return the CCE at unlabelled inputs (q, d) with its certificate."""
@@ -163,7 +164,7 @@ class ConditionalCongruence:
         At input x the model puts too little mass near y where h > 0, and too much where h < 0.
         """
         grid = self._grid(x_new)
-        y = as_rows(y_grid, "y_grid", columns=self.output_columns)
+        y = as_rows(y_grid, "y_grid", columns=self.output_columns_)
         return self.fitted().witness(grid, y.astype(np.float64))
 
     def save(self, path: Any) -> None:

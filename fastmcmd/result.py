@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.errors import ToleranceWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Info", "PointValues", "Result"]
 
@@ -160,6 +163,12 @@ class Result(PointValues):
             "tol": self.tol,
             "info": {**asdict(self.info), "notes": list(self.info.notes)},
         }
+
+    def to_frame(self, index: Any = None) -> pd.DataFrame:
+        """Return values and error bounds by point as a pandas frame, with ``index`` where one is given."""
+        from fastmcmd.frames import to_frame
+
+        return to_frame({self.name.lower(): self.values, "error_bound": self.error_bounds}, index)
 
     def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
         """Draw the values over inputs ``x`` (or their histogram), with matplotlib."""

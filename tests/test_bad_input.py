@@ -170,3 +170,15 @@ def test_inputs_are_not_changed(data):
     fm.cce(*data, weights=np.ones(N), at=data[0] + 1)
     for now, before in zip(data, copies, strict=True):
         np.testing.assert_array_equal(now, before)
+
+
+def test_nullable_booleans_and_lazy_frames():
+    import pandas as pd
+
+    from fastmcmd.checks import as_array
+
+    found = as_array(pd.array([True, None, False], dtype="boolean"), "y")
+    np.testing.assert_array_equal(found, [1.0, np.nan, 0.0])
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"y is a LazyFrame; y.collect\(\) is needed"):
+        as_array(polars.DataFrame({"a": [1.0]}).lazy(), "y")

@@ -220,10 +220,106 @@ def test_laws_of_count_distributions(mean, alpha, y, level):
         assert prediction.cdf_below(count)[0] < level or count[0] == 0
 
 
+def assert_least(prediction, levels, found):
+    """Counts (n, j) are the least whose cdf, the one that users see, is at least a level."""
+    n, count = found.shape
+    each = prediction.take(np.repeat(np.arange(n), count))
+    flat, levels = found.ravel(), np.broadcast_to(levels, found.shape).ravel()
+    assert (each.cdf(flat) >= levels).all()
+    assert ((each.cdf_below(flat) < levels) | (flat == 0)).all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-6, 0.01, 0.5, 20.0, 1e3])
+def test_quantiles_are_those_of_scipy(alpha, rng):
+    mean = np.concatenate([[0.0, 1e-300, 1e-9, 1e8], 10 ** rng.uniform(-3, 5, 40)])
+    prediction = counts(mean, np.full(len(mean), alpha))
+    levels = np.array([0.99, 1e-5, 0.5, 0.01, 0.123, 0.999999, 0.7])
+    found = prediction.quantile(levels)
+    assert_least(prediction, levels, found)
+    with np.errstate(all="ignore"):
+        expected = np.stack([frozen(m, alpha).ppf(levels) for m in mean[1:]])
+    # SciPy's tail of a small dispersion loses digits: next counts where rounding decides.
+    np.testing.assert_allclose(found[1:], expected, atol=1 if 0 < alpha < 1e-3 else 0)
+    np.testing.assert_array_equal(found[0], 0)
+    for j, level in enumerate(levels):
+        np.testing.assert_array_equal(prediction.quantile(level), found[:, j])
+
+
+@given(
+    mean=st.one_of(st.floats(0, 1e8), st.floats(0, 40)),
+    alpha=st.one_of(st.just(0.0), st.floats(-12, 3).map(lambda e: 10**e)),
+    start=st.floats(0, 1, exclude_max=True),
+)
+def test_levels_at_and_next_to_steps_of_the_cdf(mean, alpha, start):
+    """Also those that rounding puts on either side, on which the walk and the cdf may differ."""
+    prediction = counts([mean], [alpha])
+    count = prediction.quantile(start)
+    step = float(prediction.cdf(count)[0])
+    shifts = 1 + np.array([0.0, 1e-15, -1e-15, 1e-12, -1e-12, 1e-9, -1e-9, 1e-6, -1e-6])
+    levels = np.clip(np.append(step * shifts, np.nextafter(step, [0.0, 1.0])), 0, 1 - 2**-53)
+    found = prediction.quantile(levels)
+    assert_least(prediction, levels, found)
+    if 0 < step < 1:
+        assert found[0, 0] == count[0]
+
+
+@pytest.mark.parametrize("mean", [2e5, 2.99e5, 3e5, 1e6, 1e8, 1e10])
+def test_tails_of_large_poisson_means(mean):
+    """Where SciPy's incomplete gamma functions lose all digits: sums of ratios of masses."""
+    z = np.array([4.3, 4.499, 4.501, 6.0, 12.0, 25.0])
+    prediction = fm.Poisson(np.full(len(z), mean))
+    steps = np.arange(1, 40 * math.sqrt(mean) / 4)[:, None]
+    for sign in (1, -1):
+        k = np.floor(mean + sign * z * math.sqrt(mean))
+        ratios = mean / (k + steps) if sign > 0 else (k - steps + 1) / mean
+        total = 1 + np.cumprod(ratios, axis=0).sum(axis=0)
+        expected = np.exp(prediction.log_prob(k)) * total
+        found = prediction.sf(k - 1) if sign > 0 else prediction.cdf(k)
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    middle = np.floor(mean + np.linspace(-4, 4, len(z)) * math.sqrt(mean))
+    np.testing.assert_allclose(prediction.cdf(middle), stats.poisson.cdf(middle, mean), rtol=1e-11)
+    np.testing.assert_allclose(prediction.cdf(middle) + prediction.sf(middle), 1, rtol=1e-14)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-9, 0.3, 50.0])
+def test_extreme_levels(alpha):
+    mean = np.array([1e-4, 3.0, 500.0, 3e4])
+    prediction = counts(mean, np.full(4, alpha))
+    levels = np.array([1e-300, 1e-100, 9e-9, 1e-8, 1.1e-8, 1 - 1e-8, 1 - 1e-12, 1 - 2**-53])
+    found = prediction.quantile(levels)
+    assert (np.diff(found, axis=1) >= 0).all()
+    assert_least(prediction, levels, found)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_levels_of_each_row(alpha, rng):
+    mean = np.append(rng.gamma(4, 3, 9), 1e6)
+    prediction = counts(mean, np.full(10, alpha))
+    levels = rng.random((10, 6))
+    levels[:, 2:4] = 0.0, 1.0
+    found = prediction.quantiles_at(levels)
+    for row in range(10):
+        expected = prediction.take(np.array([row])).quantile(levels[row])[0]
+        np.testing.assert_array_equal(found[row], expected)
+    np.testing.assert_array_equal(prediction.quantiles_at(levels[:, ::-1]), found[:, ::-1])
+
+
+def test_quantiles_do_not_depend_on_blocks_and_threads(rng, monkeypatch):
+    mean = np.append(rng.gamma(4, 3, 3000), 1e6)
+    prediction, levels = fm.NegativeBinomial(mean, 0.3), np.linspace(0.01, 0.99, 99)
+    expected = prediction.quantile(levels)
+    for threads, held in ((1, 1 << 18), (3, 1 << 10)):
+        monkeypatch.setattr("fastmcmd.blocks.get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("fastmcmd.predictive.count_base._QUANTILES", held)
+        np.testing.assert_array_equal(prediction.quantile(levels), expected)
+
+
 def test_integer_levels_and_shapes():
     prediction = fm.Poisson([0.0, 3.0])
     np.testing.assert_array_equal(prediction.quantile([0.0, 0.5, 1.0]), [[0, 0, 0], [0, 3, np.inf]])
     assert prediction.quantile(0.5).shape == (2,)
+    assert prediction.quantile([]).shape == (2, 0)
+    assert prediction.take(np.arange(0)).quantile([0.1, 0.2, 0.3]).shape == (0, 3)
 
 
 def test_outcomes_that_are_no_counts():

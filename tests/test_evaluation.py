@@ -274,3 +274,14 @@ def test_inputs_on_disk(gaussian, tmp_path):
     y[0] = np.nan
     with pytest.raises(ValueError, match="x is on disk and rows hold NaN"):
         fm.evaluate(y, prediction, tmp_path / "x.npy", nan_policy="omit")
+
+
+def test_a_group_of_one_row(gaussian):
+    """What one row cannot tell is left out of its group, and the rest is told."""
+    _, y, prediction = gaussian
+    found = fm.evaluate(y, prediction, by=(np.arange(N) == 7).astype(int))
+    rows, numbers = found.by[1]
+    assert rows == 1
+    names = {one.name for one in numbers}
+    assert "mae" in names
+    assert "variance_variation" not in names

@@ -52,8 +52,8 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
         "sizes": list(fitted.sizes),
         "working": fitted.working,
         "features_in": estimator.n_features_in_,
-        "columns": estimator.output_columns,
-        "x_dtype": str(estimator.input_dtype),
+        "columns": estimator.output_columns_,
+        "x_dtype": str(estimator.input_dtype_),
     }
     arrays: Arrays = {}
     if isinstance(estimator.landmarks, str):

@@ -72,6 +72,11 @@ def _spread(context: Context) -> Reason:
     return _numbers(context) or _means(context) or context.spread
 
 
+def _several(context: Context) -> Reason:
+    total = len(context.y) if context.weights is None else context.weights.sum()
+    return _spread(context) or (None if total > 1 else "there is one row")
+
+
 def _varied(context: Context) -> Reason:
     constant = bool((np.ptp(context.y, axis=0) == 0).any())
     return _means(context) or ("y is constant" if constant else None)
@@ -178,7 +183,7 @@ MEASURES = (
     Measure("mean_interval_width", _SHARPNESS, "mean width of the central interval", "",
             _at_level(metrics.mean_interval_width), _numbers),
     Measure("variance_variation", _SHARPNESS, "variation of predicted std (c_v)", "",
-            _of(metrics.variance_variation), _spread),
+            _of(metrics.variance_variation), _several),
     Measure("mean_cce", _CONGRUENCE, "CCE, mean", "zero", _congruence(lambda c, v: c.mean(v)), _inputs),
     Measure("max_cce", _CONGRUENCE, "CCE, largest", "zero", _congruence(lambda c, v: v.max()), _inputs),
 )

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows, row_blocks
+from fastmcmd.blocks import over_rows
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, check_levels, parameter
 
 __all__ = ["STEP", "Counts", "beside", "terms", "vector"]
 
 STEP = 1 << 13  # rows a block: small temporaries, and milliseconds of work for a thread
-_QUANTILES = 1 << 17  # found together: a megabyte each of a few temporaries
+_QUANTILES = 1 << 18  # found together: 2 MB each of a few temporaries
+_STEPS = 4  # to counts nearby, before they are searched for: 64 cdfs
 
 
 def vector(value: Any, name: str) -> Array:
@@ -97,37 +98,48 @@ class Counts(ScipyPredictive):
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own.
 
-        By one walk over the counts of a row; from SciPy's quantiles where that is long, where a level is
+        By one walk over the counts of a row; from counts nearby and the cdf where that is long, where a level is
         far out, or where rounding decides.
         """
         from fastmcmd.predictive.numerics.count_quantile_loops import quantiles
 
         out = np.empty((len(self), levels.shape[1]))
-        order = np.argsort(levels, axis=1)
         shared = len(levels) < len(self)
 
         def work(rows: slice) -> None:
-            own = slice(None) if shared else rows
-            mean, alpha = self._mean[rows], self._alpha[rows]
-            quantiles(levels[own], order[own], mean, alpha, out[rows])
+            own = np.ascontiguousarray(levels if shared else levels[rows])
+            order = np.argsort(own, axis=1)
+            quantiles(own, order, self._mean[rows], self._alpha[rows], out[rows])
             row, column = np.nonzero(np.isnan(out[rows]))
-            for some in row_blocks(len(row), _QUANTILES):
-                at, to = rows.start + row[some], column[some]
-                out[at, to] = self._settled(at, levels[0 if shared else at, to])
+            if len(row):
+                of = own[0 if shared else row, column]
+                out[rows.start + row, column] = self._settled(rows.start + row, of)
 
         over_rows(work, len(self), _QUANTILES // max(1, levels.shape[1]))
         return out
 
     def _settled(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return quantiles of rows at levels in (0, 1): SciPy's, moved where its cdf differs from ours."""
+        """Return quantiles of rows at levels in (0, 1), from counts nearby."""
+        from fastmcmd.predictive.numerics.inverse import least
+
         mean, alpha = self._mean[rows], self._alpha[rows]
-        counts = np.asarray(self.take(rows).frozen.ppf(levels), dtype=np.float64)
-        # Beyond 2^53 the next count is the next double.
-        while (low := np.isfinite(counts) & (self._cdf(counts, mean, alpha) < levels)).any():
-            counts[low] = np.maximum(counts[low] + 1, np.nextafter(counts[low], np.inf))
-        while (high := np.isfinite(counts) & (self._cdf(counts - 1, mean, alpha) >= levels)).any():
-            counts[high] = np.minimum(counts[high] - 1, np.nextafter(counts[high], -np.inf))
+        counts = self._nearby(rows, levels)
+        for _ in range(_STEPS):
+            low = self._cdf(counts, mean, alpha) < levels
+            high = ~low & (self._cdf(_before(counts), mean, alpha) >= levels)
+            if not (low | high).any():
+                return counts
+            counts[low] = _after(counts[low])
+            counts[high] = _before(counts[high])
+        # Far tails, where the cdf hardly rises from one count to the next.
+        rest = np.flatnonzero(low | high)
+        mean, alpha, levels = mean[rest], alpha[rest], levels[rest]
+        counts[rest] = least(lambda k: self._cdf(np.floor(k), mean, alpha) >= levels, len(rest))
         return counts
+
+    def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
+        """Return SciPy's quantiles of rows, whose cdf differs from ours by rounding."""
+        return np.asarray(self.take(rows).frozen.ppf(levels), dtype=np.float64)
 
     def _by_rows(self, function: Callable[[Array, Array, Array], Array], y: Array) -> Array:
         """Return ``function`` of outcomes, means and dispersions, by blocks of rows on threads."""
@@ -179,6 +191,15 @@ class Counts(ScipyPredictive):
     def _half_gini(self, mean: Array, alpha: Array) -> Array:
         """Return ``E|Y - Y'| / 2``."""
         raise NotImplementedError
+
+
+def _after(counts: Array) -> Array:
+    """Return the next counts: beyond 2^53 the next doubles."""
+    return np.maximum(counts + 1, np.nextafter(counts, np.inf))
+
+
+def _before(counts: Array) -> Array:
+    return np.minimum(counts - 1, np.nextafter(counts, -np.inf))
 
 
 def terms(mean: Array, alpha: Array) -> Array:

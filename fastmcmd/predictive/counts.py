@@ -21,6 +21,9 @@ _FEW_TERMS = 128  # sums of a Poisson row, as fast as two Bessel functions and a
 _SOME_TERMS = 256  # of a negative binomial row, as fast as a hypergeometric function and a cdf
 _WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # where the closed form would lose digits
+# Means from which SciPy's incomplete gamma functions lose digits, from 1e6 all of them, beyond 4.5
+# standard deviations, and from which an expansion is exact to rounding.
+_LARGE = 3e5
 _TINY = 1e-6  # probability from which a difference from 1 has lost too many digits
 
 
@@ -68,6 +71,21 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     return np.asarray(out)
 
 
+def _poisson_tail(k: Array, mean: Array, upper: bool) -> Array:
+    """Return P(Y <= k) or P(Y > k) of Poisson rows."""
+    large = mean >= _LARGE
+    if not large.any():
+        return np.asarray(special.pdtrc(k, mean) if upper else special.pdtr(k, mean))
+    from fastmcmd.predictive.numerics.poisson_tails import large_tails
+
+    out = np.empty(len(mean))
+    out[~large] = _poisson_tail(k[~large], mean[~large], upper)
+    part = np.empty(np.count_nonzero(large))
+    large_tails(k[large], mean[large], upper, part)
+    out[large] = part
+    return out
+
+
 class Poisson(Counts):
     """Poisson distributions.
 
@@ -109,10 +127,21 @@ class Poisson(Counts):
         return _from_ratios(self._mean[:, None] / values[:, 1:])
 
     def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
-        return _inside(k, mean, alpha, special.pdtr(np.maximum(k, 0), mean), 0.0)
+        return _inside(k, mean, alpha, _poisson_tail(np.maximum(k, 0), mean, upper=False), 0.0)
 
     def _sf(self, k: Array, mean: Array, alpha: Array) -> Array:
-        return _inside(k, mean, alpha, special.pdtrc(np.maximum(k, 0), mean), 1.0)
+        return _inside(k, mean, alpha, _poisson_tail(np.maximum(k, 0), mean, upper=True), 1.0)
+
+    def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
+        """Return quantiles of rows: of large means by Cornish and Fisher's expansion, to a count."""
+        mean = self._mean[rows]
+        large = mean >= _LARGE
+        out = np.empty(len(rows))
+        out[~large] = super()._nearby(rows[~large], levels[~large])
+        mean, z = mean[large], special.ndtri(levels[large])
+        root = np.sqrt(mean)
+        out[large] = np.ceil(mean + z * root + (z * z - 4) / 6 + z * (1 - z * z) / (72 * root))
+        return out
 
     def _summed(self, mean: Array, alpha: Array) -> NDArray[np.bool_]:
         return np.asarray(terms(mean, alpha) <= _FEW_TERMS)

@@ -15,6 +15,8 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.numerics import gaussian_mixture
+from fastmcmd.predictive.numerics.inverse import by_halving
 
 __all__ = ["Mixture"]
 
@@ -183,12 +185,71 @@ class Mixture(Predictive):
 
         # Rows are repeated for each level, with the draws or quantiles that they hold: 16 MB of them.
         held = sum(part.node_count for part in self.components if not part.has_density)
-        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + held)) // len(each)
+        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + held)) // max(1, len(each))
+        if self._gaussian:
+            step = _BLOCK // (self.columns * max(1, len(each)))
         over_rows(work, len(self), max(1, step))
         return out if levels.ndim else np.asarray(out[..., 0])
 
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
+        if not self._gaussian or self.columns > 1:
+            return by_halving(self, levels, _reached)
+        out = np.empty(levels.shape)
+
+        def work(rows: slice) -> None:
+            part = self.take(np.arange(rows.start, rows.stop))
+            own = levels[rows]
+            found = part._gaussian_quantiles(own)
+            row, column = np.nonzero(np.isnan(found))
+            if len(row):
+                flat = by_halving(part.take(row), own[row, column][:, None], _reached)
+                found[row, column] = flat[:, 0]
+            out[rows] = found
+
+        over_rows(work, len(self), _BLOCK // max(1, levels.shape[1]))
+        return out
+
+    @property
+    def _gaussian(self) -> bool:
+        return all(isinstance(part, Gaussian) for part in self.components)
+
     def _quantiles(self, levels: Array) -> Array:
         """Return quantiles (n, j) or (n, k, j)."""
+        if not self._gaussian:
+            return self._inverted(levels)
+        out = self._gaussian_quantiles(levels[None, :])
+        missing = np.isnan(out)
+        columns = np.flatnonzero(missing.any(axis=tuple(range(out.ndim - 1))))
+        if len(columns):
+            rows = np.flatnonzero(missing.any(axis=tuple(range(1, out.ndim))))
+            where = np.ix_(rows, *map(np.arange, out.shape[1:-1]), columns)
+            found = self.take(rows)._inverted(levels[columns])
+            out[where] = np.where(missing[where], found, out[where])
+        return out
+
+    def _gaussian_quantiles(self, levels: Array) -> Array:
+        """Return quantiles (n, j) or (n, k, j) at levels (n, j) or (1, j); NaN where a cdf is flat."""
+        mean, std = self._moments()
+        each = (
+            gaussian_mixture.quantiles(levels, *own, self.weights)
+            for own in zip(mean, std, strict=True)
+        )
+        return np.stack(list(each), axis=1).reshape(*self.shape, levels.shape[1])
+
+    def _moments(self) -> tuple[Array, Array]:
+        """Return means and standard deviations (k, n, K) of Gaussian components."""
+        parts: Any = self.components
+        mean, std = (
+            np.stack(
+                [getattr(part, name).reshape(len(self), self.columns).T for part in parts], axis=-1
+            )
+            for name in ("mean", "std")
+        )
+        return mean, std
+
+    def _inverted(self, levels: Array) -> Array:
+        """Return quantiles (n, j) or (n, k, j) by inverting the cdf of any components."""
         from fastmcmd.predictive.numerics.mixture_quantile import invert_continuous, invert_steps
 
         shape = (*self.shape, len(levels))
@@ -314,7 +375,7 @@ class Mixture(Predictive):
         ranked probability score for circular variables and its application to mesoscale forecast ensemble
         verification*, 2006).
         """
-        if self.columns == 1 and all(isinstance(part, Gaussian) for part in self.components):
+        if self.columns == 1 and self._gaussian:
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
         atoms = all(part.discrete or isinstance(part, Draws) for part in self.components)
         if self.columns == 1 and atoms:
@@ -331,6 +392,10 @@ class Mixture(Predictive):
 
         over_rows(work, len(self), max(1, _BLOCK // per_row))
         return out
+
+
+def _reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
+    return np.asarray(mixture.cdf(y) >= level)
 
 
 def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:
@@ -365,21 +430,8 @@ def _weights(value: Any, n: int, count: int) -> Array:
 
 
 def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
-    weights = mixture.weights
-    mean = np.stack([part.mean for part in mixture.components], axis=1)
-    std = np.stack([part.std for part in mixture.components], axis=1)
-    total = (weights * _absolute(y[:, None] - mean, std)).sum(axis=1)
-    for i in range(mean.shape[1]):
-        gaps = _absolute(mean[:, i, None] - mean, np.hypot(std[:, i, None], std))
-        total -= weights[:, i] * (weights * gaps).sum(axis=1) / 2
-    return np.asarray(total)
-
-
-def _absolute(mean: Array, std: Array) -> Array:
-    """Return ``E|X|`` of normal X."""
-    z = mean / std
-    density = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
-    return np.asarray(mean * special.erf(z / np.sqrt(2)) + std * density)
+    (mean,), (std,) = mixture._moments()
+    return gaussian_mixture.crps(y, mean, std, mixture.weights)
 
 
 def _atoms_crps(mixture: Mixture, y: Array) -> Array:

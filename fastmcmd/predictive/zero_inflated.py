@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.blocks import over_rows
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import (
     Array,
@@ -20,6 +21,7 @@ from fastmcmd.predictive.numerics.inverse import quantiles_at
 
 __all__ = ["ZeroInflated"]
 
+_QUANTILES = 1 << 18  # found together: 2 MB each of some temporaries
 _LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 
 
@@ -161,6 +163,17 @@ class ZeroInflated(Predictive):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        out = np.empty(levels.shape)
+
+        def work(rows: slice) -> None:
+            whole = rows.stop - rows.start == len(self)
+            part = self if whole else self.take(np.arange(rows.start, rows.stop))
+            out[rows] = part._quantiles_at(levels[rows])
+
+        over_rows(work, len(self), _QUANTILES // max(1, levels.shape[1]))
+        return out
+
+    def _quantiles_at(self, levels: Array) -> Array:
         p = self.probability[:, None]
         below, at = self.cdf_below(0.0)[:, None], self.cdf(0.0)[:, None]
         left = levels <= below

@@ -54,7 +54,7 @@ _HOW = (
 
 
 def _summary(evaluations: Evaluations) -> Section:
-    from fastmcmd.evaluation.compare import Comparison
+    from fastmcmd.evaluation.comparison import Comparison
     from fastmcmd.evaluation.result import BEST
 
     several = len(evaluations) > 1

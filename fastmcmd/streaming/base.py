@@ -45,7 +45,7 @@ class Accumulator(ABC, Generic[State]):
 
     def update(self: Self, *batch: Any, **options: Any) -> Self:
         """Add a batch; returns the accumulator. After an error it is as before."""
-        self._add(self.gather(*batch, **options))
+        self.add(self.gather(*batch, **options))
         return self
 
     def merge(self: Self, other: Self) -> Self:
@@ -63,7 +63,7 @@ class Accumulator(ABC, Generic[State]):
                 f"other has settings {other.settings}, this one {self.settings}; they must agree"
             )
         if other._state is not None:
-            self._add(other._state)
+            self.add(other._state)
         return self
 
     def compute(self) -> Any:
@@ -83,7 +83,8 @@ class Accumulator(ABC, Generic[State]):
         self._state = None
         return self
 
-    def _add(self, state: State) -> None:
+    def add(self, state: State) -> None:
+        """Add sums that `gather` has given, perhaps in another process."""
         self._state = state if self._state is None else self._state + state
 
     def __repr__(self) -> str:

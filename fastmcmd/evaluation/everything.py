@@ -193,11 +193,12 @@ def _labels(by: Any, outcomes: Outcomes) -> NDArray[Any]:
     labels = np.asarray(by)
     if labels.ndim != 1:
         raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
-    if labels.dtype == object:  # strings of data frames
-        missing = [row for row, label in enumerate(labels) if not isinstance(label, str)]
+    if labels.dtype == object:  # as data frames hold text, and integers beside missing ones
+        missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
         if missing:
             raise ValueError(
-                f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or numbers are needed"
+                f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
+                "integers are needed"
             )
     if len(labels) != outcomes.n:
         raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")

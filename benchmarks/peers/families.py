@@ -1,0 +1,78 @@
+"""Seconds that `fastmcmd.evaluate` takes, by family of predicted distributions.
+
+Run as ``python -m benchmarks.peers.families [table.json]``. 100,000 rows, and a million where that is
+expected to take less than half a minute.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fastmcmd as fm
+from benchmarks.peers.timing import best, report
+from fastmcmd.predictive import (
+    Beta,
+    Categorical,
+    DoublePoisson,
+    Gamma,
+    LogNormal,
+    Mixture,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+    Truncated,
+    ZeroInflated,
+)
+
+N, MANY = 100_000, 1_000_000
+PATIENCE = 30.0  # seconds
+
+
+def families(rng, n):
+    """Return outcomes and predictions by name: counts of mean 12, and outputs of unit scale."""
+    mean, zero = rng.gamma(4, 3, n), np.zeros(n)
+    shape = np.full(n, 2.0)
+    kept = rng.random(n) > 0.2
+    normal, counts = rng.normal(size=n), rng.poisson(mean)
+    pair = [fm.Gaussian(zero, 1.0), fm.Gaussian(zero + 3, 0.5)]
+    five = [fm.Gaussian(rng.normal(0, 0.3, n), 1.0) for _ in range(5)]
+    return {
+        "Gaussian": (normal, fm.Gaussian(zero, 1.0)),
+        "StudentT": (rng.standard_t(4, n), StudentT(np.full(n, 4.0), 0.0, 1.0)),
+        "LogNormal": (np.exp(normal / 2), LogNormal(zero, 0.5)),
+        "Gamma": (rng.gamma(2, 1, n), Gamma(shape, 1.0)),
+        "Beta": (rng.beta(2, 3, n), Beta(shape, 3.0)),
+        "Truncated(Gaussian)": (np.abs(normal), Truncated(fm.Gaussian(zero, 1.0), 0.0, np.inf)),
+        "Mixture of 2 Gaussians": (
+            np.where(kept, normal, 3 + normal / 2),
+            Mixture(pair, [0.8, 0.2]),
+        ),
+        "Mixture of 5 Gaussians": (normal, Mixture(five)),
+        "Poisson": (counts, Poisson(mean)),
+        "NegativeBinomial": (
+            rng.negative_binomial(1 / 0.3, 1 / (1 + 0.3 * mean)),
+            NegativeBinomial(mean, 0.3),
+        ),
+        "DoublePoisson": (counts, DoublePoisson(mean, 1.0)),
+        "ZeroInflated(Poisson)": (counts * kept, ZeroInflated(Poisson(mean), np.full(n, 0.2))),
+        "Categorical": (rng.integers(0, 5, n), Categorical(np.full((n, 5), 0.2))),
+        "Draws (100)": (normal, fm.Draws(rng.normal(size=(n, 100)))),
+    }
+
+
+def main():
+    """Print seconds of the best of two runs."""
+    rows = []
+    for name in families(np.random.default_rng(0), 1):
+        row = {"family": name}
+        for n in (N, MANY):
+            if n == MANY and (row[f"n = {N:,}"] * MANY / N > PATIENCE or name.startswith("Draws")):
+                continue
+            y, prediction = families(np.random.default_rng(0), n)[name]
+            row[f"n = {n:,}"], _ = best(lambda y=y, p=prediction: fm.evaluate(y, p), 2, n == N)
+        rows.append(row)
+    report(rows)
+
+
+if __name__ == "__main__":
+    main()

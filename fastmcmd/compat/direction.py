@@ -1,0 +1,49 @@
+"""Which values of a metric are better, for the metrics of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastmcmd import classification, metrics
+
+__all__ = ["best_values", "of_classes"]
+
+# "low", "high", "zero" where either sign may come out, None where no value is best in itself.
+_REGRESSION: dict[str, str | None] = {
+    "bias": "zero",
+    "coverage": None,
+    "mean_interval_width": None,
+    "null_ence": None,
+    "pearson": "high",
+    "r2": "high",
+    "sharpness": None,
+    "variance_variation": None,
+}
+_CLASSIFICATION = {
+    "accuracy": "high",
+    "auroc": "high",
+    "ood_auroc": "high",
+    "top_k_accuracy": "high",
+}
+
+
+def of_classes(metric: Callable[..., Any]) -> bool:
+    """Tell whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
+    return getattr(classification, getattr(metric, "__name__", ""), None) is metric
+
+
+def best_values(metric: Callable[..., Any]) -> str | None:
+    """Return "low", "high", "zero", or None where no value is best in itself.
+
+    Raises
+    ------
+    LookupError
+        A function that is not of this package.
+    """
+    name = getattr(metric, "__name__", "")
+    if of_classes(metric):
+        return _CLASSIFICATION.get(name, "low")
+    if getattr(metrics, name, None) is metric:
+        return _REGRESSION.get(name, "low")
+    raise LookupError(f"{metric!r} is not a metric of fastmcmd.metrics or fastmcmd.classification")

@@ -1,0 +1,168 @@
+"""Predicted distributions of fitted estimators that follow scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive.adapters.frozen import is_frozen
+from fastmcmd.predictive.quantiles import Quantiles
+
+__all__ = ["PREDICTS", "QuantilePredictions", "class_labels", "prediction_of"]
+
+PREDICTS = ("auto", "std", "dist", "proba")
+_DIST = ("pred_dist", "predict_dist")
+
+
+@dataclass(frozen=True)
+class QuantilePredictions:
+    """Reads the quantiles that an estimator predicts as distributions; for ``predict=`` of `scorer`.
+
+    Parameters
+    ----------
+    levels : tuple of float
+        Levels, strictly increasing in (0, 1).
+    tails : {"exponential", "flat"}
+        What lies outside the outer quantiles; see `Quantiles`.
+    sort : bool
+        Whether crossing quantiles are sorted; they are an error otherwise.
+
+    Notes
+    -----
+    Asked for in this order: ``predict_quantiles(X, levels)``, whatever its second argument is called;
+    ``predict(X, quantiles=levels)``, as of quantile forests; else ``predict(X)``, whose columns are then
+    the quantiles at these levels.
+
+    Examples
+    --------
+    >>> from fastmcmd.compat.sklearn import QuantilePredictions
+    >>> class Three:
+    ...     def predict(self, X): return [[0.0, 1.0, 2.0]] * len(X)
+    >>> QuantilePredictions((0.25, 0.5, 0.75))(Three(), [[0.0], [1.0]]).quantile(0.5).tolist()
+    [1.0, 1.0]
+    """
+
+    levels: tuple[float, ...]
+    tails: str = "exponential"
+    sort: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(np.ravel(self.levels).tolist()))
+        Quantiles(self.levels, [np.zeros(len(self.levels))], tails=self.tails)  # an error now
+
+    def __call__(self, estimator: Any, X: Any) -> Quantiles:
+        """Return the predicted distributions at X."""
+        final, X = _final(estimator, X)
+        levels = list(self.levels)
+        if hasattr(final, "predict_quantiles"):
+            values = final.predict_quantiles(X, levels)
+        elif _takes(final.predict, "quantiles"):
+            values = final.predict(X, quantiles=levels)
+        else:
+            values = final.predict(X)
+        return Quantiles(levels, values, tails=self.tails, sort=self.sort)
+
+
+def prediction_of(estimator: Any, X: Any, predict: str | Callable[[Any, Any], Any] = "auto") -> Any:
+    """Return what an estimator predicts at X, in a form that metrics of this package take.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted estimator; of pipelines and searches the last and the best one is asked.
+    X : array_like
+        Inputs.
+    predict : {"auto", "std", "dist", "proba"} or callable (estimator, X) -> prediction
+        How: ``predict(X, return_std=True)``; ``pred_dist(X)`` or ``predict_dist(X)``;
+        ``predict_proba(X)``; "auto" takes ``pred_dist`` or ``predict_dist`` if there is one, else
+        ``return_std``.
+
+    Raises
+    ------
+    TypeError
+        An estimator that predicts no distributions in the way asked for.
+    """
+    if callable(predict):
+        return predict(estimator, X)
+    final, X = _final(estimator, X)
+    name = type(final).__name__
+    if predict == "proba":
+        if not hasattr(final, "predict_proba"):
+            raise TypeError(f"{name} has no predict_proba, which a metric of classes needs")
+        return _probabilities(final.predict_proba(X), name)
+    method = next((one for one in _DIST if hasattr(final, one)), None)
+    if method is not None and predict in ("auto", "dist"):
+        found = getattr(final, method)(X)
+        inner = getattr(found, "dist", None)  # NGBoost wraps distributions of SciPy
+        return inner if is_frozen(inner) else found
+    if predict in ("auto", "std") and _takes(getattr(final, "predict", None), "return_std"):
+        return tuple(final.predict(X, return_std=True))
+    raise TypeError(
+        f"{name} has no {_WANTED[predict]}, so it predicts no distributions known here; give "
+        "predict=f with f(estimator, X) returning what fastmcmd takes as a prediction, such as "
+        "(mean, std), or predict=QuantilePredictions(levels)"
+    )
+
+
+_WANTED = {
+    "auto": "predict(X, return_std=True), pred_dist or predict_dist",
+    "std": "predict(X, return_std=True)",
+    "dist": "pred_dist or predict_dist",
+}
+
+
+def class_labels(estimator: Any, y: Any) -> NDArray[np.intp]:
+    """Return labels as places in ``estimator.classes_``, whose order the columns of probabilities have.
+
+    Raises
+    ------
+    TypeError
+        An estimator without classes.
+    ValueError
+        Labels that it was not fitted on, which have no predicted probability.
+    """
+    classes = getattr(estimator, "classes_", None)
+    if classes is None or isinstance(classes, list):
+        raise TypeError(
+            f"{type(estimator).__name__} has no classes_ of one output; metrics of classes need a "
+            "fitted classifier"
+        )
+    classes, labels = np.asarray(classes), np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}; (n,) is needed: a label a row")
+    place = {label: index for index, label in enumerate(classes.tolist())}
+    unknown = sorted({str(label) for label in labels.tolist() if label not in place})
+    if unknown:
+        raise ValueError(
+            f"y holds labels that {type(estimator).__name__} was not fitted on: {', '.join(unknown[:5])}; "
+            "stratified splits keep all labels in training"
+        )
+    return np.array([place[label] for label in labels.tolist()], dtype=np.intp)
+
+
+def _probabilities(found: Any, name: str) -> Any:
+    if isinstance(found, list):
+        raise TypeError(f"{name} predicts several outputs; metrics of classes take one")
+    return found
+
+
+def _final(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the estimator that predicts, inside searches and pipelines, and its inputs."""
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
+            X = estimator[:-1].transform(X) if len(estimator.steps) > 1 else X
+            estimator = estimator.steps[-1][1]
+        else:
+            return estimator, X
+
+
+def _takes(method: Any, name: str) -> bool:
+    """Tell whether a method has an argument of this name."""
+    return method is not None and name in inspect.signature(method).parameters

@@ -1,0 +1,158 @@
+"""Sums of accumulators as one row of numbers, which processes can exchange, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.classification.accuracy import ConfusionCounts
+from fastmcmd.classification.bins import BinSums
+from fastmcmd.classification.ranking import RankSketch
+from fastmcmd.classification.totals import Totals
+from fastmcmd.metrics.intervals import IntervalSums
+from fastmcmd.metrics.pit import PITSums
+from fastmcmd.metrics.point_sums import AverageSums, Comoments
+from fastmcmd.metrics.reliability_sums import ReliabilitySums
+from fastmcmd.metrics.variation import SpreadSums
+from fastmcmd.predictive.base import Array
+from fastmcmd.streaming.accuracy import Sketches
+from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.means import MeanSums
+from fastmcmd.streaming.sketch import LogSketch
+from fastmcmd.streaming.variance import SpreadSketch
+
+__all__ = ["flatten", "restore"]
+
+# What the numbers stand for is told by places in these two; a new class is added at the end.
+_CLASSES = (
+    MeanSums, AverageSums, Comoments, Sketches, LogSketch, SpreadSketch, SpreadSums, IntervalSums,
+    ReliabilitySums, PITSums, Totals, BinSums, ConfusionCounts, RankSketch,
+)  # fmt: skip
+_DTYPES = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
+
+_BOOL, _INT, _FLOAT, _NONE, _ARRAY, _TUPLE, _CLASS = range(7)
+_EXACT = 1 << 53  # integers up to here are float64 numbers
+_MARK = 8  # numbers that say which accumulator it is, a byte each
+
+
+def flatten(accumulator: Accumulator[Any], state: Any) -> Array:
+    """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and what it summed.
+
+    Rows of several processes joined end to end are what `restore` reads.
+
+    Raises
+    ------
+    TypeError
+        Sums of a kind that is not known here.
+
+    Notes
+    -----
+    Bytes of the mark are numbers from 0 to 255, so that two marks that differ are not close, as
+    torchmetrics compares states when it looks for metrics of a collection that share one.
+    """
+    parts: list[Any] = [[0.0], _mark(accumulator)]
+    _write(state, parts)
+    row = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+    row[0] = len(row)
+    return row
+
+
+def restore(accumulator: Accumulator[Any], row: Array) -> Any:
+    """Return the sum of all sums in a row of `flatten`, or of several joined; None of an empty row.
+
+    Raises
+    ------
+    ValueError
+        Sums of an accumulator of another kind or other settings, or numbers that `flatten` did not make.
+    """
+    found, start = None, 0
+    while start < len(row):
+        length = int(row[start]) if math.isfinite(row[start]) else 0
+        if length <= _MARK or start + length > len(row):
+            raise ValueError("these are not sums of an accumulator, or part of them is missing")
+        part = row[start : start + length]
+        if not np.array_equal(part[1 : _MARK + 1], _mark(accumulator)):
+            raise ValueError(
+                f"these are sums of another metric than {accumulator!r}, or of one with other settings"
+            )
+        state = _Reader(part[_MARK + 1 :]).value()
+        found = state if found is None else found + state
+        start += length
+    return found
+
+
+def _mark(accumulator: Accumulator[Any]) -> Array:
+    settings = sorted(accumulator.settings.items())
+    told = f"{type(accumulator).__name__} {settings!r}".encode()
+    return np.frombuffer(hashlib.sha256(told).digest()[:_MARK], dtype=np.uint8).astype(np.float64)
+
+
+def _write(value: Any, parts: list[Any]) -> None:
+    if is_dataclass(value) and type(value) in _CLASSES:
+        parts.append([_CLASS, _CLASSES.index(type(value))])
+        for field in fields(value):
+            _write(getattr(value, field.name), parts)
+    elif isinstance(value, tuple):
+        parts.append([_TUPLE, len(value)])
+        for one in value:
+            _write(one, parts)
+    elif isinstance(value, np.ndarray) and value.dtype in _DTYPES:
+        _check_exact(value)
+        parts.append([_ARRAY, _DTYPES.index(value.dtype), value.ndim, *value.shape])
+        parts.append(value.ravel())
+    elif value is None:
+        parts.append([_NONE])
+    elif isinstance(value, (bool, np.bool_)):
+        parts.append([_BOOL, value])
+    elif isinstance(value, (int, np.integer)):
+        _check_exact(np.asarray(value))
+        parts.append([_INT, value])
+    elif isinstance(value, (float, np.floating)):
+        parts.append([_FLOAT, value])
+    else:
+        raise TypeError(f"sums hold a {type(value).__name__}, which cannot be made numbers")
+
+
+def _check_exact(values: NDArray[Any]) -> None:
+    if values.dtype.kind == "i" and values.size and int(np.abs(values).max()) > _EXACT:
+        raise ValueError(
+            f"a count is above {_EXACT:,}, the largest that float64 numbers hold exactly"
+        )
+
+
+class _Reader:
+    """Reads values from numbers, one after the other."""
+
+    def __init__(self, row: Array) -> None:
+        self._row, self._at = row, 0
+
+    def value(self) -> Any:
+        """Return the next value."""
+        kind = self._whole()
+        if kind == _CLASS:
+            made = _CLASSES[self._whole()]
+            return made(*[self.value() for _ in fields(made)])
+        if kind == _TUPLE:
+            return tuple(self.value() for _ in range(self._whole()))
+        if kind == _ARRAY:
+            dtype = _DTYPES[self._whole()]
+            shape = [self._whole() for _ in range(self._whole())]
+            return self._take(math.prod(shape)).reshape(shape).astype(dtype)
+        if kind == _NONE:
+            return None
+        number = float(self._take(1)[0])
+        return {_BOOL: bool, _INT: int, _FLOAT: float}[kind](number)
+
+    def _whole(self) -> int:
+        return int(self._take(1)[0])
+
+    def _take(self, count: int) -> Array:
+        self._at += count
+        if self._at > len(self._row):
+            raise ValueError("sums of an accumulator end too early")
+        return self._row[self._at - count : self._at]

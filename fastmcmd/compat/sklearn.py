@@ -1,0 +1,235 @@
+"""Scorers for scikit-learn: predicted distributions in ``cross_val_score`` and ``GridSearchCV``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from fastmcmd import classification, metrics
+from fastmcmd.checks import check_choice
+from fastmcmd.compat.direction import best_values, of_classes
+from fastmcmd.compat.estimators import PREDICTS, QuantilePredictions, class_labels, prediction_of
+
+__all__ = ["SCORERS", "QuantilePredictions", "Scorer", "scorer"]
+
+
+class Scorer:
+    """A metric of predicted distributions, called as scikit-learn calls scorers; made by `scorer`.
+
+    Attributes
+    ----------
+    metric : callable
+        As given.
+    sign : int
+        1 where large values of the metric are better, -1 where small ones are, 0 where those near zero
+        are.
+    classes : bool
+        Whether the metric takes labels and probabilities of classes.
+    predict : str or callable
+        How predictions are obtained.
+    options : mapping
+        Further arguments of the metric.
+    """
+
+    def __init__(
+        self,
+        metric: Callable[..., Any],
+        sign: int,
+        classes: bool,
+        predict: str | Callable[[Any, Any], Any],
+        options: Mapping[str, Any],
+    ) -> None:
+        self.metric, self.sign, self.classes = metric, sign, classes
+        self.predict, self.options = predict, dict(options)
+        self._requests: dict[str, bool | str | None] = {}
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the score of a fitted estimator at (X, y): greater is better.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted estimator.
+        X, y : array_like
+            Inputs, and outputs or labels.
+        sample_weight : array_like (n,), optional
+            Nonnegative weights.
+
+        Raises
+        ------
+        TypeError
+            An estimator that predicts no distributions, or a metric that gives no number.
+        ValueError
+            Labels that the estimator does not know, or what the metric refuses.
+        """
+        prediction = prediction_of(estimator, X, self.predict)
+        outcomes = class_labels(estimator, y) if self.classes else y
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        found = self.metric(outcomes, prediction, **weights, **self.options)
+        if np.ndim(found) != 0 or not hasattr(found, "__float__"):
+            what = (
+                f"an array of shape {np.shape(found)}"
+                if np.ndim(found)
+                else f"a {type(found).__name__}"
+            )
+            raise TypeError(
+                f"{_name(self.metric)} gives {what}; a scorer needs a metric that gives one number, "
+                "such as mean_crps"
+            )
+        value = float(found)
+        return self.sign * value if self.sign else -abs(value)
+
+    def set_score_request(self, *, sample_weight: bool | str | None = True) -> Scorer:
+        """Return a scorer that asks for weights where metadata routing is on.
+
+        Parameters
+        ----------
+        sample_weight : bool, None or str
+            As in scikit-learn: True to ask for ``sample_weight``, False to leave it out, None to raise
+            where it is given, or the name under which it is given.
+
+        Notes
+        -----
+        Unlike scikit-learn's, which are changed in place, this scorer stays as it is.
+        """
+        found = copy.copy(self)
+        found._requests = {"sample_weight": sample_weight}
+        return found
+
+    def get_metadata_routing(self) -> Any:
+        """Return what scikit-learn's metadata routing asks a scorer for."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        request.score.add_request(
+            param="sample_weight", alias=self._requests.get("sample_weight", None)
+        )
+        return request
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"scorer({_name(self.metric)}, predict={self.predict!r}{options})"
+
+
+def scorer(
+    metric: Callable[..., Any],
+    *,
+    predict: str | Callable[[Any, Any], Any] | None = None,
+    greater_is_better: bool | None = None,
+    classes: bool | None = None,
+    **options: Any,
+) -> Scorer:
+    """Return a metric of predicted distributions as a scorer of scikit-learn: greater is better.
+
+    Parameters
+    ----------
+    metric : callable (y, prediction, *, sample_weight=None, **options) -> float
+        A function of `fastmcmd.metrics` or `fastmcmd.classification` that gives a number, or your own.
+    predict : {"auto", "std", "dist", "proba"} or callable (estimator, X) -> prediction, optional
+        How an estimator is asked: ``predict(X, return_std=True)``, as of Gaussian processes and Bayesian
+        ridge regression; ``pred_dist(X)`` or ``predict_dist(X)``, as of NGBoost; ``predict_proba(X)``;
+        or your own function, such as `QuantilePredictions`. Default: "proba" for metrics of classes, else
+        "auto", which takes what there is of the first two.
+    greater_is_better : bool, optional
+        Which values of the metric are better; known for those of this package that have a best value.
+    classes : bool, optional
+        Whether your own metric takes labels from 0 to C - 1 and probabilities. Default: as the metric is
+        known to.
+    **options
+        Further arguments of the metric, such as ``bins=20``.
+
+    Returns
+    -------
+    Scorer
+        A callable (estimator, X, y, sample_weight=None) -> float: minus the metric where small is
+        better, minus its size where values near zero are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument that is not as described, or no ``greater_is_better`` for a metric that has no known
+        best value, such as coverage.
+
+    Notes
+    -----
+    Labels are taken as places in ``estimator.classes_``. In pipelines and searches the last and the best
+    estimator is asked, since pipelines do not pass such methods on.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.compat.sklearn import scorer
+    >>> class Model:
+    ...     def predict(self, X, return_std=False): return np.zeros(len(X)), np.ones(len(X))
+    >>> crps = scorer(fm.metrics.mean_crps)
+    >>> y = np.array([0.0, 1.0])
+    >>> crps(Model(), y[:, None], y) == -fm.metrics.mean_crps(y, (np.zeros(2), np.ones(2)))
+    True
+    """
+    if not callable(metric):
+        raise TypeError(
+            f"metric is {metric!r}; a function such as fastmcmd.metrics.mean_crps is needed (named scorers "
+            "are in SCORERS)"
+        )
+    classes = of_classes(metric) if classes is None else bool(classes)
+    if predict is None:
+        predict = "proba" if classes else "auto"
+    if not callable(predict):
+        check_choice(predict, "predict", PREDICTS)
+    if greater_is_better is None:
+        sign = _sign(metric)
+    elif isinstance(greater_is_better, (bool, np.bool_)):
+        sign = 1 if greater_is_better else -1
+    else:
+        raise TypeError(f"greater_is_better is {greater_is_better!r}; True or False is needed")
+    return Scorer(metric, sign, classes, predict, options)
+
+
+def _sign(metric: Callable[..., Any]) -> int:
+    needed = "give greater_is_better=True or False"
+    try:
+        best = best_values(metric)
+    except LookupError:
+        raise ValueError(
+            f"which values of {_name(metric)} are better is not known; {needed}"
+        ) from None
+    if best is None:
+        raise ValueError(f"no value of {_name(metric)} is best in itself; {needed}")
+    return {"low": -1, "high": 1, "zero": 0}[best]
+
+
+def _name(metric: Any) -> str:
+    return str(getattr(metric, "__name__", None) or repr(metric))
+
+
+SCORERS: Mapping[str, Scorer] = MappingProxyType(
+    {
+        "neg_nll": scorer(metrics.nll),
+        "neg_crps": scorer(metrics.mean_crps),
+        "neg_check_score": scorer(metrics.mean_check_score),
+        "neg_interval_score": scorer(metrics.mean_interval_score),
+        "neg_weighted_interval_score": scorer(metrics.mean_weighted_interval_score),
+        "neg_dawid_sebastiani": scorer(metrics.mean_dawid_sebastiani),
+        "neg_energy_score": scorer(metrics.mean_energy_score),
+        "neg_regression_ece": scorer(metrics.regression_ece),
+        "neg_miscalibration_area": scorer(metrics.miscalibration_area),
+        "neg_ence": scorer(metrics.ence),
+        "neg_uce": scorer(metrics.uce),
+        "neg_qce": scorer(metrics.qce),
+        "neg_rmse": scorer(metrics.rmse),
+        "neg_mae": scorer(metrics.mae),
+        "r2": scorer(metrics.r2),
+        "neg_classification_nll": scorer(classification.nll),
+        "neg_brier_score": scorer(classification.mean_brier_score),
+        "neg_classification_ece": scorer(classification.ece),
+        "neg_adaptive_ece": scorer(classification.adaptive_ece),
+        "neg_classwise_ece": scorer(classification.classwise_ece),
+        "accuracy": scorer(classification.accuracy),
+        "auroc": scorer(classification.auroc),
+    }
+)
+"""Scorers of the usual metrics by name; those whose metric is better when small begin with ``neg_``."""

@@ -1,0 +1,225 @@
+"""Metrics of this package as torchmetrics has them: ``update(preds, target)``, ``compute()``, ``reset()``.
+
+Each class has the name and the arguments of an accumulator of `fastmcmd.streaming`, and works in
+``MetricCollection``, Lightning's ``self.log`` and with several processes. torch and torchmetrics are
+imported when the first class is asked for. A new one is a line in ``_BETTER``.
+
+Sums are computed on the CPU; the state is one row of them in float64 on the device of the metric, which
+must know float64 (Apple's MPS does not). Metrics of classes take ``logits=True``: nothing is guessed from
+values. Metrics that randomise PITs of discrete distributions should have another ``random_state`` in each
+process.
+
+Examples
+--------
+>>> import pytest
+>>> _ = pytest.importorskip("torchmetrics")
+>>> import torch
+>>> from fastmcmd.compat.torchmetrics import CRPS
+>>> metric = CRPS()
+>>> for y in torch.tensor([[0.0, 1.0], [2.0, 0.0]]):
+...     metric.update(torch.distributions.Normal(torch.zeros(2), torch.ones(2)), y)
+>>> metric.compute().ndim
+0
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from typing import Any
+
+import numpy as np
+
+from fastmcmd import streaming
+from fastmcmd.checks import as_array
+from fastmcmd.classification import AreaEstimate
+from fastmcmd.compat.flat import flatten, restore
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.streaming import Accumulator
+
+# Whether large values are better; None where no value is best in itself.
+_BETTER: dict[str, bool | None] = {
+    "AUROC": True,
+    "Accuracy": True,
+    "Bias": None,
+    "BrierScore": False,
+    "CRPS": False,
+    "CheckScore": False,
+    "ClassificationECE": False,
+    "ClassificationNLL": False,
+    "ClasswiseECE": False,
+    "ConfusionMatrix": None,
+    "Coverage": None,
+    "DawidSebastiani": False,
+    "ENCE": False,
+    "EnergyScore": False,
+    "IntervalScore": False,
+    "MAE": False,
+    "MARPD": False,
+    "MeanAbsoluteCalibrationError": False,
+    "MeanIntervalWidth": None,
+    "MedianAbsoluteError": False,
+    "MiscalibrationArea": False,
+    "NLL": False,
+    "Pearson": True,
+    "QCE": False,
+    "R2": True,
+    "RMSCalibrationError": False,
+    "RMSE": False,
+    "RegressionECE": False,
+    "Sharpness": None,
+    "TopKAccuracy": True,
+    "UCE": False,
+    "VarianceVariation": None,
+    "VariogramScore": False,
+    "WeightedIntervalScore": False,
+}
+_OF_CLASSES = "fastmcmd.streaming.classification"
+
+__all__ = [*_BETTER]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _BETTER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = _made(name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(_BETTER)
+
+
+def _packages() -> tuple[Any, Any]:
+    """Return torch and torchmetrics."""
+    try:
+        import torch
+        import torchmetrics
+    except ImportError as error:
+        raise MissingDependencyError(
+            "fastmcmd.compat.torchmetrics needs PyTorch and torchmetrics: pip install torch torchmetrics"
+        ) from error
+    return torch, torchmetrics
+
+
+@functools.cache
+def _base() -> Any:
+    """Return the class behind all metrics here."""
+    torch, torchmetrics = _packages()
+
+    class Base(torchmetrics.Metric):  # type: ignore[misc,name-defined,unused-ignore]
+        is_differentiable = False
+        full_state_update = False
+        kind: type[Any]  # the accumulator
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            known = inspect.signature(self.kind).parameters
+            theirs = {name: value for name, value in options.items() if name not in known}
+            logits = _logits(self.kind, theirs)
+            super().__init__(**theirs)
+            self._logits = logits
+            self._kept = self.kind(*args, **{k: v for k, v in options.items() if k in known})
+            self._place: Any = None
+            self.add_state("sums", default=[], dist_reduce_fx="cat")
+            self.set_dtype(torch.float64)  # of what a process without rows sends, too
+
+        def update(self, preds: Any, target: Any, sample_weight: Any = None) -> None:
+            """Add a batch.
+
+            Parameters
+            ----------
+            preds : torch distribution, pair (mean, std), draws (n, l), probabilities, ...
+                Predictions: what the function of the same metric takes, with tensors in it; logits where
+                ``logits=True``.
+            target : tensor (n,), or (n, k) where vectors are taken
+                Observed outputs, or labels.
+            sample_weight : tensor (n,), optional
+                Nonnegative weights.
+            """
+            given = _probabilities(torch, preds) if self._logits else preds
+            state = self._kept.gather(target, given, sample_weight)
+            before = self._total()
+            row = flatten(self._kept, state if before is None else before + state)
+            self._place = _device(target, preds)
+            self.sums = [torch.as_tensor(row, device=self.device)]
+
+        def compute(self) -> Any:
+            """Return the metric of all rows so far as a float64 tensor, on the device of the inputs.
+
+            Raises
+            ------
+            ValueError
+                No rows yet, in any process.
+            """
+            value = self.accumulator().compute()
+            value = value.value if isinstance(value, AreaEstimate) else value
+            place = self.device if self._place is None else self._place
+            return torch.as_tensor(np.asarray(value, dtype=np.float64), device=place)
+
+        def accumulator(self) -> Accumulator[Any]:
+            """Return the accumulator of `fastmcmd.streaming` with all rows so far."""
+            found = copy.copy(self._kept)
+            state = self._total()
+            if state is not None:
+                found.add(state)
+            return found
+
+        def _total(self) -> Any:
+            """Return the sums so far, None without; of all processes while they are joined."""
+            sums = [self.sums] if isinstance(self.sums, torch.Tensor) else self.sums
+            rows = [as_array(one, "sums") for one in sums]
+            return restore(self._kept, np.concatenate(rows)) if rows else None
+
+        def __repr__(self) -> str:
+            return repr(self._kept)
+
+    return Base
+
+
+def _logits(kind: type[Any], options: dict[str, Any]) -> bool:
+    """Take ``logits`` from options, where the metric is one of classes."""
+    if kind.__module__ != _OF_CLASSES or "logits" not in options:
+        return False
+    logits = options.pop("logits")
+    if not isinstance(logits, bool):
+        raise TypeError(f"logits is {logits!r}; True or False is needed")
+    return logits
+
+
+def _probabilities(torch: Any, logits: Any) -> Any:
+    """Return probabilities of logits (n, C), or (n,) of class 1; in float64, where few underflow."""
+    found = torch.as_tensor(logits).double()
+    return torch.sigmoid(found) if found.ndim == 1 else torch.softmax(found, -1)
+
+
+def _device(*inputs: Any) -> Any:
+    """Return the device of the first tensor, None without one."""
+    for one in inputs:
+        for part in one if isinstance(one, tuple) else (one,):
+            if hasattr(part, "detach"):
+                return part.device
+    return None
+
+
+def _made(name: str) -> Any:
+    """Return the class of a name."""
+    kind = getattr(streaming, name)
+    extra = "\n    logits : bool, default False\n        Whether ``preds`` are logits." * (
+        kind.__module__ == _OF_CLASSES
+    )
+    text = f"""`fastmcmd.streaming.{name}` as a torchmetrics metric.
+
+    Parameters
+    ----------
+    *args, **options
+        As of the accumulator, and those of ``torchmetrics.Metric``, such as ``process_group``.{extra}
+    """
+    members = {
+        "kind": kind,
+        "higher_is_better": _BETTER[name],
+        "__module__": __name__,
+        "__qualname__": name,
+        "__doc__": text,
+    }
+    return type(name, (_base(),), members)

@@ -1,0 +1,169 @@
+"""Labels of rows: taken from data frames and labelled arrays, and given back with values by row.
+
+The one place that knows pandas and xarray as containers; both are imported only when something of theirs
+is asked for. Values of pandas, polars and xarray objects are read by `fastmcmd.checks.as_array`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
+
+_DIM = "row"  # what xarray calls the rows where they had no name
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """What the rows of an object are called.
+
+    Attributes
+    ----------
+    index : pandas.Index or None
+        Labels of the rows, where they have some.
+    dim : str
+        Name of the dimension of rows, for xarray.
+    coords : dict
+        Coordinates along it and scalar ones, for xarray.
+    """
+
+    index: Any = None
+    dim: Any = _DIM
+    coords: Mapping[Any, Any] = field(default_factory=dict)
+
+
+def row_labels(value: Any) -> RowLabels | None:
+    """Return the labels of the rows of a pandas or xarray object, None of anything else.
+
+    Parameters
+    ----------
+    value : object
+        A pandas Series, DataFrame or Index (which are labels themselves), or an xarray DataArray whose
+        first dimension is that of rows. Lists, arrays, tensors and polars columns have no labels.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> pandas = pytest.importorskip("pandas")
+    >>> from fastmcmd.frames import row_labels
+    >>> row_labels(pandas.Series([1.0, 2.0], index=["a", "b"])).index.tolist()
+    ['a', 'b']
+    >>> row_labels([1.0, 2.0]) is None
+    True
+    """
+    pandas, xarray = sys.modules.get("pandas"), sys.modules.get("xarray")
+    if pandas is not None:
+        if isinstance(value, (pandas.Series, pandas.DataFrame)):
+            return RowLabels(value.index)
+        if isinstance(value, pandas.Index):
+            return RowLabels(value)
+    if xarray is not None and isinstance(value, xarray.DataArray) and value.ndim:
+        dim = value.dims[0]
+        coords = {name: one for name, one in value.coords.items() if set(one.dims) <= {dim}}
+        return RowLabels(value.indexes.get(dim), dim, coords)
+    return None
+
+
+def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
+    """Return values by row as a pandas frame with the labels of the rows as its index.
+
+    Parameters
+    ----------
+    columns : dict of ndarray (n,)
+        Values by name.
+    labels : RowLabels, pandas or xarray object, or array_like (n,), optional
+        Labels of rows, or an object that has them; default 0 to n - 1.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without pandas.
+    ValueError
+        Another number of labels than rows.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("pandas")
+    >>> import numpy as np
+    >>> from fastmcmd.frames import to_frame
+    >>> to_frame({"cce": np.array([0.5, 0.25])}, ["a", "b"])["cce"].to_dict()
+    {'a': 0.5, 'b': 0.25}
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingDependencyError(
+            "a frame needs pandas: pip install 'fastmcmd[frame]'; the values by row are arrays without it"
+        ) from None
+    found = labels if isinstance(labels, RowLabels) else row_labels(labels)
+    index = pd.Index(np.asarray(labels)) if found is None and labels is not None else None
+    index = found.index if found is not None else index
+    _check_length(columns, index)
+    return pd.DataFrame(dict(columns), index=index)
+
+
+def to_xarray(columns: Mapping[str, Array], labels: RowLabels | None = None) -> xr.Dataset:
+    """Return values by row as an xarray Dataset with the coordinates of the rows.
+
+    Parameters
+    ----------
+    columns : dict of ndarray (n,)
+        Values by name.
+    labels : RowLabels, optional
+        Labels of rows. Without coordinates their index is one, along the dimension ``"row"``.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without xarray.
+    ValueError
+        Another number of labels than rows.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> xarray = pytest.importorskip("xarray")
+    >>> import numpy as np
+    >>> from fastmcmd.frames import row_labels, to_xarray
+    >>> y = xarray.DataArray([1.0, 2.0], dims="time", coords={"time": [10, 20]})
+    >>> float(to_xarray({"crps": np.array([0.5, 0.25])}, row_labels(y))["crps"].sel(time=20))
+    0.25
+    """
+    try:
+        import xarray as xr
+    except ImportError:
+        raise MissingDependencyError(
+            "a Dataset needs xarray: pip install xarray; the values by row are arrays without it"
+        ) from None
+    labels = RowLabels() if labels is None else labels
+    _check_length(columns, labels.index)
+    coords = dict(labels.coords)
+    if not coords and labels.index is not None:
+        coords = dict(xr.DataArray(np.empty(len(labels.index)), {labels.dim: labels.index}).coords)
+    clash = sorted(str(name) for name in columns if name in coords or name == labels.dim)
+    if clash:
+        raise ValueError(
+            f"rows have coordinates {', '.join(clash)}, as values by row are called; rename them in y"
+        )
+    return xr.Dataset({name: (labels.dim, one) for name, one in columns.items()}, coords)
+
+
+def _check_length(columns: Mapping[str, Array], index: Any) -> None:
+    for name, values in columns.items():
+        if index is not None and len(values) != len(index):
+            raise ValueError(
+                f"there are {len(index)} labels of rows, and {name} has {len(values)} rows"
+            )

@@ -1,0 +1,272 @@
+"""The skpro adapter against skpro's own metrics and distributions, and its one defect that we know of."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastmcmd as fm
+
+skpro = pytest.importorskip("skpro")
+pd = pytest.importorskip("pandas")
+
+from skpro import distributions as dists  # noqa: E402
+from skpro import metrics as theirs  # noqa: E402
+
+from fastmcmd.compat.skpro import Metric, from_skpro  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of skpro and pandas
+
+N = 40
+
+
+@pytest.fixture
+def data(rng):
+    index = pd.RangeIndex(100, 100 + N)
+    mean, std = rng.normal(size=(N, 1)), rng.uniform(0.5, 2, (N, 1))
+    y = pd.DataFrame(rng.normal(mean, std), index=index, columns=["y"])
+    return y, dists.Normal(mean, std, index=index, columns=["y"]), mean[:, 0], std[:, 0]
+
+
+def _agree(found, wanted, y, rtol=1e-9):
+    """Hold the answers of two predictions against each other."""
+    np.testing.assert_allclose(found.mean, wanted.mean, rtol=rtol)
+    np.testing.assert_allclose(found.variance, wanted.variance, rtol=rtol)
+    for name in ("cdf", "cdf_below", "log_prob", "crps"):
+        np.testing.assert_allclose(
+            getattr(found, name)(y), getattr(wanted, name)(y), rtol=rtol, atol=1e-12, err_msg=name
+        )
+    levels = [0.1, 0.5, 0.99]
+    np.testing.assert_allclose(
+        found.quantile(levels), wanted.quantile(levels), rtol=1e-7, atol=1e-9
+    )
+    rows = np.array([3, 0, 3])
+    np.testing.assert_allclose(found.take(rows).crps(y[rows]), wanted.crps(y)[rows], rtol=rtol)
+
+
+def test_normal_is_gaussian(data):
+    _, given, mean, std = data
+    found = from_skpro(given)
+    assert isinstance(found, fm.Gaussian)
+    np.testing.assert_array_equal(found.mean, mean)
+    np.testing.assert_allclose(found.std, std, rtol=1e-15)
+    shared = from_skpro(dists.Normal(1.0, 2.0), 3)
+    assert shared.mean.tolist() == [1.0] * 3
+    assert shared.std.tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "ours"),
+    [
+        (lambda a, b: dists.Laplace(a, b), lambda a, b: fm.Laplace(a, b)),
+        (lambda a, b: dists.Gamma(b + 1, b), lambda a, b: stats.gamma(b + 1, scale=1 / b)),
+        (lambda a, b: dists.LogNormal(a, b), lambda a, b: stats.lognorm(b, scale=np.exp(a))),
+        (lambda a, b: dists.Uniform(a, a + b), lambda a, b: stats.uniform(a, b)),
+    ],
+    ids=["laplace", "gamma", "lognormal", "uniform"],
+)
+def test_continuous_ones_by_their_methods(data, make, ours):
+    y, _, mean, std = data
+    values = np.abs(y["y"].to_numpy())
+    wanted = fm.predictive.as_predictive(ours(mean, std), N)
+    found = from_skpro(make(mean[:, None], std[:, None]))
+    _agree(found, wanted, values)
+    _agree(pickle.loads(pickle.dumps(found)), wanted, values)
+
+
+def test_counts_by_their_methods(data):
+    y, _, _, std = data
+    values = np.floor(3 * np.abs(y["y"].to_numpy()))
+    found = from_skpro(dists.Poisson(3 * std[:, None]))
+    assert found.discrete
+    _agree(found, fm.Poisson(3 * std), values)
+
+
+def test_a_scalar_one_for_all_rows(data):
+    y = data[0]["y"].to_numpy()[:5]
+    _agree(from_skpro(dists.Laplace(0.5, 2.0), 5), fm.Laplace(np.full(5, 0.5), 2.0), y)
+
+
+def test_empirical_is_draws(data, rng):
+    y = data[0]
+    draws = rng.normal(size=(N, 6))
+    index = pd.MultiIndex.from_product([range(6), y.index])
+    given = dists.Empirical(pd.DataFrame({"y": draws.T.ravel()}, index=index))
+    found = from_skpro(given)
+    assert isinstance(found, fm.Draws)
+    np.testing.assert_array_equal(np.sort(found.array, axis=1), np.sort(draws, axis=1))
+    np.testing.assert_allclose(found.crps(y["y"]), fm.Draws(draws).crps(y["y"]), rtol=1e-12)
+
+
+def test_a_point_is_one_draw():
+    found = from_skpro(dists.Delta([[0.5], [1.0]]))
+    assert found.crps([1.0, 1.0]).tolist() == [0.5, 0.0]
+
+
+def test_mixtures_of_what_their_parts_are(data):
+    y, given, mean, std = data
+    other = dists.Normal(mean[:, None] + 3, std[:, None], index=given.index, columns=["y"])
+    found = from_skpro(dists.Mixture([("a", given), ("b", other)], weights=[1, 3]))
+    wanted = fm.Mixture([fm.Gaussian(mean, std), fm.Gaussian(mean + 3, std)], [0.25, 0.75])
+    _agree(found, wanted, y["y"].to_numpy())
+    even = from_skpro(dists.Mixture([given, other]))
+    np.testing.assert_allclose(even.mean, mean + 1.5)
+
+
+def test_the_whole_package_takes_what_comes_out(data):
+    y, _, mean, std = data
+    laplace = from_skpro(dists.Laplace(mean[:, None], std[:, None]))
+    found = fm.evaluate(y["y"], laplace, mean)
+    wanted = fm.evaluate(y["y"], fm.Laplace(mean, std), mean)
+    assert found["mean_crps"] == pytest.approx(wanted["mean_crps"])
+    assert found["mean_cce"] == pytest.approx(wanted["mean_cce"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ours", "name"), [(fm.metrics.mean_crps, "CRPS"), (fm.metrics.nll, "LogLoss")]
+)
+def test_scores_are_those_of_skpro(data, ours, name):
+    y, given, *_ = data
+    reference = getattr(theirs, name)()
+    assert Metric(ours)(y, given) == pytest.approx(reference(y, given), rel=1e-9)
+    found = Metric(ours).evaluate_by_index(y, given)
+    pd.testing.assert_frame_equal(found, reference.evaluate_by_index(y, given), rtol=1e-9)
+
+
+@pytest.mark.parametrize("multioutput", ["uniform_average", "raw_values", [1.0, 3.0]])
+def test_several_columns(data, rng, multioutput):
+    y, _, mean, std = data
+    two = dists.Normal(
+        np.stack([mean, mean + 1], 1), np.stack([std, std], 1), index=y.index, columns=["a", "b"]
+    )
+    outcomes = pd.DataFrame({"a": y["y"], "b": y["y"]}, index=y.index)
+    found = Metric(multioutput=multioutput)
+    parts = [
+        fm.metrics.mean_crps(y["y"], (mean, std)),
+        fm.metrics.mean_crps(y["y"], (mean + 1, std)),
+    ]
+    value = found(outcomes, two)
+    if multioutput == "raw_values":
+        assert list(value.columns) == ["a", "b"]
+        np.testing.assert_allclose(value.iloc[0], parts)
+    else:
+        weights = None if isinstance(multioutput, str) else multioutput
+        assert value == pytest.approx(np.average(parts, weights=weights))
+    rows = found.evaluate_by_index(outcomes, two)
+    assert list(rows.columns) == ["a", "b"]
+    np.testing.assert_allclose(rows.mean(), parts)
+    joined = Metric(multioutput=multioutput, multivariate=True).evaluate_by_index(outcomes, two)
+    assert list(joined.columns) == ["score"]
+    assert joined.index.equals(y.index)
+
+
+def test_aggregates_and_their_pseudo_values(data):
+    y, given, mean, std = data
+    metric = Metric(fm.metrics.ence, {"bins": 4})
+    whole = fm.ence(y["y"], (mean, std), bins=4)
+    assert metric(y, given) == pytest.approx(whole, rel=1e-12)
+    rows = metric.evaluate_by_index(y, given)
+    kept = np.arange(N) != 7
+    without = fm.ence(y["y"].to_numpy()[kept], (mean[kept], std[kept]), bins=4)
+    assert rows["y"].iloc[7] == pytest.approx(N * whole - (N - 1) * without)
+
+
+def test_auc_of_skpro_depends_on_the_order_of_rows(data):
+    """Theirs takes the rank of row i from i / n: rows in another order have another "area"."""
+    y, given, mean, std = data
+    metric = Metric(fm.metrics.miscalibration_area)
+    sorted_rows = np.argsort(given.cdf(y).to_numpy()[:, 0])
+    shuffled = np.random.default_rng(0).permutation(N)
+    ours, their = [], []
+    for rows in (sorted_rows, shuffled):
+        part = y.iloc[rows], given.iloc[rows]
+        ours.append(metric(*part))
+        their.append(theirs.AUCalibration()(*part))
+    assert ours[0] == ours[1]
+    if abs(their[0] - their[1]) < 1e-12:
+        pytest.skip("skpro has mended it")
+    assert their[0] == pytest.approx(0.0, abs=1e-12)  # whatever the prediction
+    assert their[1] > 0.1
+    # What their documentation says, the mean of |c_(i) - i/n|, is ours of quantiles but for the grid.
+    pit = np.sort(stats.norm.cdf(y["y"], mean, std))
+    told = np.abs(pit - np.arange(1, N + 1) / N).mean()
+    area = Metric(fm.metrics.miscalibration_area, {"kind": "quantile"})(y, given)
+    assert area == pytest.approx(told, abs=1 / N)
+
+
+def test_benchmarks_of_skpro_run(rng):
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import KFold
+    from skpro.benchmarking.evaluate import evaluate
+    from skpro.regression.residual import ResidualDouble
+
+    x = rng.normal(size=60)
+    X, y = pd.DataFrame({"x": x}), pd.DataFrame({"y": x + 0.3 * rng.normal(size=60)})
+    found = evaluate(
+        ResidualDouble(LinearRegression()), KFold(3), X, y,
+        scoring=[Metric(), theirs.CRPS()], error_score="raise",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["test_Metric"], found["test_CRPS"], rtol=1e-9)
+
+
+def test_contract_of_skpro():
+    from skpro.utils import check_estimator
+
+    found = check_estimator(Metric, verbose=False)
+    assert len(found) > 20
+    assert {name: what for name, what in found.items() if what != "PASSED"} == {}
+
+
+def test_parameters_tags_and_copies():
+    metric = Metric(fm.metrics.ence, {"bins": 4})
+    assert metric.get_tag("lower_is_better") is True
+    assert Metric(fm.metrics.r2).get_tag("lower_is_better") is False
+    assert metric.clone().get_params() == metric.get_params()
+    assert pickle.loads(pickle.dumps(metric)).get_params() == metric.get_params()
+
+
+def test_bad_distributions(data):
+    _, given, mean, _ = data
+    for value in (fm.Gaussian(mean, 1.0), dists.Normal, "normal", None, 3.0):
+        with pytest.raises(TypeError, match="distribution of skpro"):
+            from_skpro(value)
+    with pytest.raises(ValueError, match="one column is needed"):
+        from_skpro(dists.Normal(np.zeros((3, 2)), 1.0))
+    with pytest.raises(ValueError, match="n, the number of inputs"):
+        from_skpro(dists.Normal(0.0, 1.0))
+    index = pd.MultiIndex.from_product([range(2), range(3)])
+    spread = pd.DataFrame({"y": np.arange(6) / 4}, index=index)
+    weights = pd.Series([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], index=index)
+    with pytest.raises(ValueError, match="discrete Empirical over other values than whole numbers"):
+        from_skpro(dists.Empirical(spread, weights=weights))
+    with pytest.raises(ValueError, match="has 40 rows; n is 4"):
+        from_skpro(given, 4)
+
+
+def test_bad_metrics_and_outcomes(data):
+    y, given, *_ = data
+    with pytest.raises(TypeError, match="metric is 'crps'"):
+        Metric("crps")
+    with pytest.raises(TypeError, match="of classes"):
+        Metric(fm.classification.ece)
+    with pytest.raises(ValueError, match="lower_is_better"):
+        Metric(fm.metrics.coverage)
+    assert Metric(fm.metrics.coverage, lower_is_better=False)(y, given) > 0.5
+    with pytest.raises(ValueError, match="y_true has shape"):
+        Metric()(y.iloc[:5], given)
+    with pytest.raises(ValueError, match="other indices"):
+        Metric()(y.iloc[::-1], given)
+    with pytest.raises(ValueError, match="multioutput"):
+        Metric(multioutput="mean")(y, given)
+    with pytest.raises(ValueError, match="censored"):
+        Metric().evaluate(y, given, C_true=pd.DataFrame(np.ones((N, 1))))
+    with pytest.raises(ValueError, match="NaN"):
+        Metric()(y.where(y > 0), given)
+    two = y.rename(columns={"y": "a"}).assign(b=0.0)
+    pair = dists.Normal(np.zeros((N, 2)), 1.0, index=y.index, columns=["b", "a"])
+    with pytest.raises(ValueError, match="columns"):
+        Metric()(two, pair)
+    assert Metric()(y.to_numpy()[:, 0], given) == Metric()(y, given) == Metric()(y["y"], given)

@@ -1,0 +1,452 @@
+"""torchmetrics classes: the functions' numbers, collections, several processes, copies."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd import classification as fc
+from fastmcmd import metrics, streaming
+from fastmcmd.compat import torchmetrics as tm
+from fastmcmd.compat.flat import flatten, restore
+
+N = 60
+
+# Class, its arguments, the function that gives the same, its arguments.
+REGRESSION = [
+    ("NLL", {}, metrics.nll, {}),
+    ("CRPS", {}, metrics.mean_crps, {}),
+    ("CheckScore", {}, metrics.mean_check_score, {}),
+    ("IntervalScore", {"level": 0.8}, metrics.mean_interval_score, {"level": 0.8}),
+    ("WeightedIntervalScore", {}, metrics.mean_weighted_interval_score, {}),
+    ("DawidSebastiani", {}, metrics.mean_dawid_sebastiani, {}),
+    ("MAE", {}, metrics.mae, {}),
+    ("RMSE", {}, metrics.rmse, {}),
+    ("Bias", {}, metrics.bias, {}),
+    ("MARPD", {}, metrics.marpd, {}),
+    ("R2", {}, metrics.r2, {}),
+    ("Pearson", {}, metrics.pearson, {}),
+    ("RegressionECE", {}, metrics.regression_ece, {}),
+    ("RMSCalibrationError", {}, metrics.rms_calibration_error, {}),
+    ("MeanAbsoluteCalibrationError", {}, metrics.mean_absolute_calibration_error, {}),
+    ("MiscalibrationArea", {}, metrics.miscalibration_area, {}),
+    ("Coverage", {"level": [0.5, 0.9]}, metrics.coverage, {"level": [0.5, 0.9]}),
+    ("MeanIntervalWidth", {}, metrics.mean_interval_width, {}),
+    ("Sharpness", {}, metrics.sharpness, {}),
+    ("ENCE", {"bins": 5}, metrics.ence, {"bins": 5}),
+    ("UCE", {"bins": 5}, metrics.uce, {"bins": 5}),
+    ("QCE", {"bins": 5}, metrics.qce, {"bins": 5}),
+    ("VarianceVariation", {}, metrics.variance_variation, {}),
+]  # fmt: skip
+ABOUT = [("MedianAbsoluteError", {}, metrics.median_absolute_error, {})]  # to a relative 1e-3
+CLASSES = [
+    ("Accuracy", {}, fc.accuracy, {}),
+    ("TopKAccuracy", {"k": 2}, fc.top_k_accuracy, {"k": 2}),
+    ("BrierScore", {}, fc.mean_brier_score, {}),
+    ("ClassificationECE", {"bins": 7}, fc.ece, {"bins": 7}),
+    ("ClassificationNLL", {}, fc.nll, {}),
+    ("ClasswiseECE", {"bins": 7}, fc.classwise_ece, {"bins": 7}),
+    ("ConfusionMatrix", {}, fc.confusion_matrix, {}),
+    ("AUROC", {}, fc.auroc, {}),
+]
+PARTS = (slice(0, 10), slice(10, 11), slice(11, N))
+
+
+@pytest.fixture
+def torch():
+    pytest.importorskip("torchmetrics")
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def data(torch, rng):
+    """Means, standard deviations, outcomes and weights as tensors."""
+    mean, std = rng.normal(size=N), np.exp(rng.normal(size=N) / 2)
+    y = mean + std * rng.normal(size=N)
+    return tuple(torch.as_tensor(one) for one in (mean, std, y, rng.integers(0, 3, N)))
+
+
+@pytest.fixture
+def labelled(torch, rng):
+    logits = rng.normal(size=(N, 3))
+    return torch.as_tensor(logits), torch.as_tensor(np.arange(N) % 3)
+
+
+def _value(found):
+    return found.detach().cpu().numpy()
+
+
+@pytest.mark.parametrize(("name", "options", "function", "same"), REGRESSION + ABOUT)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_give_what_the_function_gives(data, name, options, function, same, weighted):
+    mean, std, y, w = data
+    metric = getattr(tm, name)(**options)
+    for part in PARTS:
+        weights = (w[part] + 1,) if weighted else ()
+        metric.update((mean[part], std[part]), y[part], *weights)
+    whole = function(y, (mean, std), sample_weight=w + 1 if weighted else None, **same)
+    rtol = 1e-3 if name == "MedianAbsoluteError" else 1e-10
+    np.testing.assert_allclose(_value(metric.compute()), whole, rtol=rtol)
+
+
+@pytest.mark.parametrize(("name", "options", "function", "same"), CLASSES)
+@pytest.mark.parametrize("binary", [False, True])
+def test_classes_in_batches(torch, labelled, name, options, function, same, binary):
+    logits, y = labelled
+    if binary:
+        logits, y = logits[:, 0], (y == 0).long()
+        options, same = ({"k": 1}, {"k": 1}) if name == "TopKAccuracy" else (options, same)
+    p = torch.sigmoid(logits) if binary else torch.softmax(logits, 1)
+    plain, of_logits = getattr(tm, name)(**options), getattr(tm, name)(logits=True, **options)
+    for part in PARTS:
+        plain.update(p[part], y[part])
+        of_logits.update(logits[part], y[part])
+    whole = function(y, p, **same)
+    atol = plain.accumulator().compute().error_bound if name == "AUROC" else 0.0
+    np.testing.assert_allclose(_value(plain.compute()), whole, rtol=1e-10, atol=atol)
+    np.testing.assert_allclose(_value(of_logits.compute()), whole, rtol=1e-10, atol=atol)
+
+
+def test_vectors_of_draws(torch, rng):
+    draws, y = rng.normal(size=(N, 8, 2)), rng.normal(size=(N, 2))
+    for name, function in [
+        ("EnergyScore", metrics.mean_energy_score),
+        ("VariogramScore", metrics.mean_variogram_score),
+    ]:
+        metric = getattr(tm, name)()
+        for part in PARTS:
+            metric.update(torch.as_tensor(draws[part]), torch.as_tensor(y[part]))
+        np.testing.assert_allclose(_value(metric.compute()), function(y, draws), rtol=1e-10)
+
+
+def test_every_accumulator_of_a_number_has_a_class():
+    curves = {"Accumulator", "MeanOf", "Reliability", "PITHistogram", "ENCECurve"}
+    assert set(dir(tm)) == set(streaming.__all__) - curves
+    tested = {one[0] for one in REGRESSION + ABOUT + CLASSES} | {"EnergyScore", "VariogramScore"}
+    assert set(dir(tm)) == tested
+
+
+def test_forms_of_predictions(torch, data):
+    mean, std, y, _ = data
+    wanted = metrics.mean_crps(y, (mean, std))
+    normal = torch.distributions.Normal(mean, std)
+    for preds, target in [
+        ((mean, std), y),
+        (normal, y),
+        (torch.distributions.Normal(mean[:, None], std[:, None]), y[:, None]),
+        ((mean[:, None], std[:, None]), y[:, None]),
+        ((mean.clone().requires_grad_(), std), y),
+        (fm.Gaussian(mean, std), y.numpy()),
+    ]:
+        metric = tm.CRPS()
+        metric.update(preds, target)
+        assert float(metric.compute()) == pytest.approx(wanted, rel=1e-12)
+    draws = torch.stack([mean, mean + 1, mean - 1], 1)
+    metric = tm.CRPS(estimator="fair")
+    metric.update(draws, y)
+    assert float(metric.compute()) == metrics.mean_crps(y, draws, estimator="fair")
+    single = tm.CRPS()  # float32 in, sums in float64
+    single.update((mean.float(), std.float()), y.float())
+    assert single.compute().dtype == torch.float64
+    assert float(single.compute()) == metrics.mean_crps(y.float(), (mean.float(), std.float()))
+
+
+def test_forward_gives_the_batch_and_keeps_the_rest(data):
+    mean, std, y, _ = data
+    metric = tm.ENCE(bins=3)
+    for part in (slice(0, 30), slice(30, N)):
+        found = metric((mean[part], std[part]), y[part])
+        assert float(found) == pytest.approx(metrics.ence(y[part], (mean[part], std[part]), bins=3))
+    assert float(metric.compute()) == pytest.approx(metrics.ence(y, (mean, std), bins=3))
+    assert metric.update_count == 2
+    metric.reset()
+    assert metric.sums == []
+    metric.update((mean[:9], std[:9]), y[:9])
+    assert float(metric.compute()) == pytest.approx(
+        metrics.ence(y[:9], (mean[:9], std[:9]), bins=3)
+    )
+
+
+def test_a_collection_shares_no_state_by_chance(torch, data):
+    """In the first batch all errors are equal and positive: sums of MAE, Bias and both coverages agree."""
+    from torchmetrics import MetricCollection
+
+    mean, _, y, _ = data
+    ones = torch.ones(N, dtype=torch.float64)
+    given = MetricCollection(
+        {"mae": tm.MAE(), "bias": tm.Bias(), "wide": tm.Coverage(0.99), "most": tm.Coverage(0.9)},
+        prefix="val_",
+    )
+    shift = torch.full((N,), 0.5, dtype=torch.float64)
+    given.update((mean, ones), mean - shift)
+    given.update((mean, ones), y)
+    found = given.compute()
+    outcomes, means = torch.cat([mean - shift, y]), torch.cat([mean, mean])
+    both = (means, torch.cat([ones, ones]))
+    for name, wanted in [
+        ("val_mae", metrics.mae(outcomes, means)),
+        ("val_bias", metrics.bias(outcomes, means)),
+        ("val_wide", metrics.coverage(outcomes, both, level=0.99)),
+        ("val_most", metrics.coverage(outcomes, both, level=0.9)),
+    ]:
+        assert float(found[name]) == pytest.approx(wanted, rel=1e-10), name
+    again = given.clone(prefix="test_")
+    again.reset()
+    assert set(again.keys()) == {f"test_{name}" for name in ("mae", "bias", "wide", "most")}
+
+
+def test_weights_through_a_collection(data):
+    from torchmetrics import MetricCollection
+
+    mean, std, y, w = data
+    given = MetricCollection([tm.CRPS(), tm.NLL()])
+    given.update((mean, std), y, sample_weight=w)
+    assert float(given.compute()["CRPS"]) == pytest.approx(
+        metrics.mean_crps(y, (mean, std), sample_weight=w)
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["CRPS", "R2", "ENCE", "QCE", "MedianAbsoluteError", "VarianceVariation"]
+)
+def test_states_of_two_are_merged(data, name):
+    mean, std, y, _ = data
+    kind = getattr(tm, name)
+    one, two, empty, whole = (kind() for _ in range(4))
+    one.update((mean[:20], std[:20]), y[:20])
+    two.update((mean[20:], std[20:]), y[20:])
+    whole.update((mean, std), y)
+    one.merge_state(empty)
+    one.merge_state(two)
+    np.testing.assert_allclose(_value(one.compute()), _value(whole.compute()), rtol=1e-10)
+    by_dict = kind()
+    by_dict.merge_state(whole.metric_state)
+    assert float(by_dict.accumulator().compute()) == float(whole.compute())
+
+
+def test_processes_of_which_one_has_no_rows(torch, data):
+    mean, std, y, _ = data
+    parts = (slice(0, 20), slice(0, 0), slice(20, N))
+    metrics_of = [tm.ENCE(bins=4) for _ in parts]
+    for metric, part in zip(metrics_of, parts, strict=True):
+        if part.stop > part.start:
+            metric.update((mean[part], std[part]), y[part])
+    wanted = metrics.ence(y, (mean, std), bins=4)
+
+    def gather(state, group=None):
+        """Stand in for all_gather: what each process sends, all of one dtype."""
+        sent = [
+            one.sums[0] if one.sums else torch.tensor([], dtype=one.dtype) for one in metrics_of
+        ]
+        assert {part.dtype for part in sent} == {torch.float64}
+        assert any(state is part or torch.equal(state, part) for part in sent)
+        return sent
+
+    for metric in metrics_of:
+        before = list(metric.sums)
+        metric.dist_sync_fn, metric.distributed_available_fn = gather, lambda: True
+        with metric.sync_context(dist_sync_fn=gather, distributed_available=lambda: True):
+            found = metric.accumulator().compute()
+        assert found == pytest.approx(wanted)
+        assert len(metric.sums) == len(before)  # own rows again
+        assert all(map(torch.equal, metric.sums, before))
+
+
+def test_two_real_processes(torch, tmp_path):
+    if not torch.distributed.is_available():
+        pytest.skip("torch without torch.distributed")
+    script = tmp_path / "rank.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            import numpy as np, torch, torch.distributed as dist
+            import fastmcmd as fm
+            from fastmcmd.compat import torchmetrics as tm
+
+            rank, store = int(sys.argv[1]), sys.argv[2]
+            dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+            rng = np.random.default_rng(0)
+            mean, y = torch.tensor(rng.normal(size=50)), torch.tensor(rng.normal(size=50))
+            std = torch.ones(50, dtype=torch.float64)
+            crps, median, late = tm.CRPS(), tm.MedianAbsoluteError(), tm.NLL()
+            part = slice(0, 13) if rank == 0 else slice(13, 50)
+            for metric in (crps, median):  # sketches are of unequal length
+                metric.update((mean[part], std[part]), y[part])
+            if rank == 1:
+                late.update((mean, std), y)
+            got = [float(one.compute()) for one in (crps, median, late)]
+            of = fm.metrics
+            want = [f(y, (mean, std)) for f in (of.mean_crps, of.median_absolute_error, of.nll)]
+            np.testing.assert_allclose(got, want, rtol=1e-3)
+            np.testing.assert_allclose(got[::2], want[::2], rtol=1e-12)
+            dist.destroy_process_group()
+            """
+        )
+    )
+    store = str(tmp_path / "store")
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(script), str(rank), store],
+            stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        for one in ranks:
+            _, told = one.communicate(timeout=90)
+            assert one.returncode == 0, told
+    finally:
+        for one in ranks:
+            one.kill()
+
+
+def test_copies_and_stored_states(data):
+    mean, std, y, _ = data
+    metric = tm.QCE(bins=4)
+    metric.update((mean, std), y)
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
+        assert float(other.compute()) == float(metric.compute())
+        other.update((mean, std), y)
+        assert float(metric.compute()) == pytest.approx(metrics.qce(y, (mean, std), bins=4))
+    metric.persistent(True)
+    stored = metric.state_dict()
+    fresh = tm.QCE(bins=4)
+    fresh.load_state_dict(stored)
+    assert float(fresh.accumulator().compute()) == float(metric.compute())
+
+
+def test_changes_of_type_leave_sums_alone(torch, data):
+    mean, std, y, _ = data
+    module = torch.nn.ModuleList([tm.CRPS()])
+    module[0].update((mean, std), y)
+    before = float(module[0].compute())
+    module.half()
+    assert module[0].sums[0].dtype == torch.float64
+    assert float(module[0].compute()) == before
+
+
+def test_device_of_the_result(torch, data):
+    mean, std, y, _ = data
+    metric = tm.CRPS()
+    metric.update((mean, std), y)
+    assert metric.compute().device == y.device
+    if torch.cuda.is_available():
+        metric = tm.CRPS()
+        for part in PARTS:
+            metric.update((mean[part].cuda(), std[part].cuda()), y[part].cuda())
+        assert metric.compute().is_cuda
+        metric = metric.cuda()
+        assert metric.sums[0].is_cuda
+        metric.update((mean.cuda(), std.cuda()), y.cuda())
+        assert float(metric.compute()) == pytest.approx(metrics.mean_crps(y, (mean, std)))
+
+
+def test_what_is_better():
+    pytest.importorskip("torchmetrics")
+    assert tm.CRPS.higher_is_better is False
+    assert tm.AUROC.higher_is_better is True
+    assert tm.Coverage.higher_is_better is None
+    assert tm.CRPS.full_state_update is False
+
+
+def test_the_accumulator_knows_more(labelled):
+    logits, y = labelled
+    metric = tm.AUROC(logits=True)
+    metric.update(logits, y)
+    estimate = metric.accumulator().compute()
+    assert estimate.value == float(metric.compute())
+    assert estimate.error_bound >= 0
+
+
+def test_bad_input_leaves_the_state(torch, data, labelled):
+    mean, std, y, _ = data
+    metric = tm.CRPS()
+    metric.update((mean, std), y)
+    before = float(metric.compute())
+    for preds, target, told in [
+        ((mean, std), y[:-1], "rows"),
+        ((mean, -std), y, "std"),
+        ((mean, std), torch.where(y > 0, torch.nan, y), "y holds NaN"),
+        ("normal", y, "prediction is a"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=told):
+            metric.update(preds, target)
+    assert float(metric.compute()) == before
+    logits, labels = labelled
+    with pytest.raises(ValueError, match="softmax"):
+        tm.BrierScore().update(logits, labels)
+    with pytest.raises(TypeError, match="logits is 'yes'"):
+        tm.BrierScore(logits="yes")
+    with pytest.raises(ValueError, match="logits"):
+        tm.CRPS(logits=True)
+    with pytest.raises(ValueError, match="bin"):
+        tm.CRPS(bin=3)
+    with pytest.raises(ValueError, match="bins is 0"):
+        tm.ENCE(bins=0)
+    with pytest.raises(AttributeError, match="MSE"):
+        _ = tm.MSE
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_no_rows_yet(torch):
+    with pytest.raises(ValueError, match="has seen no rows"):
+        tm.CRPS().compute()
+
+
+def test_states_of_other_settings_are_refused(data):
+    mean, std, y, _ = data
+    one, other = tm.Coverage(0.5), tm.Coverage(0.9)
+    for metric in (one, other):
+        metric.update((mean, std), y)
+    one.merge_state(other)
+    with pytest.raises(ValueError, match="other settings"):
+        one.compute()
+
+
+def test_without_the_packages():
+    code = (
+        "import sys; sys.modules['torchmetrics'] = None\n"
+        "import fastmcmd as fm\n"
+        "from fastmcmd.compat import torchmetrics as tm\n"
+        "try: tm.CRPS\n"
+        "except fm.MissingDependencyError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install torch torchmetrics" in done.stdout
+
+
+# Sums as numbers, without torch.
+
+
+@pytest.mark.parametrize(("name", "options"), [one[:2] for one in REGRESSION + ABOUT])
+def test_rows_of_numbers_hold_all_sums(rng, name, options):
+    mean, std, y = rng.normal(size=30), np.full(30, 2.0), rng.normal(size=30)
+    kept = getattr(streaming, name)(**options)
+    parts = [
+        flatten(kept, kept.gather(y[rows], (mean[rows], std[rows])))
+        for rows in (slice(0, 12), slice(12, 30))
+    ]
+    found = kept.conclude(restore(kept, np.concatenate(parts)))
+    kept.update(y[:12], (mean[:12], std[:12])).update(y[12:], (mean[12:], std[12:]))
+    np.testing.assert_array_equal(found, kept.compute())
+
+
+def test_rows_of_numbers_that_are_broken(rng):
+    kept = streaming.CRPS()
+    row = flatten(kept, kept.gather([0.0, 1.0], ([0.0, 0.0], 1.0)))
+    assert restore(kept, np.empty(0)) is None
+    for broken in (row[:-1], row[1:], np.full(20, np.nan), np.concatenate([row, row[:3]])):
+        with pytest.raises(ValueError, match=r"not sums|another metric"):
+            restore(kept, broken)
+    with pytest.raises(ValueError, match="another metric"):
+        restore(streaming.NLL(), row)
+    with pytest.raises(TypeError, match="str"):
+        flatten(kept, "sums")

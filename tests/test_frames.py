@@ -1,0 +1,207 @@
+"""Data frames in, labels of rows out."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.checks import as_array
+from fastmcmd.frames import RowLabels, row_labels, to_frame, to_xarray
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.uniform(-2, 2, 60)
+    return x, x + 0.3 * rng.normal(size=60)
+
+
+def _same(found, wanted):
+    assert [one.name for one in found.measured] == [one.name for one in wanted.measured]
+    for one, other in zip(found.measured, wanted.measured, strict=True):
+        assert one.value == other.value, one.name
+
+
+def test_pandas_columns_everywhere_and_their_index_out(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    index = pd.Index([f"row {i}" for i in range(60)])[::-1]
+    frame = pd.DataFrame({"x": x, "y": y, "s": 0.4, "w": np.arange(60)}, index=index)
+    frame["group"] = np.where(x > 0, "right", "left")
+    found = fm.evaluate(
+        frame["y"], (frame["x"], frame["s"]), frame[["x"]],
+        sample_weight=frame["w"], by=frame["group"],
+    )  # fmt: skip
+    weights = np.arange(60.0)
+    wanted = fm.evaluate(
+        y, (x, np.full(60, 0.4)), x, sample_weight=weights, by=np.where(x > 0, "right", "left")
+    )
+    _same(found, wanted)
+    assert {k: v[0] for k, v in found.by.items()} == {k: v[0] for k, v in wanted.by.items()}
+    rows = found.rows_to_frame()
+    assert rows.index.equals(index)
+    assert list(rows.columns) == ["pit", "crps", "log_score", "cce"]
+    for name in rows:
+        np.testing.assert_array_equal(rows[name], found.rows[name])
+    frame["crps"] = rows["crps"]  # joins by label
+    assert frame.loc["row 3", "crps"] == found.rows["crps"][list(index).index("row 3")]
+
+
+def test_rows_without_labels_are_counted(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    rows = fm.evaluate(y, (x, 0.4)).rows_to_frame()
+    assert rows.index.equals(pd.RangeIndex(60))
+
+
+def test_rows_left_out_keep_their_place(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    series = pd.Series(y, index=np.arange(100, 160))
+    series.loc[107] = np.nan
+    rows = fm.evaluate(series, (x, 0.4), nan_policy="omit").rows_to_frame()
+    assert rows.index.equals(series.index)
+    assert rows.index[rows["crps"].isna()].tolist() == [107]
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "Int64", "boolean", "double[pyarrow]", "float32"])
+def test_pandas_types_that_hold_missing_values(dtype):
+    pd = pytest.importorskip("pandas")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    column = pd.Series([1, 0, 1], dtype=dtype)
+    np.testing.assert_array_equal(as_array(column, "y"), [1.0, 0.0, 1.0])
+    if dtype not in ("float32", "boolean"):  # of which the one has none, the other gives objects
+        column[1] = None
+        np.testing.assert_array_equal(as_array(column, "y"), [1.0, np.nan, 1.0])
+        with pytest.raises(ValueError, match="y holds NaN"):
+            fm.metrics.mean_crps(column, (np.zeros(3), 1.0))
+        kept = fm.metrics.mean_crps(column, (np.zeros(3), 1.0), nan_policy="omit")
+        assert kept == fm.metrics.mean_crps([1.0, 1.0], (np.zeros(2), 1.0))
+
+
+def test_pandas_columns_of_no_numbers_are_refused():
+    pd = pytest.importorskip("pandas")
+    for column in (
+        pd.Series(list("abc")),
+        pd.Series(list("abc"), dtype="category"),
+        pd.Series(pd.date_range("2020", periods=3)),
+    ):
+        with pytest.raises(TypeError, match="numbers"):
+            fm.evaluate(column, (np.zeros(3), 1.0))
+
+
+def test_groups_without_a_label_are_refused(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    group = pd.Series(["a", None] * 30, dtype=object)
+    with pytest.raises(ValueError, match="no label in row 1"):
+        fm.evaluate(y, (x, 0.4), by=group)
+
+
+def test_groups_of_nullable_integers(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    found = fm.evaluate(y, (x, 0.4), by=pd.Series([1, 2] * 30, dtype="Int64"))
+    assert set(found.by) == {1, 2}
+
+
+def test_polars_columns_everywhere(data):
+    pl = pytest.importorskip("polars")
+    x, y = data
+    frame = pl.DataFrame({"x": x, "y": y, "s": np.full(60, 0.4)})
+    frame = frame.with_columns(
+        group=pl.when(pl.col("x") > 0).then(pl.lit("b")).otherwise(pl.lit("a"))
+    )
+    found = fm.evaluate(frame["y"], (frame["x"], frame["s"]), frame.select("x"), by=frame["group"])
+    wanted = fm.evaluate(y, (x, np.full(60, 0.4)), x, by=np.where(x > 0, "b", "a"))
+    _same(found, wanted)
+    assert set(found.by) == {"a", "b"}
+    assert found.labels is None
+    draws = pl.DataFrame({"first": x, "second": x + 1})
+    assert fm.metrics.mean_crps(frame["y"], draws) == fm.metrics.mean_crps(
+        y, np.stack([x, x + 1], axis=1)
+    )
+    with_null = pl.Series([1.0, None, 2.0])
+    with pytest.raises(ValueError, match="y holds NaN"):
+        fm.metrics.mean_crps(with_null, (np.zeros(3), 1.0))
+    with pytest.raises(TypeError, match="x"):
+        fm.cce(frame.lazy().select("x"), y, (x, 0.4))
+
+
+def test_xarray_keeps_coordinates(data):
+    xr = pytest.importorskip("xarray")
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    time = pd.date_range("2024-01-01", periods=60)
+    given = xr.DataArray(
+        y, dims="time", coords={"time": time, "station": ("time", np.arange(60) % 3), "height": 2.0}
+    )
+    found = fm.evaluate(given, (given.copy(data=x), 0.4), given.copy(data=x))
+    out = found.rows_to_xarray()
+    assert dict(out.sizes) == {"time": 60}
+    for name in ("time", "station", "height"):
+        xr.testing.assert_equal(
+            out.coords[name].reset_coords(drop=True), given[name].reset_coords(drop=True)
+        )
+    assert float(out["cce"].sel(time="2024-01-05")) == found.rows["cce"][4]
+    by_station = out["crps"].groupby("station").mean()
+    assert float(by_station[1]) == pytest.approx(found.rows["crps"][1::3].mean())
+    assert found.rows_to_frame().index.equals(given.indexes["time"])
+
+
+def test_xarray_of_other_rows(data):
+    xr = pytest.importorskip("xarray")
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    out = fm.evaluate(y, (x, 0.4)).rows_to_xarray()
+    assert dict(out.sizes) == {"row": 60}
+    assert not out.coords
+    labelled = fm.evaluate(pd.Series(y, index=np.arange(60) * 2), (x, 0.4)).rows_to_xarray()
+    assert float(labelled["pit"].sel(row=10)) == float(out["pit"][5])
+    bare = xr.DataArray(y, dims="t")  # a name without labels
+    assert dict(fm.evaluate(bare, (x, 0.4)).rows_to_xarray().sizes) == {"t": 60}
+    vectors = xr.DataArray(np.stack([y, y], 1), dims=("t", "k"), coords={"t": x, "k": ["a", "b"]})
+    found = row_labels(vectors)
+    assert found.dim == "t"
+    assert set(found.coords) == {"t"}
+
+
+def test_names_that_clash_with_coordinates(data):
+    xr = pytest.importorskip("xarray")
+    x, y = data
+    given = xr.DataArray(y, dims="crps", coords={"crps": x})
+    with pytest.raises(ValueError, match="coordinates crps"):
+        fm.evaluate(given, (x, 0.4)).rows_to_xarray()
+
+
+def test_labels_of_another_length_are_refused():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="3 labels of rows, and cce has 2"):
+        to_frame({"cce": np.zeros(2)}, pd.Index([1, 2, 3]))
+    with pytest.raises(ValueError, match="3 labels"):
+        to_frame({"cce": np.zeros(2)}, ["a", "b", "c"])
+
+
+def test_labels_of_things_without():
+    for value in (None, 3.0, [1, 2], np.zeros(3), "y.npy"):
+        assert row_labels(value) is None
+
+
+@pytest.mark.parametrize(("package", "call"), [("pandas", to_frame), ("xarray", to_xarray)])
+def test_without_the_package(monkeypatch, package, call):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.partition(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(fm.MissingDependencyError, match="pip install"):
+        call({"cce": np.zeros(2)}, RowLabels())
