@@ -146,3 +146,16 @@ def test_an_evaluation_side_by_side(rng):
     assert next(ax.get_title() for ax in few.axes) == "Reliability"
     with pytest.raises(ValueError, match="nothing to draw"):
         fm.evaluate(x, fm.Gaussian(x, 1.0)).plot()
+
+
+def test_a_second_model_stays_in_the_picture(rng):
+    """Limits that begin at 0 still grow with what is drawn later."""
+    x = rng.uniform(size=200)
+    ax = plots.cce_over_inputs(x, np.full(200, 0.1))
+    plots.cce_over_inputs(x, np.full(200, 5.0), ax=ax)
+    assert ax.get_ylim()[0] == 0
+    assert ax.get_ylim()[1] > 5
+    ax = plots.cce_histogram(np.full(50, 0.1))
+    plots.cce_histogram(np.full(50, 3.0), ax=ax)
+    assert ax.get_xlim()[0] == 0
+    assert ax.get_xlim()[1] > 3

@@ -354,6 +354,18 @@ def test_halving_ends_at_the_last_digit(target, other):
     np.testing.assert_array_equal(least(lambda x: x > goals, 2), np.nextafter(goals, np.inf))
 
 
+def test_zero_inflated_quantiles_do_not_depend_on_blocks(rng, monkeypatch):
+    mean = rng.gamma(4, 3, 300)
+    prediction = ZeroInflated(fm.Poisson(mean), rng.random(300))
+    levels = np.linspace(0.01, 0.99, 33)
+    expected = prediction.quantile(levels)
+    for level, found in zip(levels, expected.T, strict=True):
+        assert (prediction.cdf(found) >= level).all()
+        assert ((prediction.cdf_below(found) < level) | (found == 0)).all()
+    monkeypatch.setattr("fastmcmd.predictive.zero_inflated._QUANTILES", 1000)
+    np.testing.assert_array_equal(prediction.quantile(levels), expected)
+
+
 @pytest.mark.parametrize("name", BASES)
 def test_quantiles_at_levels_of_each_row(name, rng):
     prediction = BASES[name]

@@ -11,7 +11,7 @@ from fastmcmd.cli.columns import open_columns
 HELP = "what a computation would take"
 EPILOG = """examples:
   fastmcmd plan predictions.npz
-  fastmcmd plan --shape 1000000,512 --memory-limit 4GB
+  fastmcmd plan --shape 1000000,512 --memory-limit 8GB
 """
 
 

@@ -40,7 +40,7 @@ _DRAWS, _QUANTILES = "draws", "quantiles"
 def describe() -> str:
     """Return the families with their parameters, for help."""
     told = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
-    return "  ".join([*told, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
+    return "\n  ".join([*told, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
 
 
 def guess(columns: Columns) -> str:

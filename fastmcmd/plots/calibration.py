@@ -86,7 +86,8 @@ def pit_histogram(
     ax.stairs(
         histogram.heights, histogram.edges, color=colour, linewidth=1.5, label=label, zorder=3
     )
-    ax.set(xlabel="PIT", ylabel="density", xlim=(0, 1), ylim=(0, None))
+    ax.set(xlabel="PIT", ylabel="density", xlim=(0, 1))
+    ax.set_ylim(bottom=0, auto=None)
     if label:
         ax.legend(frameon=False)
     tidy(ax)
@@ -121,7 +122,8 @@ def variance(
     ax.errorbar(
         rmv, rmse, yerr=bars, fmt="o", markersize=5, color=colour, elinewidth=1, label=label, zorder=3
     )  # fmt: skip
-    ax.set(xlabel="root mean predicted variance", ylabel="root mean squared error", xlim=ends)
+    ax.set(xlabel="root mean predicted variance", ylabel="root mean squared error")
+    ax.set_xlim(*ends, auto=None)
     if label:
         ax.legend(frameon=False, loc="upper left")
     tidy(ax)

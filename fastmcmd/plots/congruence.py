@@ -57,7 +57,8 @@ def cce_over_inputs(
     centres, low, middle, high = _binned(position, cce)
     ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
     ax.plot(centres, middle, "-o", color=colour, markersize=3.5, label=label, zorder=3)
-    ax.set(xlabel=name, ylabel="CCE", ylim=(0, None))
+    ax.set(xlabel=name, ylabel="CCE")
+    ax.set_ylim(bottom=0, auto=None)
     if label:
         ax.legend(frameon=False)
     tidy(ax)
@@ -125,7 +126,8 @@ def cce_histogram(
     ax = axes(ax)
     ax.hist(cce, bins="auto" if len(cce) < 5000 else 60, color=colour, alpha=0.35, label=label)
     ax.axvline(cce.mean(), color=colour, linewidth=1.5)
-    ax.set(xlabel="CCE", ylabel="points", xlim=(0, None))
+    ax.set(xlabel="CCE", ylabel="points")
+    ax.set_xlim(left=0, auto=None)
     if label:
         ax.legend(frameon=False)
     tidy(ax)

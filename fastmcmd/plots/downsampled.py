@@ -62,7 +62,8 @@ def downsampled_cce(
             linewidth=0, zorder=2,
         )  # fmt: skip
     ax.plot(position, values, "-", marker=marker, markersize=3.5, color=colour, label=label)
-    ax.set(xlabel=name, ylabel="CCE", ylim=(0, None))
+    ax.set(xlabel=name, ylabel="CCE")
+    ax.set_ylim(bottom=0, auto=None)
     if label:
         ax.legend(frameon=False)
     tidy(ax)

@@ -98,8 +98,8 @@ class Counts(ScipyPredictive):
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own.
 
-        By one walk over the counts of a row; from counts nearby and the cdf where that is long, where a level is
-        far out, or where rounding decides.
+        By one walk over the counts of a row; from counts nearby and the cdf where that is long, a level
+        far out, or rounding decides.
         """
         from fastmcmd.predictive.numerics.count_quantile_loops import quantiles
 

@@ -53,7 +53,7 @@ class ZeroInflated(Predictive):
     f(y)`` elsewhere, comparable between predictions of this form only. ``discrete`` stays False, since
     its nodes are quadrature; `cdf_below` knows of the mass at zero.
 
-    With D the score of the base, the continuous ranked probability score is
+    With D the score of the base, the continuous ranked probability score is::
 
         CRPS(y) = p |y| + (1 - p) (D(y) - p D(0))
 

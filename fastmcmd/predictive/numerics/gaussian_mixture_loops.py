@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.count_loops import compiled
 
@@ -38,17 +40,19 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
     before leads. It is kept between the quantiles of the components, and halving takes its place where
     steps do not get half as long each time, as in tails.
     """
+    inverse, height = np.empty(mean.shape[1]), np.empty(mean.shape[1])
     for i in range(len(mean)):
         row = min(i, len(levels) - 1)
-        total = centre = second = 0.0
+        centre = second = 0.0
         narrowest = math.inf
         for c in range(mean.shape[1]):
             w = weights[i, c]
             if w > 0.0:
-                total += w
                 centre += w * mean[i, c]
                 narrowest = min(narrowest, std[i, c])
         for c in range(mean.shape[1]):
+            inverse[c] = 1.0 / std[i, c]
+            height[c] = weights[i, c] * inverse[c] / _ROOT_2PI
             gap = mean[i, c] - centre
             second += weights[i, c] * (std[i, c] * std[i, c] + gap * gap)
         spread = math.sqrt(second)
@@ -82,11 +86,11 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
                 for c in range(mean.shape[1]):
                     w = weights[i, c]
                     if w > 0.0:
-                        t = (x - mean[i, c]) / std[i, c]
-                        part = w * math.exp(-0.5 * t * t) / (_ROOT_2PI * std[i, c])
+                        t = (x - mean[i, c]) * inverse[c]
+                        part = height[c] * math.exp(-0.5 * t * t)
                         gap += 0.5 * w * math.erfc(-t * _ROOT_HALF)
                         density += part
-                        slope -= part * t / std[i, c]
+                        slope -= part * t * inverse[c]
                 if gap >= 0.0:
                     high = x
                 else:

@@ -1,0 +1,145 @@
+"""Draw the pictures of docs/gallery.md and docs/what_cce_is.md: python examples/gallery.py [FOLDER]."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fastmcmd as fm
+from fastmcmd import plots
+from fastmcmd.plots.style import COLOURS
+
+SIZE = (5.0, 3.6)  # inches: two fit beside each other on a page
+DPI = 90
+COLOURS_KEPT = 48  # of a picture: no difference to the eye, and a third of the size
+
+
+def calibrated_pair(n: int = 3000) -> tuple[Any, Any, dict[str, Any]]:
+    """Return x, y and two models: the truth, and the marginal distribution of y at every x.
+
+    x is standard normal and y = 0.8 x + 0.6 noise, so that y is standard normal, too: both models are
+    exactly calibrated over all inputs, and only one is right at each.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    y = 0.8 * x + 0.6 * rng.normal(size=n)
+    models = {"knows x": fm.Gaussian(0.8 * x, 0.6), "ignores x": fm.Gaussian(np.zeros(n), 1.0)}
+    return x, y, models
+
+
+def what_cce_is(plt: Any) -> Any:
+    """Draw two calibrated models: data, reliability, CCE."""
+    x, y, models = calibrated_pair()
+    figure, (data, calibration, where) = plt.subplots(
+        1, 3, figsize=(11.5, 3.7), layout="constrained"
+    )
+    data.plot(x[::3], y[::3], ".", color="0.75", markersize=2, zorder=0)
+    order = np.argsort(x)
+    for colour, (name, model) in zip(COLOURS, models.items(), strict=False):
+        low, high = model.quantile([0.05, 0.95])[order].T
+        data.fill_between(x[order], low, high, color=colour, alpha=0.2, linewidth=0, label=name)
+        plots.reliability(fm.metrics.reliability_curve(y, model), calibration, name, colour)
+        result = fm.cce(x, y, model, x_kernel=fm.RBF(1.0))
+        plots.cce_over_inputs(x, result, where, f"{name} (mean {result.mean:.3f})", colour)
+    data.set(xlabel="x", ylabel="y", title="Two models: what holds 90 %")
+    data.legend(frameon=False)
+    data.spines[["top", "right"]].set_visible(False)
+    calibration.set_title("Both are calibrated over all inputs")
+    where.autoscale(axis="y")  # both models, whichever came first
+    where.set_ylim(0, 1.3 * where.get_ylim()[1])  # room for the legend
+    where.set_title("Only one is right at each input")
+    return figure
+
+
+def why(plt: Any) -> Any:
+    """Draw the witness of the model that ignores x, at two inputs."""
+    x, y, models = calibrated_pair()
+    grid = np.linspace(-3, 3, 121)
+    figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, models["ignores x"])
+    for colour, at in zip(COLOURS, (-1.0, 1.0), strict=False):
+        plots.witness(grid, fitted.witness([at], grid), ax, f"at x = {at:g}", colour)
+    ax.legend(frameon=False, loc="center left")
+    return figure
+
+
+def visits(n: int = 6000) -> tuple[Any, Any, Any]:
+    """Return inputs of two columns, noisy outputs and a prediction whose spread is wrong at places."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2, 2, (n, 2))
+    spread = 0.2 + 0.3 * np.abs(x[:, 0])
+    y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + spread * rng.normal(size=n)
+    told = spread * np.where(x[:, 1] > 0.5, 0.4, 1.0)
+    return x, y, fm.Gaussian(np.sin(x[:, 0]) + 0.5 * x[:, 1], told)
+
+
+def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
+    """Return by the name of each plot function a picture of it."""
+    x, y, prediction = visits()
+    kernel = fm.RBF(1.0)
+    fitted = fm.ConditionalCongruence(x_kernel=kernel).fit(x, y, prediction)
+    values = fitted.result_.values
+
+    def one(draw: Callable[[Any], Any]) -> Any:
+        figure, ax = plt.subplots(figsize=SIZE, layout="constrained")
+        draw(ax)
+        return figure
+
+    def evaluation() -> Any:
+        figure = plt.figure(figsize=(11, 6.4), layout="constrained")
+        return plots.evaluation(fm.evaluate(y, prediction, x, x_kernel=kernel), figure)
+
+    def witness(ax: Any) -> None:
+        grid = np.linspace(-2.5, 3.5, 121)
+        plots.witness(grid, fitted.witness([[0.0, 1.0]], grid), ax, "at x = (0, 1)")
+        ax.legend(frameon=False, loc="center right")
+
+    some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
+    return {
+        "reliability": lambda: one(
+            lambda ax: plots.reliability(fm.metrics.reliability_curve(y, prediction), ax)
+        ),
+        "pit_histogram": lambda: one(
+            lambda ax: plots.pit_histogram(fm.metrics.pit_histogram(y, prediction), ax)
+        ),
+        "variance": lambda: one(
+            lambda ax: plots.variance(fm.metrics.ence_curve(y, prediction), ax)
+        ),
+        "cce_over_inputs": lambda: one(
+            lambda ax: plots.cce_over_inputs(x[:, 1], values, ax).set_xlabel("x, column 2")
+        ),
+        "cce_projection": lambda: one(lambda ax: plots.cce_projection(x, values, ax)),
+        "cce_histogram": lambda: one(lambda ax: plots.cce_histogram(values, ax)),
+        "witness": lambda: one(witness),
+        "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
+        "evaluation": evaluation,
+    }
+
+
+def main(folder: Path) -> None:
+    """Write all pictures."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from PIL import Image
+
+    drawn = {"what_cce_is": lambda: what_cce_is(plt), "why": lambda: why(plt), **gallery(plt)}
+    for name, draw in drawn.items():
+        figure = draw()
+        drawing = io.BytesIO()
+        figure.savefig(drawing, dpi=DPI)
+        plt.close(figure)
+        picture = (
+            Image.open(drawing).convert("RGB").quantize(COLOURS_KEPT, dither=Image.Dither.NONE)
+        )
+        picture.save(folder / f"{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "gallery"))
