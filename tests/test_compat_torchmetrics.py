@@ -55,6 +55,7 @@ CLASSES = [
     ("ClasswiseECE", {"bins": 7}, fc.classwise_ece, {"bins": 7}),
     ("ConfusionMatrix", {}, fc.confusion_matrix, {}),
     ("AUROC", {}, fc.auroc, {}),
+    ("RankedProbabilityScore", {}, fc.mean_ranked_probability_score, {}),
 ]
 PARTS = (slice(0, 10), slice(10, 11), slice(11, N))
 
@@ -128,6 +129,7 @@ def test_vectors_of_draws(torch, rng):
 
 def test_every_accumulator_of_a_number_has_a_class():
     curves = {"Accumulator", "MeanOf", "Reliability", "PITHistogram", "ENCECurve"}
+    curves |= {"AccuracyAboveConfidence", "BrierDecomposition", "UncertaintyHistogram"}
     assert set(dir(tm)) == set(streaming.__all__) - curves
     tested = {one[0] for one in REGRESSION + ABOUT + CLASSES} | {"EnergyScore", "VariogramScore"}
     assert set(dir(tm)) == tested

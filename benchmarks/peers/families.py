@@ -29,7 +29,7 @@ PATIENCE = 30.0  # seconds
 
 
 def families(rng, n):
-    """Return functions to outcomes and predictions by name: counts of mean 12, and outputs of unit scale."""
+    """Return functions to outcomes and predictions by name: counts of mean 12, outputs of scale 1."""
     mean, zero = rng.gamma(4, 3, n), np.zeros(n)
     shape = np.full(n, 2.0)
     kept = rng.random(n) > 0.2

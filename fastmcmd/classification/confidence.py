@@ -338,8 +338,36 @@ def check_thresholds(thresholds: Any) -> Array:
     return taus
 
 
-def above_confidence_of(rows: Rows, summary: RowSummary, taus: Array) -> AccuracyAboveConfidence:
-    """Return the curve of `accuracy_above_confidence`."""
+@dataclass(frozen=True)
+class AboveSums:
+    """Sums of the rows of confidence at least each threshold.
+
+    Attributes
+    ----------
+    thresholds : ndarray (t,)
+        Confidences tau.
+    hits, weight : ndarray (t,)
+        Weight of the rows that are right, and of all; NaN where NaN propagates.
+    count : ndarray (t,)
+        Rows.
+    """
+
+    thresholds: Array
+    hits: Array
+    weight: Array
+    count: Array
+
+    def __add__(self, other: AboveSums) -> AboveSums:
+        return AboveSums(
+            self.thresholds,
+            self.hits + other.hits,
+            self.weight + other.weight,
+            self.count + other.count,
+        )
+
+
+def gather_above(rows: Rows, summary: RowSummary, taus: Array) -> AboveSums:
+    """Return the sums behind `accuracy_above_confidence`."""
     assert rows.labels is not None
     order = np.argsort(taus)
     sorted_taus = taus.astype(rows.p.dtype)[order]
@@ -357,12 +385,22 @@ def above_confidence_of(rows: Rows, summary: RowSummary, taus: Array) -> Accurac
         return out
 
     count = at_least(None)
-    weight = count.astype(np.float64) if rows.weights is None else at_least(rows.weights)
+    weight = count if rows.weights is None else at_least(rows.weights)
     if rows.spoiled:
         weight = np.full_like(weight, np.nan)
+    return AboveSums(taus, at_least(weights), weight, count)
+
+
+def conclude_above(sums: AboveSums) -> AccuracyAboveConfidence:
+    """Return the curve of sums."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        accuracy = np.where(count > 0, at_least(weights) / weight, np.nan)
-    return AccuracyAboveConfidence(taus, accuracy, count, weight)
+        accuracy = np.where(sums.count > 0, sums.hits / sums.weight, np.nan)
+    return AccuracyAboveConfidence(sums.thresholds, accuracy, sums.count, sums.weight)
+
+
+def above_confidence_of(rows: Rows, summary: RowSummary, taus: Array) -> AccuracyAboveConfidence:
+    """Return the curve of `accuracy_above_confidence`."""
+    return conclude_above(gather_above(rows, summary, taus))
 
 
 def uncertainty_of(rows: Rows, of: str) -> Array:

@@ -67,6 +67,7 @@ _BETTER: dict[str, bool | None] = {
     "R2": True,
     "RMSCalibrationError": False,
     "RMSE": False,
+    "RankedProbabilityScore": False,
     "RegressionECE": False,
     "Sharpness": None,
     "TopKAccuracy": True,
@@ -75,7 +76,7 @@ _BETTER: dict[str, bool | None] = {
     "VariogramScore": False,
     "WeightedIntervalScore": False,
 }
-_OF_CLASSES = "fastmcmd.streaming.classification"
+_OF_CLASSES = ("fastmcmd.streaming.classification", "fastmcmd.streaming.classification_parts")
 
 __all__ = [*_BETTER]
 
@@ -179,7 +180,7 @@ def _base() -> Any:
 
 def _logits(kind: type[Any], options: dict[str, Any]) -> bool:
     """Take ``logits`` from options, where the metric is one of classes."""
-    if kind.__module__ != _OF_CLASSES or "logits" not in options:
+    if kind.__module__ not in _OF_CLASSES or "logits" not in options:
         return False
     logits = options.pop("logits")
     if not isinstance(logits, bool):
@@ -206,7 +207,7 @@ def _made(name: str) -> Any:
     """Return the class of a name."""
     kind = getattr(streaming, name)
     extra = "\n    logits : bool, default False\n        Whether ``preds`` are logits." * (
-        kind.__module__ == _OF_CLASSES
+        kind.__module__ in _OF_CLASSES
     )
     text = f"""`fastmcmd.streaming.{name}` as a torchmetrics metric.
 

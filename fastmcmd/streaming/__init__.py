@@ -35,6 +35,12 @@ from fastmcmd.streaming.classification import (
     ConfusionMatrix,
     TopKAccuracy,
 )
+from fastmcmd.streaming.classification_parts import (
+    AccuracyAboveConfidence,
+    BrierDecomposition,
+    RankedProbabilityScore,
+    UncertaintyHistogram,
+)
 from fastmcmd.streaming.means import (
     CRPS,
     NLL,
@@ -61,7 +67,9 @@ __all__ = [
     "UCE",
     "Accumulator",
     "Accuracy",
+    "AccuracyAboveConfidence",
     "Bias",
+    "BrierDecomposition",
     "BrierScore",
     "CheckScore",
     "ClassificationECE",
@@ -81,10 +89,12 @@ __all__ = [
     "PITHistogram",
     "Pearson",
     "RMSCalibrationError",
+    "RankedProbabilityScore",
     "RegressionECE",
     "Reliability",
     "Sharpness",
     "TopKAccuracy",
+    "UncertaintyHistogram",
     "VarianceVariation",
     "VariogramScore",
     "WeightedIntervalScore",

@@ -39,11 +39,13 @@ __all__ = [
     "ClassificationNLL",
     "ClasswiseECE",
     "ConfusionMatrix",
+    "MeanScore",
     "TopKAccuracy",
+    "read_batch",
 ]
 
 
-class _MeanScore(Accumulator[Totals]):
+class MeanScore(Accumulator[Totals]):
     """A weighted mean over rows."""
 
     def conclude(self, state: Totals) -> float:
@@ -51,7 +53,7 @@ class _MeanScore(Accumulator[Totals]):
         return state.mean
 
 
-class TopKAccuracy(_MeanScore):
+class TopKAccuracy(MeanScore):
     """Share of rows whose label is among the ``k`` most probable classes; `top_k_accuracy`.
 
     Parameters
@@ -85,7 +87,7 @@ class TopKAccuracy(_MeanScore):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         return gather_top_k(rows, summarize(rows)[0], self.settings["k"], self.settings["ties"])
 
 
@@ -116,7 +118,7 @@ class Accuracy(TopKAccuracy):
         super().__init__(1, ties, nan_policy, sum_tolerance)
 
 
-class ClassificationNLL(_MeanScore):
+class ClassificationNLL(MeanScore):
     """Mean negative log likelihood; `nll`.
 
     Parameters
@@ -144,7 +146,7 @@ class ClassificationNLL(_MeanScore):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         return total(rows, log_score_of(summarize(rows)[0], self.settings["clip"]))
 
     @property
@@ -153,7 +155,7 @@ class ClassificationNLL(_MeanScore):
         return 0 if self._state is None else self._state.infinite
 
 
-class BrierScore(_MeanScore):
+class BrierScore(MeanScore):
     """Mean Brier score; `mean_brier_score`.
 
     Parameters
@@ -183,7 +185,7 @@ class BrierScore(_MeanScore):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         half = halved(self.settings["scale_by_half"], rows.classes)
         return total(rows, brier_of(summarize(rows)[0], half))
 
@@ -240,7 +242,7 @@ class ClassificationECE(Accumulator[BinSums]):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums:
         """Return the sums of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         return gather_event(rows, check_event(self.settings["of"], rows), self._binning)
 
     def conclude(self, state: BinSums) -> float:
@@ -300,7 +302,7 @@ class ClasswiseECE(Accumulator[BinSums]):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums:
         """Return the sums of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         return gather_classes(rows, self._binning, self.settings["threshold"])
 
     def conclude(self, state: BinSums) -> float:
@@ -328,7 +330,7 @@ class ConfusionMatrix(Accumulator[ConfusionCounts]):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> ConfusionCounts:
         """Return the counts of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         return gather_confusion(rows, summarize(rows)[0])
 
     def conclude(self, state: ConfusionCounts) -> Array:
@@ -383,7 +385,7 @@ class AUROC(Accumulator[RankSketch]):
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> RankSketch:
         """Return the histograms of a batch of labels, probabilities and weights."""
-        rows = _read(self, y, p, sample_weight)
+        rows = read_batch(self, y, p, sample_weight)
         return gather_sketch(rows, self.settings["resolution"])
 
     def conclude(self, state: RankSketch) -> AreaEstimate:
@@ -391,6 +393,7 @@ class AUROC(Accumulator[RankSketch]):
         return state.estimate(self.settings["average"], self.settings["absent"])
 
 
-def _read(accumulator: Accumulator[Any], y: Any, p: Any, sample_weight: Any) -> Rows:
+def read_batch(accumulator: Accumulator[Any], y: Any, p: Any, sample_weight: Any) -> Rows:
+    """Return the checked rows of a batch."""
     settings = accumulator.settings
     return read(y, p, sample_weight, settings["nan_policy"], settings["sum_tolerance"])

@@ -1,0 +1,223 @@
+"""Classification over a test set that passes by in batches: curves, histograms, decompositions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastmcmd.checks import check_choice
+from fastmcmd.classification.bins import Binning, BinSums, gather_classes
+from fastmcmd.classification.confidence import (
+    MEASURES,
+    AboveSums,
+    check_thresholds,
+    conclude_above,
+    gather_above,
+    histogram_of,
+    read_two_sets,
+    uncertainty_of,
+)
+from fastmcmd.classification.confidence import AccuracyAboveConfidence as Curve
+from fastmcmd.classification.confidence import UncertaintyHistogram as Histogram
+from fastmcmd.classification.decomposition import BrierDecomposition as Terms
+from fastmcmd.classification.decomposition import decomposition_of
+from fastmcmd.classification.scores import halved, ranked_probability_score_of
+from fastmcmd.classification.summary import summarize
+from fastmcmd.classification.totals import Totals, total
+from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.classification import MeanScore, read_batch
+
+__all__ = [
+    "AccuracyAboveConfidence",
+    "BrierDecomposition",
+    "RankedProbabilityScore",
+    "UncertaintyHistogram",
+]
+
+
+class RankedProbabilityScore(MeanScore):
+    """Mean ranked probability score; `mean_ranked_probability_score`.
+
+    Parameters
+    ----------
+    normalize : bool
+        Whether to divide by C - 1.
+    nan_policy, sum_tolerance
+        As of the function.
+
+    Examples
+    --------
+    >>> from fastmcmd.streaming import RankedProbabilityScore
+    >>> RankedProbabilityScore().update([0], [[0.5, 0.5, 0.0]]).update([1], [[0, 1, 0]]).compute()
+    0.125
+    """
+
+    def __init__(
+        self,
+        normalize: bool = False,
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+    ) -> None:
+        super().__init__(
+            normalize=bool(normalize), nan_policy=nan_policy, sum_tolerance=sum_tolerance
+        )
+
+    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
+        """Return the sums of a batch of labels, probabilities and weights."""
+        rows = read_batch(self, y, p, sample_weight)
+        return total(rows, ranked_probability_score_of(rows, self.settings["normalize"]))
+
+
+class BrierDecomposition(Accumulator[BinSums]):
+    """Terms of the Brier score in bins of even width; `brier_decomposition`.
+
+    Parameters
+    ----------
+    bins : int
+        Number of bins.
+    closed : {"right", "left"}
+        Bins are (a, b] or [a, b).
+    scale_by_half : bool or "auto"
+        Whether to halve the sum over classes; "auto" does for two.
+    nan_policy, sum_tolerance
+        As of the function.
+
+    Examples
+    --------
+    >>> from fastmcmd.streaming import BrierDecomposition
+    >>> terms = BrierDecomposition().update([0], [0.25]).update([1, 1, 1], [0.75] * 3).compute()
+    >>> terms.uncertainty, terms.resolution, terms.reliability
+    (0.1875, 0.1875, 0.0625)
+    """
+
+    def __init__(
+        self,
+        bins: int = 10,
+        closed: str = "right",
+        scale_by_half: bool | str = "auto",
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+    ) -> None:
+        halved(scale_by_half, 2)
+        self._binning = Binning(bins, "width", closed)
+        super().__init__(
+            bins=bins, closed=closed, scale_by_half=scale_by_half, nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
+        )  # fmt: skip
+
+    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums:
+        """Return the sums of a batch of labels, probabilities and weights."""
+        return gather_classes(read_batch(self, y, p, sample_weight), self._binning)
+
+    def conclude(self, state: BinSums) -> Terms:
+        """Return the terms."""
+        classes = max(2, len(state.weight))  # of two classes the sums hold class 1 alone
+        return decomposition_of(state, halved(self.settings["scale_by_half"], classes))
+
+
+class AccuracyAboveConfidence(Accumulator[AboveSums]):
+    """Accuracy and number of rows above confidences; `accuracy_above_confidence`.
+
+    Parameters
+    ----------
+    thresholds : array_like (t,), optional
+        Confidences in [0, 1]; default 0, 0.1, ..., 0.9.
+    nan_policy, sum_tolerance
+        As of the function.
+
+    Examples
+    --------
+    >>> from fastmcmd.streaming import AccuracyAboveConfidence
+    >>> seen = AccuracyAboveConfidence([0.0, 0.65]).update([0], [0.1]).update([1, 1], [0.7, 0.4])
+    >>> seen.compute().count.tolist()
+    [3.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        thresholds: Any = None,
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+    ) -> None:
+        self._taus = check_thresholds(thresholds)
+        super().__init__(
+            thresholds=self._taus.tolist(), nan_policy=nan_policy, sum_tolerance=sum_tolerance
+        )
+
+    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> AboveSums:
+        """Return the sums of a batch of labels, probabilities and weights."""
+        rows = read_batch(self, y, p, sample_weight)
+        return gather_above(rows, summarize(rows)[0], self._taus)
+
+    def conclude(self, state: AboveSums) -> Curve:
+        """Return the curve."""
+        return conclude_above(state)
+
+
+@dataclass(frozen=True)
+class TwoHistograms:
+    """Histograms of two sets, which are added bin by bin; the number of classes is that of the first."""
+
+    classes: int
+    counts: Histogram
+
+    def __add__(self, other: TwoHistograms) -> TwoHistograms:
+        if other.classes != self.classes:
+            raise ValueError(
+                f"p_in has {other.classes} classes, batches before had {self.classes}; they must agree"
+            )
+        a, b = self.counts, other.counts
+        both = Histogram(a.edges, a.inside + b.inside, a.outside + b.outside, a.of)
+        return TwoHistograms(self.classes, both)
+
+
+class UncertaintyHistogram(Accumulator[TwoHistograms]):
+    """Confidence or entropy in and out of distribution; `uncertainty_histogram`.
+
+    Parameters
+    ----------
+    of : {"entropy", "confidence"}
+        What is counted.
+    bins : int
+        Number of bins.
+    closed : {"right", "left"}
+        Bins are (a, b] or [a, b).
+    nan_policy, sum_tolerance
+        As of the function.
+
+    Examples
+    --------
+    >>> from fastmcmd.streaming import UncertaintyHistogram
+    >>> seen = UncertaintyHistogram("confidence", bins=2).update([[0.9, 0.1]], [[0.5, 0.5]])
+    >>> seen.update([[0.1, 0.9]], [[0.4, 0.6]]).compute().inside.tolist()
+    [0.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        of: str = "entropy",
+        bins: int = 20,
+        closed: str = "right",
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+    ) -> None:
+        check_choice(of, "of", MEASURES)
+        self._binning = Binning(bins, "width", closed)
+        super().__init__(
+            of=of, bins=bins, closed=closed, nan_policy=nan_policy, sum_tolerance=sum_tolerance
+        )
+
+    def gather(
+        self, p_in: Any, p_out: Any, weight_in: Any = None, weight_out: Any = None
+    ) -> TwoHistograms:
+        """Return the histograms of a batch of each set."""
+        nan_policy, tolerance = self.settings["nan_policy"], self.settings["sum_tolerance"]
+        of = self.settings["of"]
+        inside, outside = read_two_sets(p_in, p_out, weight_in, weight_out, nan_policy, tolerance)
+        values = uncertainty_of(inside, of), uncertainty_of(outside, of)
+        counts = histogram_of(inside, outside, *values, of, self._binning)
+        return TwoHistograms(inside.classes, counts)
+
+    def conclude(self, state: TwoHistograms) -> Histogram:
+        """Return the histograms."""
+        return state.counts
