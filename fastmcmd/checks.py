@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import sys
 from collections.abc import Sized
 from typing import Any, Literal, overload
 
@@ -22,6 +23,7 @@ __all__ = [
     "check_count",
     "check_positive",
     "check_same_length",
+    "is_tensor",
 ]
 
 _FINITE_BLOCK = 1 << 22  # elements looked at together, so that no mask as large as the data is made
@@ -198,6 +200,12 @@ def check_count(
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {number}; {told}")
     return number
+
+
+def is_tensor(value: Any) -> bool:
+    """Tell whether a value is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")  # where it is not loaded there are no tensors
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.encoders.items import is_image, is_tensor
+from fastmcmd.checks import is_tensor
+from fastmcmd.encoders.items import is_image
 
 __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["image_of", "is_image", "is_tensor", "items_of", "paths_of"]
+from fastmcmd.checks import is_tensor
+
+__all__ = ["image_of", "is_image", "items_of", "paths_of"]
 
 
 def items_of(inputs: Any) -> Any:
@@ -47,12 +49,6 @@ def paths_of(items: Any) -> Any:
     if not isinstance(items, list):
         return items
     return [Path(item) if isinstance(item, str) else item for item in items]
-
-
-def is_tensor(value: Any) -> bool:
-    """Tell whether a value is a torch tensor, without importing torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_image(value: Any) -> bool:

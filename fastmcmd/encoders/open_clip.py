@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastmcmd.checks import check_choice
-from fastmcmd.encoders.items import image_of, is_tensor, paths_of
+from fastmcmd.checks import check_choice, is_tensor
+from fastmcmd.encoders.items import image_of, paths_of
 from fastmcmd.encoders.model import ModelEncoder, imported, weights_name
 
 __all__ = ["OpenCLIP"]

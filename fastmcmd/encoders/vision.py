@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastmcmd.encoders.items import image_of, is_tensor, paths_of
+from fastmcmd.checks import is_tensor
+from fastmcmd.encoders.items import image_of, paths_of
 from fastmcmd.encoders.model import ModelEncoder, imported
 
 __all__ = ["Torchvision"]

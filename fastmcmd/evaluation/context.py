@@ -18,6 +18,7 @@ from fastmcmd.metrics.pit import (
     conclude_histogram,
     histogram_sums,
     pit_of_rows,
+    weighted_pit,
 )
 from fastmcmd.metrics.reliability_sums import (
     TOOLBOX_LEVELS,
@@ -140,9 +141,7 @@ class Context:
         """PIT values in order, with their weights."""
         if self.weights is None:
             return SortedPIT(self._shared.sorted, None, float(len(self.y)))
-        weights = self.weights[self._shared.order]
-        cumulative = np.concatenate([[0.0], np.cumsum(weights)])
-        return SortedPIT(self._shared.sorted, cumulative, float(weights @ weights))
+        return weighted_pit(self._shared.sorted, self.weights[self._shared.order])
 
     def reliability(self, kind: str, levels: Array = TOOLBOX_LEVELS) -> ReliabilityCurve:
         """Return the reliability curve."""

@@ -24,6 +24,7 @@ __all__ = [
     "pit_of_rows",
     "pit_values",
     "sort_pit",
+    "weighted_pit",
 ]
 
 PITS = ("randomized", "mid", "plain")
@@ -148,9 +149,14 @@ def sort_pit(values: Array, weights: Array | None = None, *, spoiled: bool = Fal
     if weights is None:
         return SortedPIT(np.sort(values), None, float(len(values)), spoiled)
     order = np.argsort(values)
+    return weighted_pit(values[order], weights[order], spoiled=spoiled)
+
+
+def weighted_pit(values: Array, weights: Array, *, spoiled: bool = False) -> SortedPIT:
+    """Return PIT values (m,) that are sorted already, with the weights of each."""
     cumulative = np.zeros(len(values) + 1)
-    np.cumsum(weights[order], out=cumulative[1:])
-    return SortedPIT(values[order], cumulative, float(weights @ weights), spoiled)
+    np.cumsum(weights, out=cumulative[1:])
+    return SortedPIT(values, cumulative, float(weights @ weights), spoiled)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from fastmcmd.backends import get_backend
-from fastmcmd.checks import as_array, as_rows
+from fastmcmd.checks import as_array, as_rows, is_tensor
 from fastmcmd.gram import offset_of
 from fastmcmd.kernels import RBF, Kernel, Laplacian, Polynomial
 from fastmcmd.kernels.base import Array
 
-__all__ = ["is_tensor", "laplacian_kernel", "polynomial_kernel", "rbf_kernel"]
+__all__ = ["laplacian_kernel", "polynomial_kernel", "rbf_kernel"]
 
 _BLOCK = 1 << 22  # elements of a temporary array
 
@@ -152,12 +151,6 @@ def polynomial_kernel(
     if is_tensor(x):
         return (gamma * (x @ z.T) + coef0) ** degree
     return _matrix(Polynomial(degree, float(gamma), float(coef0)), x, z)
-
-
-def is_tensor(value: Any) -> bool:
-    """Tell whether a value is a torch tensor, without importing torch."""
-    torch = sys.modules.get("torch")  # where it is not loaded there are no tensors
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _pair(x: Any, z: Any) -> tuple[Any, Any]:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fastmcmd.checks import as_array
-from fastmcmd.compat.probcal.kernels import is_tensor
+from fastmcmd.checks import as_array, is_tensor
 from fastmcmd.predictive import as_predictive
 
 __all__ = ["predicted_cdf"]
