@@ -141,6 +141,25 @@ def cumulative_squares(p: Array, labels: Integers, out: Array) -> None:
 
 
 @_compiled
+def _settle(values: Array, bins: int, right: bool, index: Integers, steps: Array) -> None:
+    """Move values into the right ones of even bins; each is there, or next to it."""
+    width = 1.0 / bins
+    for i in range(len(values)):
+        steps[0, i] = index[i] * width
+        steps[1, i] = (index[i] + 1.0) * width
+    if right:
+        for i in range(len(values)):
+            x = values[i]
+            index[i] += np.int32(x > steps[1, i]) - np.int32(x <= steps[0, i])
+    else:
+        for i in range(len(values)):
+            x = values[i]
+            index[i] += np.int32(x >= steps[1, i]) - np.int32(x < steps[0, i])
+    for i in range(len(values)):
+        index[i] = min(max(index[i], np.int32(0)), np.int32(bins - 1))
+
+
+@_compiled
 def _place(
     values: Array, edges: Array, even: bool, right: bool, index: Integers, steps: Array
 ) -> bool:
@@ -152,25 +171,18 @@ def _place(
     bins = edges.shape[0] - 1
     inside = True
     if even:
-        width = 1.0 / bins
+        # Products and edges are rounded: only a value this near to an edge can be a bin off.
+        margin = 4.0 * bins * np.float64(np.finfo(values.dtype).eps)
+        doubtful = False
         for i in range(len(values)):
             x = values[i]
             inside &= (x >= 0.0) & (x <= 1.0)
-            floor = np.floor(np.float64(x) * bins)
+            place = np.float64(x) * bins
+            floor = np.floor(place)
+            doubtful |= (place - floor < margin) | (place - floor > 1.0 - margin)
             index[i] = np.int32(floor)
-            steps[0, i] = floor * width
-            steps[1, i] = (floor + 1.0) * width
-        # Rounding of the product may have taken a value past its bin, by one.
-        if right:
-            for i in range(len(values)):
-                x = values[i]
-                index[i] += np.int32(x > steps[1, i]) - np.int32(x <= steps[0, i])
-        else:
-            for i in range(len(values)):
-                x = values[i]
-                index[i] += np.int32(x >= steps[1, i]) - np.int32(x < steps[0, i])
-        for i in range(len(values)):
-            index[i] = min(max(index[i], np.int32(0)), np.int32(bins - 1))
+        if doubtful:
+            _settle(values, bins, right, index, steps)
         return inside
     shared = edges.shape[1] == 1
     for i in range(len(values)):
@@ -201,6 +213,7 @@ def bin_values(
     """
     index = np.empty(_CHUNK, dtype=np.int32)
     steps = np.empty((2, _CHUNK), dtype=values.dtype)
+    other = np.zeros(sums.shape)
     weighted = len(weights) > 0
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
@@ -208,18 +221,27 @@ def bin_values(
             for i in range(len(chunk)):
                 if not (chunk[i] >= 0.0 and chunk[i] <= 1.0):
                     return start + i
+        happened = hits[start : start + _CHUNK]
+        for i in range(len(chunk)):
+            index[i] = 2 * index[i] + np.int32(happened[i])
         if weighted:
             for i in range(len(chunk)):
                 weight = weights[start + i]
-                cell = 2 * index[i] + np.int32(hits[start + i])
-                sums[cell, 0] += weight
-                sums[cell, 1] += weight * chunk[i]
-                sums[cell, 2] += 1.0
-        else:  # two neighbours only: one vector addition
-            for i in range(len(chunk)):
-                cell = 2 * index[i] + np.int32(hits[start + i])
-                sums[cell, 0] += 1.0
-                sums[cell, 1] += chunk[i]
+                sums[index[i], 0] += weight
+                sums[index[i], 1] += weight * chunk[i]
+                sums[index[i], 2] += 1.0
+        else:  # two neighbours only: one vector addition; two tables: none waits for the one before
+            even_part = len(chunk) - len(chunk) % 2
+            for i in range(0, even_part, 2):
+                one, two = index[i], index[i + 1]
+                sums[one, 0] += 1.0
+                sums[one, 1] += chunk[i]
+                other[two, 0] += 1.0
+                other[two, 1] += chunk[i + 1]
+            for i in range(even_part, len(chunk)):
+                sums[index[i], 0] += 1.0
+                sums[index[i], 1] += chunk[i]
+    sums += other
     for cell in range(len(sums)):
         sums[cell, 1] -= middles[cell >> 1, 0] * sums[cell, 0]
         if not weighted:
