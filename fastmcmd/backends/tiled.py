@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from fastmcmd.backends.base import (
     Array,
@@ -110,11 +110,11 @@ class TiledBackend(Backend):
     ) -> RowFeatures:
         """Return features of rows."""
         lower = np.asarray(factor, dtype=x.dtype)
-        f = linalg.solve_triangular(lower, self.gram(kernel, landmarks, x), lower=True)
+        f = scipy.linalg.solve_triangular(lower, self.gram(kernel, landmarks, x), lower=True)
         squares = np.einsum("ij,ij->j", f, f, dtype=np.float64)
         norms = None
         if sizes:
-            at = linalg.solve_triangular(lower, f, lower=True, trans="T")
+            at = scipy.linalg.solve_triangular(lower, f, lower=True, trans="T")
             norms = np.sqrt(np.einsum("ij,ij->j", at, at, dtype=np.float64))
         return RowFeatures(np.ascontiguousarray(f) if keep else None, squares, norms)
 
@@ -205,12 +205,12 @@ class TiledBackend(Backend):
         tile, blocks = self._tiles(packed), self._blocks(packed.n)
         for k, block in enumerate(blocks):
             try:
-                tile(k, k)[...] = linalg.cholesky(tile(k, k), lower=True, check_finite=False)
-            except linalg.LinAlgError as error:
+                tile(k, k)[...] = scipy.linalg.cholesky(tile(k, k), lower=True, check_finite=False)
+            except scipy.linalg.LinAlgError as error:
                 inside = int("".join(c for c in str(error) if c.isdigit()) or 1) - 1
                 raise NotPositiveDefiniteError(block.start + inside) from None
             for i in range(k + 1, len(blocks)):
-                tile(i, k)[...] = linalg.solve_triangular(
+                tile(i, k)[...] = scipy.linalg.solve_triangular(
                     tile(k, k), tile(i, k).T, lower=True, check_finite=False
                 ).T
                 for j in range(k + 1, i + 1):
@@ -223,9 +223,9 @@ class TiledBackend(Backend):
         for k, rows in enumerate(blocks):
             for j in range(k):
                 out[rows] -= tile(k, j) @ out[blocks[j]]
-            out[rows] = linalg.solve_triangular(tile(k, k), out[rows], lower=True)
+            out[rows] = scipy.linalg.solve_triangular(tile(k, k), out[rows], lower=True)
         for k, rows in reversed(list(enumerate(blocks))):
             for i in range(k + 1, len(blocks)):
                 out[rows] -= tile(i, k).T @ out[blocks[i]]
-            out[rows] = linalg.solve_triangular(tile(k, k), out[rows], lower=True, trans="T")
+            out[rows] = scipy.linalg.solve_triangular(tile(k, k), out[rows], lower=True, trans="T")
         return out.astype(np.float64, copy=False)

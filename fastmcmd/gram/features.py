@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.kernels import Kernel
@@ -102,12 +102,16 @@ class KernelFeatures:
 
     def solve(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-1 values`` (r, n): features from kernel values against the pivots."""
-        return np.asarray(solve_triangular(self.factor, values, lower=True, check_finite=False))
+        return np.asarray(
+            scipy.linalg.solve_triangular(self.factor, values, lower=True, check_finite=False)
+        )
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-T weights`` (r, c): ``p(y).weights`` is ``k(y, pivots)`` times these."""
         return np.asarray(
-            solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False)
+            scipy.linalg.solve_triangular(
+                self.factor, weights, lower=True, trans="T", check_finite=False
+            )
         )
 
     def interpolation(self, p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
@@ -69,7 +69,7 @@ def _piecewise(levels: Array, factors: Array) -> tuple[Array, Array, Array]:
     """
     order = np.argsort(levels)
     p, f = levels[order], factors[order]
-    q = special.ndtri(p)
+    q = scipy.special.ndtri(p)
     above, below = f * p, f * (1 - p)  # of outcomes above and below a quantile
     zero = np.zeros(1)
     left = np.concatenate([zero, np.cumsum(above)])

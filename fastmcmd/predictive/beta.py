@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
@@ -68,20 +68,26 @@ class Beta(Family):
         return stats.beta(self.a, self.b)
 
     def _cdf(self, y: Array, a: Array, b: Array) -> Any:
-        return special.betainc(a, b, np.clip(y, 0.0, 1.0))
+        return scipy.special.betainc(a, b, np.clip(y, 0.0, 1.0))
 
     def _sf(self, y: Array, a: Array, b: Array) -> Any:
         y = np.clip(y, 0.0, 1.0)
         # 1 - y has lost y where y is small: there only small complements come from it.
-        complement = special.betainc(b, a, 1 - y)
-        return np.where((y < 0.5) & (complement > 0.01), 1 - special.betainc(a, b, y), complement)
+        complement = scipy.special.betainc(b, a, 1 - y)
+        return np.where(
+            (y < 0.5) & (complement > 0.01), 1 - scipy.special.betainc(a, b, y), complement
+        )
 
     def _log_prob(self, y: Array, a: Array, b: Array) -> Any:
         inside = (y > 0) & (y < 1)
         x = np.where(inside, y, 0.5)
         density = _log_power(x, a, b) - np.log(x) - np.log1p(-x)
         edge = np.clip(y, 0.0, 1.0)
-        at_edge = special.xlogy(a - 1, edge) + special.xlog1py(b - 1, -edge) - special.betaln(a, b)
+        at_edge = (
+            scipy.special.xlogy(a - 1, edge)
+            + scipy.special.xlog1py(b - 1, -edge)
+            - scipy.special.betaln(a, b)
+        )
         density = np.where(inside, density, at_edge)
         return np.where((y < 0) | (y > 1), -np.inf, np.where(np.isnan(y), np.nan, density))
 
@@ -91,11 +97,11 @@ class Beta(Family):
         inside = (cut > 0) & (cut < 1)
         power = np.where(inside, np.exp(_log_power(np.where(inside, cut, 0.5), a, b)), 0.0)
         gini = half_ratio(a) * (half_ratio(b) / half_ratio(total)) / (2 * np.sqrt(np.pi))
-        centred = (y - a / total) * (2 * special.betainc(a, b, cut) - 1)
+        centred = (y - a / total) * (2 * scipy.special.betainc(a, b, cut) - 1)
         return centred + 2 / total * (power - gini)
 
     def _quantile(self, level: Array, a: Array, b: Array) -> Any:
-        return special.betaincinv(a, b, level)
+        return scipy.special.betaincinv(a, b, level)
 
     def _sample(self, rng: Any, shape: Any, a: Array, b: Array) -> Any:
         return rng.beta(a, b, shape)

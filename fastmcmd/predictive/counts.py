@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from fastmcmd.predictive.base import Array, parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
@@ -60,14 +60,14 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     count, size = k + 1, 1 / alpha
     p, q = 1 / (1 + odds), odds / (1 + odds)
     low = odds > 1  # the lower tail is the one computed
-    out = special.betainc(
+    out = scipy.special.betainc(
         np.where(low, size, count), np.where(low, count, size), np.where(low, p, q)
     )
     turned = low == upper
     out[turned] = 1 - out[turned]
     lost = turned & (out < _TINY) & (np.minimum(p, q) > _TINY)
     ends = (count, size, q) if upper else (size, count, p)
-    out[lost] = special.betainc(*(values[lost] for values in ends))
+    out[lost] = scipy.special.betainc(*(values[lost] for values in ends))
     return np.asarray(out)
 
 
@@ -75,7 +75,7 @@ def _poisson_tail(k: Array, mean: Array, upper: bool) -> Array:
     """Return P(Y <= k) or P(Y > k) of Poisson rows."""
     large = mean >= _LARGE
     if not large.any():
-        return np.asarray(special.pdtrc(k, mean) if upper else special.pdtr(k, mean))
+        return np.asarray(scipy.special.pdtrc(k, mean) if upper else scipy.special.pdtr(k, mean))
     from fastmcmd.predictive.numerics.poisson_tails import large_tails
 
     out = np.empty(len(mean))
@@ -138,7 +138,7 @@ class Poisson(Counts):
         large = mean >= _LARGE
         out = np.empty(len(rows))
         out[~large] = super()._nearby(rows[~large], levels[~large])
-        mean, z = mean[large], special.ndtri(levels[large])
+        mean, z = mean[large], scipy.special.ndtri(levels[large])
         root = np.sqrt(mean)
         out[large] = np.ceil(mean + z * root + (z * z - 4) / 6 + z * (1 - z * z) / (72 * root))
         return out
@@ -148,7 +148,7 @@ class Poisson(Counts):
 
     def _half_gini(self, mean: Array, alpha: Array) -> Array:
         del alpha
-        return np.asarray(mean * (special.i0e(2 * mean) + special.i1e(2 * mean)))
+        return np.asarray(mean * (scipy.special.i0e(2 * mean) + scipy.special.i1e(2 * mean)))
 
     def __repr__(self) -> str:
         return f"Poisson{self.shape}"
@@ -265,7 +265,7 @@ class NegativeBinomial(Counts):
         wide, narrow = alpha >= _WIDE, (alpha < _WIDE) & (mean > 0)
         m, a = mean[wide], alpha[wide]
         b = a * m
-        out[wide] = m * (1 + b) * special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))
+        out[wide] = m * (1 + b) * scipy.special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))
         part = np.empty(np.count_nonzero(narrow))
         half_gini(mean[narrow], alpha[narrow], part)
         out[narrow] = part

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
@@ -113,7 +113,7 @@ class Gaussian(Predictive):
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles, per component; levels (j,) add a last axis."""
-        z = special.ndtri(check_levels(level))
+        z = scipy.special.ndtri(check_levels(level))
         if z.ndim == 0:
             return np.asarray(self.mean + self.std * z)
         return np.asarray(self.mean[..., None] + self.std[..., None] * z)
@@ -136,7 +136,7 @@ class Gaussian(Predictive):
         if splits == 1 or self.columns > 1:
             return self._hermite(_ORDER)
         z, w = composite(
-            special.ndtri, lambda level: -special.ndtri(level), _density, splits=splits
+            scipy.special.ndtri, lambda level: -scipy.special.ndtri(level), _density, splits=splits
         )
         values = self.mean[:, None] + self.std[:, None] * z
         return values, np.broadcast_to(w, values.shape)
@@ -231,11 +231,11 @@ def _of_differences(
 
 
 def _cdf(y: Array, mean: Array, std: Array) -> Array:
-    return np.asarray(special.ndtr((y - mean) / std))
+    return np.asarray(scipy.special.ndtr((y - mean) / std))
 
 
 def _sf(y: Array, mean: Array, std: Array) -> Array:
-    return np.asarray(special.ndtr((mean - y) / std))
+    return np.asarray(scipy.special.ndtr((mean - y) / std))
 
 
 def _log_density(y: Array, mean: Array, std: Array) -> Array:
@@ -245,7 +245,7 @@ def _log_density(y: Array, mean: Array, std: Array) -> Array:
 
 def _crps(y: Array, mean: Array, std: Array) -> Array:
     z = (y - mean) / std
-    score = z * special.erf(z / np.sqrt(2)) + np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
+    score = z * scipy.special.erf(z / np.sqrt(2)) + np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
     return np.asarray(std * (score - 1 / np.sqrt(np.pi)))
 
 

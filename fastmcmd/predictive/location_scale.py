@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.predictive.base import Array
@@ -81,10 +81,10 @@ class StudentT(Family):
         return stats.t(self.df, self.loc, self.scale)
 
     def _cdf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return special.stdtr(df, (y - loc) / scale)
+        return scipy.special.stdtr(df, (y - loc) / scale)
 
     def _sf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return special.stdtr(df, (loc - y) / scale)
+        return scipy.special.stdtr(df, (loc - y) / scale)
 
     def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
         return _log_density(_log_growth(np.abs((y - loc) / scale), df), df) - np.log(scale)
@@ -95,14 +95,14 @@ class StudentT(Family):
         weighted = df * np.exp(_log_density(growth, df) + growth)  # density times df + z^2
         # With B(1/2, x) = sqrt(pi) / half_ratio(x).
         gini = np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
-        out = z * (1 - 2 * special.stdtr(df, -z)) + 2 * (weighted - gini) / (df - 1)
+        out = z * (1 - 2 * scipy.special.stdtr(df, -z)) + 2 * (weighted - gini) / (df - 1)
         cauchy = (2 * z * np.arctan(z) - np.log1p(z * z) + 2 * np.log(2)) / np.pi
         out = np.where(df == 1, cauchy, np.where(df > 0.5, out, np.inf))
         return scale * np.where(np.isinf(z), np.inf, out)
 
     def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
         tail = np.minimum(level, 1 - level)
-        z = np.where(tail == 0, -np.inf, special.stdtrit(df, tail))
+        z = np.where(tail == 0, -np.inf, scipy.special.stdtrit(df, tail))
         return loc + scale * np.where(level > 0.5, -z, z)
 
     def _sample(self, rng: Any, shape: Any, df: Array, loc: Array, scale: Array) -> Any:

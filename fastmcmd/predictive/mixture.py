@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
@@ -166,7 +166,7 @@ class Mixture(Predictive):
         logs = np.stack([component.log_prob(y) for component in self.components], axis=1)
         with np.errstate(divide="ignore"):
             logs = np.where(self.weights > 0, logs, -np.inf) + np.log(self.weights)
-        return np.asarray(special.logsumexp(logs, axis=1))
+        return np.asarray(scipy.special.logsumexp(logs, axis=1))
 
     def quantile(self, level: Any) -> Array:
         """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
@@ -71,10 +71,10 @@ class LogNormal(Family):
         return stats.lognorm(self.sigma, scale=np.exp(self.mu))
 
     def _cdf(self, y: Array, mu: Array, sigma: Array) -> Any:
-        return special.ndtr(_standard(y, mu, sigma))
+        return scipy.special.ndtr(_standard(y, mu, sigma))
 
     def _sf(self, y: Array, mu: Array, sigma: Array) -> Any:
-        return special.ndtr(-_standard(y, mu, sigma))
+        return scipy.special.ndtr(-_standard(y, mu, sigma))
 
     def _log_prob(self, y: Array, mu: Array, sigma: Array) -> Any:
         w = _standard(y, mu, sigma)
@@ -85,10 +85,10 @@ class LogNormal(Family):
         w = _standard(y, mu, sigma)
         # 2 exp(mu + sigma^2 / 2) Phi(-x) = exp(mu + sigma^2 / 2 - x^2 / 2) erfcx(x / sqrt 2) for x > 0.
         x = sigma - w
-        upper = y * np.exp(-w * w / 2) * special.erfcx(np.maximum(x, 0.0) / np.sqrt(2))
-        lower = 2 * np.exp(mu + sigma * sigma / 2) * special.ndtr(-x)
-        wide = y * special.erf(w / np.sqrt(2))
-        wide += np.exp(mu + sigma * sigma / 4) * special.erfcx(sigma / 2)
+        upper = y * np.exp(-w * w / 2) * scipy.special.erfcx(np.maximum(x, 0.0) / np.sqrt(2))
+        lower = 2 * np.exp(mu + sigma * sigma / 2) * scipy.special.ndtr(-x)
+        wide = y * scipy.special.erf(w / np.sqrt(2))
+        wide += np.exp(mu + sigma * sigma / 4) * scipy.special.erfcx(sigma / 2)
         wide -= np.where(y > 0, np.where(x > 0, upper, lower), 0.0)
         out = np.where(np.isposinf(y), np.inf, wide)
         narrow = (sigma < _NARROW) & (y > 0) & np.isfinite(y)
@@ -98,7 +98,7 @@ class LogNormal(Family):
         return out
 
     def _quantile(self, level: Array, mu: Array, sigma: Array) -> Any:
-        return np.exp(mu + sigma * special.ndtri(level))
+        return np.exp(mu + sigma * scipy.special.ndtri(level))
 
     def _sample(self, rng: Any, shape: Any, mu: Array, sigma: Array) -> Any:
         return rng.lognormal(mu, sigma, shape)
@@ -118,9 +118,9 @@ def _narrow_crps(w: Array, sigma: Array) -> Any:
     )
     step = step * sigma / np.sqrt(2 * np.pi)  # 2 (Phi(w) - Phi(w - sigma))
     half = sigma * sigma / 2
-    out = np.expm1(sigma * w) * special.erf(w / np.sqrt(2)) + step
-    out -= np.expm1(half) * special.erf((w - sigma) / np.sqrt(2))
-    return out - np.exp(half) * special.erf(sigma / 2)
+    out = np.expm1(sigma * w) * scipy.special.erf(w / np.sqrt(2)) + step
+    out -= np.expm1(half) * scipy.special.erf((w - sigma) / np.sqrt(2))
+    return out - np.exp(half) * scipy.special.erf(sigma / 2)
 
 
 class Gamma(Family):
@@ -205,14 +205,14 @@ class Gamma(Family):
         return stats.gamma(self.concentration, scale=1 / self.rate)
 
     def _cdf(self, y: Array, a: Array, rate: Array) -> Any:
-        return special.gammainc(a, np.maximum(y * rate, 0.0))
+        return scipy.special.gammainc(a, np.maximum(y * rate, 0.0))
 
     def _sf(self, y: Array, a: Array, rate: Array) -> Any:
-        return special.gammaincc(a, np.maximum(y * rate, 0.0))
+        return scipy.special.gammaincc(a, np.maximum(y * rate, 0.0))
 
     def _log_prob(self, y: Array, a: Array, rate: Array) -> Any:
         x = y * rate
-        at_zero = special.xlogy(a - 1, 0.0) - special.gammaln(a)
+        at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, _log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
         return np.where((x < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
@@ -220,12 +220,12 @@ class Gamma(Family):
         x = y * rate
         inside = np.maximum(x, 0.0)
         density = np.where(inside > 0, np.exp(_log_x_density(inside, a)), 0.0)
-        centred = (x - a) * (2 * special.gammainc(a, inside) - 1)
+        centred = (x - a) * (2 * scipy.special.gammainc(a, inside) - 1)
         out = centred + 2 * density - half_ratio(a) / np.sqrt(np.pi)
         return np.where(np.isposinf(x), np.inf, out) / rate
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        return special.gammaincinv(a, level) / rate
+        return scipy.special.gammaincinv(a, level) / rate
 
     def _sample(self, rng: Any, shape: Any, a: Array, rate: Array) -> Any:
         return rng.standard_gamma(a, shape) / rate

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import EXACT, KernelFeatures
@@ -161,7 +161,9 @@ class LandmarkSearch:
             dtype=np.float64,
         )  # fmt: skip
         new -= self._columns[: self.rank, chosen].T @ self._columns[: self.rank]
-        new = solve_triangular(factor, new, lower=True, check_finite=False, overwrite_b=True)
+        new = scipy.linalg.solve_triangular(
+            factor, new, lower=True, check_finite=False, overwrite_b=True
+        )
         # At the pivots themselves the substitution gives the factor back, but for errors that it multiplies
         # where the pivots are nearly dependent: L L' would be off by 1e-10, not by rounding.
         new[:, chosen] = factor.T

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall import inner
@@ -258,10 +258,10 @@ def solve_sums(
     gram, cross = sums.gram * scale, sums.cross[:, columns] * scale
     square = sums.square[columns, columns] * scale
     system = gram + np.eye(len(gram))
-    factor = linalg.cho_factor(system, lower=True, check_finite=False)
-    weights = linalg.cho_solve(factor, cross, check_finite=False)
+    factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+    weights = scipy.linalg.cho_solve(factor, cross, check_finite=False)
     # Refined once: what is left is part of the bound.
-    weights += linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
+    weights += scipy.linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
     left = float(np.linalg.norm(cross - system @ weights))
     size = cross.T @ weights
     energy = square - size - size.T + weights.T @ gram @ weights

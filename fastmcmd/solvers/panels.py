@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from fastmcmd.backends.base import Array, NotPositiveDefiniteError
 from fastmcmd.errors import MemoryLimitError
@@ -207,8 +207,8 @@ class PanelCholesky:
         self._dtype = operator.dtype
         self._plan = _choose(operator, room)
         self._strips = _strips(self._plan.n, self._plan.width)
-        self._gemm, self._trsm = get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
-        (self._potrf,) = get_lapack_funcs(("potrf",), dtype=self._dtype)
+        self._gemm, self._trsm = scipy.linalg.get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
+        (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
         self._file = ScratchFile(directory, sum(strip.size for strip in self._strips), self._dtype)
         try:
             self._factor(shift, self._plan.panels(room), progress)

@@ -13,8 +13,8 @@ Tropp, Webber, *Robust, randomized preconditioning for kernel ridge regression*,
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.rows import as_blocks
@@ -164,7 +164,7 @@ class Preconditioner:
             assert found.values is not None
             none = np.zeros((len(x), 1))
             features.backend.add_products(found.values, none, 1.0 / shift[rows], gram, cross)
-        self._factor = linalg.cho_factor(
+        self._factor = scipy.linalg.cho_factor(
             gram + mu * np.eye(rank), lower=True, overwrite_a=True, check_finite=False
         )
 
@@ -179,7 +179,7 @@ class Preconditioner:
         total = np.zeros((self.rank, block.shape[1]))
         for rows, x in as_blocks(self._x, self._rows):
             total += features.adjoint(x, np.ascontiguousarray(scaled[rows]), EXACT)
-        inner = linalg.cho_solve(self._factor, features.solve(total), check_finite=False)
+        inner = scipy.linalg.cho_solve(self._factor, features.solve(total), check_finite=False)
         at = np.ascontiguousarray(features.coefficients(inner))
         out = scaled  # its memory is free again
         for rows, x in as_blocks(self._x, self._rows):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from fastmcmd.checks import as_array, is_tensor
 from fastmcmd.predictive import as_predictive
@@ -64,10 +64,10 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
     match type(prediction).__name__:
         case "Poisson":
             rate = array(prediction.rate)
-            return _counts(y, rate.size, lambda k: special.pdtr(k, rate))
+            return _counts(y, rate.size, lambda k: scipy.special.pdtr(k, rate))
         case "NegativeBinomial":
             total, odds = array(prediction.total_count), array(prediction.probs)
-            return _counts(y, total.size, lambda k: special.betainc(total, k + 1, 1 - odds))
+            return _counts(y, total.size, lambda k: scipy.special.betainc(total, k + 1, 1 - odds))
     like = _parameter(prediction)
     at = torch.as_tensor(y, dtype=like.dtype, device=like.device)
     if prediction.batch_shape.numel() == len(y):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd import metrics
 from fastmcmd.checks import as_array, check_choice, check_count, check_same_length
@@ -321,7 +321,7 @@ def get_prediction_interval(
     [1.96]
     """
     mean, std = vectors(y_pred=y_pred, y_std=y_std)
-    half = std * float(special.ndtri(0.5 + _one_level(quantile, recal_model) / 2))
+    half = std * float(scipy.special.ndtri(0.5 + _one_level(quantile, recal_model) / 2))
     return Namespace(upper=mean + half, lower=mean - half)
 
 
@@ -348,7 +348,7 @@ def get_quantile(y_pred: Any, y_std: Any, quantile: Any, recal_model: Any = None
     [1.96, 2.96]
     """
     mean, std = vectors(y_pred=y_pred, y_std=y_std)
-    return np.asarray(mean + std * float(special.ndtri(_one_level(quantile, recal_model))))
+    return np.asarray(mean + std * float(scipy.special.ndtri(_one_level(quantile, recal_model))))
 
 
 def _curve(

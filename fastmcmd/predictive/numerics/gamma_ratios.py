@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.predictive.base import Array
 
@@ -36,7 +36,9 @@ def stirling_error(x: Array) -> Array:
         series = series * square + term
     series /= large
     small = np.minimum(x, _SERIES)
-    direct = special.gammaln(small) - (small - 0.5) * np.log(small) + small - np.log(2 * np.pi) / 2
+    direct = (
+        scipy.special.gammaln(small) - (small - 0.5) * np.log(small) + small - np.log(2 * np.pi) / 2
+    )
     return np.asarray(np.where(x >= _SERIES, series, direct))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.predictive.base import Array
 
@@ -21,7 +21,7 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
     ascending = np.take_along_axis(levels, order, axis=1)
     mean, std, weights = (np.ascontiguousarray(value) for value in (mean, std, weights))
     found = np.empty((len(mean), levels.shape[1]))
-    loops.quantiles(ascending, special.ndtri(ascending), mean, std, weights, found)
+    loops.quantiles(ascending, scipy.special.ndtri(ascending), mean, std, weights, found)
     out = np.empty_like(found)
     np.put_along_axis(out, np.broadcast_to(order, out.shape), found, axis=1)
     return out
@@ -40,4 +40,4 @@ def _absolute(mean: Array, std: Array) -> Array:
     """Return ``E|X|`` of normal X."""
     z = mean / std
     density = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
-    return np.asarray(mean * special.erf(z / np.sqrt(2)) + std * density)
+    return np.asarray(mean * scipy.special.erf(z / np.sqrt(2)) + std * density)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fastmcmd.predictive.base import Array
 
@@ -55,9 +55,9 @@ def _half_line(count: int, c: Array, t: Array, density: Array) -> list[Array]:
     """Return ``phi(t) J_k(c + t)`` for k below ``count``."""
     u = c + t
     positive = np.maximum(u, 0.0)
-    small = np.sqrt(np.pi / 2) * special.erfcx(positive / np.sqrt(2))
+    small = np.sqrt(np.pi / 2) * scipy.special.erfcx(positive / np.sqrt(2))
     exponent = np.minimum(c * (c / 2 + t), 0.0)  # not positive where u is not
-    parts = [np.where(u > 0, density * small, np.exp(exponent) * special.ndtr(-u))]
+    parts = [np.where(u > 0, density * small, np.exp(exponent) * scipy.special.ndtr(-u))]
     if count == 1:
         return parts
     first, second = _ratios(np.maximum(u, _DIRECT))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from fastmcmd.blocks import row_blocks
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
@@ -66,8 +66,8 @@ def known_inverse(
         case Gaussian():
             mean, std = prediction.mean[:, None], prediction.std[:, None]
             return (
-                lambda level: np.asarray(mean + std * special.ndtri(level)),
-                lambda level: np.asarray(mean - std * special.ndtri(level)),
+                lambda level: np.asarray(mean + std * scipy.special.ndtri(level)),
+                lambda level: np.asarray(mean - std * scipy.special.ndtri(level)),
             )
         case ScipyPredictive():
             frozen = prediction.frozen
