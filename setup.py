@@ -125,8 +125,8 @@ class BuildCore(build_ext):
 core = Extension(
     "fastmcmd._core",
     sources=[*COMMON_SOURCES, KERNEL_SOURCE],
-    include_dirs=["csrc", get_include()],
-    depends=sorted(str(path) for path in Path("csrc").glob("*.h")),
+    include_dirs=["csrc", "fastmcmd/device", get_include()],  # the formulas are shared with CUDA
+    depends=sorted(str(path) for folder in ("csrc", "fastmcmd/device") for path in Path(folder).glob("*.h")),
     language="c++",
 )
 

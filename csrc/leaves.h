@@ -1,8 +1,8 @@
-// The kernel's value from the statistics of a pair of points, on one block of panel_width^2 pairs.
+// The kernel's value from the statistics of pairs of points, on one block of panel_width^2 pairs;
+// its formulas are those of formulas.h.
 #pragma once
 
 #include "micro.h"
-#include "vector_exp.h"
 
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
@@ -25,68 +25,17 @@ inline void map_block(block<const T> in, block<T> out, F f) {
   }
 }
 
-template <class T>
-struct rbf_value {
-  vec<T> minus_gamma;
-  vec<T> operator()(vec<T> s) const { return exp_of_negative<T>(s * minus_gamma); }
-};
-
-// The statistic counts the blocks of coordinates in which a pair differs.
-template <class T>
-struct delta_value {
-  vec<T> operator()(vec<T> s) const {
-    const vec<T> zero = broadcast<T>(0);
-    return select_less<T>(zero, s, zero, broadcast<T>(1));
-  }
-};
-
-// scikit-learn's three closed forms, u = sqrt(2 nu) r / length_scale.
-template <class T, int TwoNu>
-struct matern_value {
-  vec<T> scale;
-  vec<T> operator()(vec<T> s) const {
-    const vec<T> one = broadcast<T>(1);
-    const vec<T> u = square_root<T>(s) * scale;
-    const vec<T> decay = exp_of_negative<T>(broadcast<T>(0) - u);
-    if constexpr (TwoNu == 1) {
-      return decay;
-    } else if constexpr (TwoNu == 3) {
-      return (one + u) * decay;
-    } else {
-      return (one + u + u * u * broadcast<T>(static_cast<T>(1.0 / 3.0))) * decay;
-    }
-  }
-};
-
 template <class T, int N>
-inline vec<T> power(vec<T> u) {
-  if constexpr (N == 1) {
-    return u;
-  } else if constexpr (N % 2 == 0) {
-    const vec<T> half = power<T, N / 2>(u);
-    return half * half;
-  } else {
-    return power<T, N - 1>(u) * u;
-  }
+inline void polynomial_blocks(vec<T> gamma, vec<T> coef0, block<const T> in, block<T> out) {
+  map_block(in, out, [gamma, coef0](vec<T> s) {
+    return polynomial<vector_math<T>, N>(s, gamma, coef0);
+  });
 }
 
-template <class T, int N>
-struct polynomial_value {
-  vec<T> gamma, coef0;
-  vec<T> operator()(vec<T> s) const { return power<T, N>(s * gamma + coef0); }
-};
-
-template <class T>
-struct real_polynomial_value {
-  vec<T> gamma, coef0;
-  double degree;
-  vec<T> operator()(vec<T> s) const {
-    T u[lanes<T>];
-    store(u, s * gamma + coef0);
-    for (int i = 0; i < lanes<T>; ++i) u[i] = static_cast<T>(scalar_pow(u[i], degree));
-    return load(u);
-  }
-};
+template <class T, int TwoNu>
+inline void matern_blocks(vec<T> scale, block<const T> in, block<T> out) {
+  map_block(in, out, [scale](vec<T> s) { return matern<vector_math<T>, TwoNu>(s, scale); });
+}
 
 template <class T>
 inline void polynomial_block(const double* p, block<const T> in, block<T> out) {
@@ -94,15 +43,18 @@ inline void polynomial_block(const double* p, block<const T> in, block<T> out) {
   const vec<T> coef0 = broadcast(static_cast<T>(p[1]));
   const int degree = p[2] >= 1 && p[2] <= 8 ? static_cast<int>(p[2]) : 0;
   switch (degree == p[2] ? degree : 0) {
-    case 1: return map_block(in, out, polynomial_value<T, 1>{gamma, coef0});
-    case 2: return map_block(in, out, polynomial_value<T, 2>{gamma, coef0});
-    case 3: return map_block(in, out, polynomial_value<T, 3>{gamma, coef0});
-    case 4: return map_block(in, out, polynomial_value<T, 4>{gamma, coef0});
-    case 5: return map_block(in, out, polynomial_value<T, 5>{gamma, coef0});
-    case 6: return map_block(in, out, polynomial_value<T, 6>{gamma, coef0});
-    case 7: return map_block(in, out, polynomial_value<T, 7>{gamma, coef0});
-    case 8: return map_block(in, out, polynomial_value<T, 8>{gamma, coef0});
-    default: return map_block(in, out, real_polynomial_value<T>{gamma, coef0, p[2]});
+    case 1: return polynomial_blocks<T, 1>(gamma, coef0, in, out);
+    case 2: return polynomial_blocks<T, 2>(gamma, coef0, in, out);
+    case 3: return polynomial_blocks<T, 3>(gamma, coef0, in, out);
+    case 4: return polynomial_blocks<T, 4>(gamma, coef0, in, out);
+    case 5: return polynomial_blocks<T, 5>(gamma, coef0, in, out);
+    case 6: return polynomial_blocks<T, 6>(gamma, coef0, in, out);
+    case 7: return polynomial_blocks<T, 7>(gamma, coef0, in, out);
+    case 8: return polynomial_blocks<T, 8>(gamma, coef0, in, out);
+    default:
+      return map_block(in, out, [gamma, coef0, p](vec<T> s) {
+        return real_polynomial<vector_math<T>>(s, gamma, coef0, p[2]);
+      });
   }
 }
 
@@ -110,22 +62,21 @@ template <class T>
 inline void matern_block(const double* p, block<const T> in, block<T> out) {
   const double two_nu = 2 * p[1];
   const vec<T> scale = broadcast(static_cast<T>(scalar_sqrt(two_nu) / p[0]));
-  if (two_nu == 1) return map_block(in, out, matern_value<T, 1>{scale});
-  if (two_nu == 3) return map_block(in, out, matern_value<T, 3>{scale});
-  return map_block(in, out, matern_value<T, 5>{scale});
+  if (two_nu == 1) return matern_blocks<T, 1>(scale, in, out);
+  if (two_nu == 3) return matern_blocks<T, 3>(scale, in, out);
+  return matern_blocks<T, 5>(scale, in, out);
 }
 
 // max(0, |x|^2 + |z|^2 - 2 x.z), and 0 on the diagonal of a block of pairs (i, i).
 template <class T>
 inline void squared_from_dot(block<const T> in, block<T> out, const T* x_norms, const T* z_norms,
                              bool diagonal) {
-  const vec<T> zero = broadcast<T>(0);
   for (index_t r = 0; r < panel_width<T>; ++r) {
     const vec<T> norm = broadcast(x_norms[r]);
     for (index_t c = 0; c < panel_width<T>; c += lanes<T>) {
       const vec<T> dot = load(in.data + r * in.ld + c);
-      const vec<T> s = (norm + load(z_norms + c)) - (dot + dot);
-      store(out.data + r * out.ld + c, select_less<T>(s, zero, zero, s));
+      store(out.data + r * out.ld + c,
+            squared_of_dot<vector_math<T>>(dot, norm, load(z_norms + c)));
     }
     if (diagonal) out.data[r * out.ld + r] = 0;
   }
@@ -136,7 +87,8 @@ inline void cosine_block(block<const T> in, block<T> out, const T* x_inverse, co
   for (index_t r = 0; r < panel_width<T>; ++r) {
     const vec<T> left = broadcast(x_inverse[r]);
     for (index_t c = 0; c < panel_width<T>; c += lanes<T>) {
-      store(out.data + r * out.ld + c, load(in.data + r * in.ld + c) * left * load(z_inverse + c));
+      const vec<T> dot = load(in.data + r * in.ld + c);
+      store(out.data + r * out.ld + c, cosine<vector_math<T>>(dot, left, load(z_inverse + c)));
     }
   }
 }
@@ -162,6 +114,14 @@ struct pair_block {
 };
 
 template <class T>
+inline void exponential_block(double gamma, block<const T> in, block<T> out) {
+  const vec<T> minus_gamma = broadcast(static_cast<T>(-gamma));
+  map_block(in, out, [minus_gamma](vec<T> s) {
+    return exponential<vector_math<T>>(s, minus_gamma);
+  });
+}
+
+template <class T>
 inline void leaf_block(int32_t code, const double* p, const pair_block<T>& pairs, block<T> out) {
   block<const T> squared = pairs.statistic[1];
   if (!squared.data && (code == op_rbf || code == op_matern)) {
@@ -170,11 +130,11 @@ inline void leaf_block(int32_t code, const double* p, const pair_block<T>& pairs
   }
   switch (code) {
     case op_rbf:
-      return map_block(squared, out, rbf_value<T>{broadcast(static_cast<T>(-p[0]))});
+      return exponential_block(p[0], squared, out);
     case op_matern:
       return matern_block(p, squared, out);
     case op_laplacian:
-      return map_block(pairs.statistic[2], out, rbf_value<T>{broadcast(static_cast<T>(-p[0]))});
+      return exponential_block(p[0], pairs.statistic[2], out);
     case op_polynomial:
       return polynomial_block(p, pairs.statistic[0], out);
     case op_linear:
@@ -182,7 +142,7 @@ inline void leaf_block(int32_t code, const double* p, const pair_block<T>& pairs
     case op_cosine:
       return cosine_block<T>(pairs.statistic[0], out, pairs.x_inverse, pairs.z_inverse);
     case op_delta:
-      return map_block(pairs.statistic[3], out, delta_value<T>{});
+      return map_block(pairs.statistic[3], out, [](vec<T> s) { return delta<vector_math<T>>(s); });
     default: {
       const vec<T> value = broadcast(static_cast<T>(p[0]));
       return map_block(block<const T>{out.data, out.ld}, out, [value](vec<T>) { return value; });

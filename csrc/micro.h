@@ -2,7 +2,7 @@
 // by element, the right operand read as vectors.
 #pragma once
 
-#include "simd.h"
+#include "vector_math.h"
 
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
@@ -35,27 +35,26 @@ constexpr index_t product_block = 128;
 
 struct dot_op {
   template <class T, class V = vec<T>>
-  static V apply(V acc, V a, V b) {
-    return acc + a * b;
+  static V apply(V sum, V a, V b) {
+    return add_dot<vector_math<T>>(sum, a, b);
   }
 };
 struct squared_op {
   template <class T, class V = vec<T>>
-  static V apply(V acc, V a, V b) {
-    const V diff = a - b;
-    return acc + diff * diff;
+  static V apply(V sum, V a, V b) {
+    return add_squared<vector_math<T>>(sum, a, b);
   }
 };
 struct l1_op {
   template <class T, class V = vec<T>>
-  static V apply(V acc, V a, V b) {
-    return acc + absolute<T>(a - b);
+  static V apply(V sum, V a, V b) {
+    return add_l1<vector_math<T>>(sum, a, b);
   }
 };
 struct unequal_op {
   template <class T, class V = vec<T>>
-  static V apply(V acc, V a, V b) {
-    return select_unequal<T>(a, b, broadcast<T>(1), acc);
+  static V apply(V sum, V a, V b) {
+    return add_unequal<vector_math<T>>(sum, a, b);
   }
 };
 
