@@ -26,3 +26,15 @@ def rng():
 # A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs a card where there is none; pytest names and counts it (-ra)."""
+    needing = [item for item in items if item.get_closest_marker("gpu")]
+    if not needing:
+        return
+    from fastmcmd.device.cuda import cuda_cards
+
+    count, why = cuda_cards()
+    for item in [] if count else needing:
+        item.add_marker(pytest.mark.skip(reason=why.splitlines()[0]))

@@ -10,6 +10,7 @@ import warnings
 import numba
 import numpy as np
 import pytest
+from host_device import HostDevice
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +19,31 @@ from fastmcmd import backends
 from fastmcmd.backends import available_backends, get_backend
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram, packed_shape
 from fastmcmd.backends.cpu import CpuBackend
+from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.backends.numba import NumbaBackend, _rounds
 from fastmcmd.backends.numpy import NumpyBackend
+from fastmcmd.device.packed import DeviceTiles
 
-BACKENDS = {"cpu": CpuBackend, "numba": NumbaBackend, "numpy": NumpyBackend}
+
+def stand_in(**options):
+    """The backend of a card, on the CPU."""
+    return CupyBackend(devices=(HostDevice(),), **options)
+
+
+def card(**options):
+    from fastmcmd.device.cuda import cuda_device
+
+    return CupyBackend(devices=(cuda_device(0, None),), **options)
+
+
+BACKENDS = {
+    "cpu": CpuBackend,
+    "numba": NumbaBackend,
+    "numpy": NumpyBackend,
+    "stand-in": stand_in,
+    "cupy": card,
+}
+NAMES = [pytest.param(name, marks=[pytest.mark.gpu] * (name == "cupy")) for name in BACKENDS]
 UNITS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 
 
@@ -51,7 +73,7 @@ CUSTOM = [
 ]
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=NAMES)
 def name(request):
     return request.param
 
@@ -74,6 +96,9 @@ def close(actual, expected, dtype, size, n=1):
 
 def unpack(packed):
     """The lower triangle that packed tiles hold, as a full symmetric matrix."""
+    if isinstance(packed.tiles, DeviceTiles):
+        full = np.tril(packed.tiles.to_host().astype(np.float64))
+        return full + np.tril(full, -1).T
     tile = packed.tiles.shape[1]
     blocks = -(-packed.n // tile)
     full = np.zeros((blocks * tile, blocks * tile))
@@ -86,8 +111,14 @@ def unpack(packed):
     return full
 
 
-def packed_of(matrix, tile, dtype):
-    n = len(matrix)
+def packed_of(backend, matrix, dtype):
+    n, tile = len(matrix), backend.tile
+    if isinstance(backend, CupyBackend):
+        tiles = DeviceTiles(n, tile, dtype)
+        for i in range(tiles.blocks):
+            for j in range(i + 1):
+                tiles.bring(backend.devices[0], i, j, matrix[tiles.rows(i), tiles.rows(j)])
+        return PackedGram(tiles, n)
     blocks = -(-n // tile)
     full = np.zeros((blocks * tile, blocks * tile), dtype=dtype)
     full[:n, :n] = matrix
@@ -117,7 +148,7 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
 
     x, z = backend.points(a, dtype), backend.points(b, dtype)
     assert (x.n, x.d, x.dtype) == (n, d, np.dtype(dtype))
-    assert x.nbytes >= a.nbytes
+    assert x.nbytes >= a.nbytes or isinstance(backend, CupyBackend)  # shared with the caller
 
     assert np.abs(backend.gram(kernel, x) - square).max() <= entry
     gram = backend.gram(kernel, x, z)
@@ -139,7 +170,8 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
     assert np.abs(forms - np.einsum("ik,ik->k", w, square @ w)).max(initial=0) <= bound
 
     packed = backend.pack(kernel, x)
-    assert packed.tiles.shape == backend.packed_shape(n) == packed_shape(n, backend.tile)
+    if isinstance(packed.tiles, np.ndarray):
+        assert packed.tiles.shape == backend.packed_shape(n) == packed_shape(n, backend.tile)
     assert packed.nbytes == packed.tiles.nbytes
     full = unpack(packed)
     assert np.abs(full[:n, :n] - square).max() <= entry
@@ -148,7 +180,7 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
     out = backend.packed_matmul(packed, w)
     assert np.abs(out - square @ w).max(initial=0) <= product_error(w)
     again, out = backend.pack_matmul(kernel, x, w)
-    np.testing.assert_array_equal(again.tiles, packed.tiles)
+    np.testing.assert_array_equal(unpack(again), unpack(packed))
     assert np.abs(out - square @ w).max(initial=0) <= product_error(w)
 
     shift = rng.uniform(1, 2, size=n)
@@ -180,7 +212,7 @@ def test_operations_with_a_function(name, dtype, kernel):
     double=st.booleans(),
     seed=st.integers(0, 1000),
 )
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_operations_of_any_shape(name, n, m, d, k, tile, which, double, seed):
     dtype = np.float64 if double else np.float32
     check_operations(BACKENDS[name](tile=tile), which, n, m, d, k, dtype, seed)
@@ -262,7 +294,7 @@ def test_cholesky_and_solve(name, dtype, n, rng):
 
 def test_solve_for_no_columns(name, dtype):
     backend = BACKENDS[name](tile=32)
-    factor = packed_of(np.eye(40), 32, dtype)
+    factor = packed_of(backend, np.eye(40), dtype)
     assert backend.packed_solve(factor, np.ones((40, 0))).shape == (40, 0)
 
 
@@ -273,17 +305,17 @@ def test_a_bad_pivot_is_named(name, dtype, bad, rng):
     matrix = a @ a.T + 75 * np.eye(75)
     matrix[bad, bad] = -1.0
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        backend.packed_cholesky(packed_of(matrix, 32, dtype))
+        backend.packed_cholesky(packed_of(backend, matrix, dtype))
     assert caught.value.index == bad
 
 
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [
-        *((name, KERNELS[-1]) for name in BACKENDS),
+        *((name, KERNELS[-1]) for name in ("cpu", "numba", "numpy", "stand-in")),
         *((name, CUSTOM[-1]) for name in ("numba", "numpy")),
     ],
-    ids=["cpu", "numba", "numpy", "numba-custom", "numpy-custom"],
+    ids=["cpu", "numba", "numpy", "stand-in", "numba-custom", "numpy-custom"],
 )
 def test_threads_do_not_change_a_bit(name, dtype, kernel, rng, threads):
     backend = BACKENDS[name](tile=32)
@@ -298,7 +330,7 @@ def test_threads_do_not_change_a_bit(name, dtype, kernel, rng, threads):
             backend.matmul(kernel, x, x, v),
             backend.symmetric_matmul(kernel, x, v),
             backend.quadratic_forms(kernel, x, v),
-            packed.tiles.copy(),
+            unpack(packed),
             product,
             backend.packed_matmul(packed, v),
         ]

@@ -1,7 +1,7 @@
 """What a backend does: the few operations on a kernel matrix that everything else is made of.
 
-Arrays are NumPy arrays (a backend for another device would take that device's). Products take and
-return float64; inside, tiles are of the precision of the prepared rows, and sums over tiles are in
+Arrays are NumPy arrays, but for what a backend keeps to itself: prepared rows, packed tiles, features.
+Products take and return float64; inside, tiles are of the precision of the prepared rows, and sums over tiles are in
 float64.
 """
 
@@ -134,6 +134,21 @@ class Backend(ABC):
     @abstractmethod
     def direct_distances(self, dim: int) -> bool:
         """Tell whether squared distances in ``dim`` columns are formed from differences."""
+
+    def unit(self, dtype: np.dtype[Any]) -> float:
+        """Return the unit roundoff of what tiles of ``dtype`` are made of."""
+        return float(np.finfo(dtype).eps) / 2
+
+    def keeps(self, packed: int, rows: int, room: int) -> bool:
+        """Tell whether packed tiles and prepared rows, of so many bytes, fit where they are kept.
+
+        ``room`` is what the memory of the host has for them.
+        """
+        return packed + rows <= room
+
+    def to_host(self, values: Any) -> Array:
+        """Return features (p, b) of `features` as a NumPy array."""
+        return np.asarray(values)
 
     @abstractmethod
     def points(

@@ -102,7 +102,8 @@ class GramOperator:
         """Whether products come from packed tiles."""
         if not cached_pays(self.kernel, self.dim, self.backend.name):
             return False
-        return self.holds_rows and self.packed_bytes + self.row_bytes(self.dtype) <= self.room
+        rows = self.row_bytes(self.dtype)
+        return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.room)
 
     @property
     def packed_bytes(self) -> int:
@@ -239,7 +240,7 @@ class GramOperator:
 
     def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
-        unit = float(np.finfo(dtype).eps) / 2
+        unit = self.backend.unit(np.dtype(dtype))
         norm2 = self.max_norm2
         if grid is not None and grid is not self.x:
             norm2 = max(norm2, self._norm2(grid))

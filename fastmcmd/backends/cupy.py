@@ -1,0 +1,347 @@
+"""The CUDA backend: tiles, products and features on cards, for data larger than their memory.
+
+The order of the work is that of `fastmcmd.device`; which card does it, and by what library, is the
+`Device`'s affair. Right-hand sides and results are the host's, as of every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import (
+    Array,
+    Backend,
+    NotPositiveDefiniteError,
+    PackedGram,
+    Points,
+    RowFeatures,
+)
+from fastmcmd.device.base import Device, DeviceMemoryError
+from fastmcmd.device.features import DeviceFeatures, add_products, features_of
+from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
+from fastmcmd.device.packed import DeviceTiles
+from fastmcmd.device.program import TileProgram
+from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.device.source import DIRECT_LIMIT, row_source
+from fastmcmd.device.sweep import cut, on_each, share, shrinking, sweep
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.kernels import Kernel
+from fastmcmd.memory import format_bytes
+
+__all__ = ["CupyBackend"]
+
+_OF_BUDGET = 4  # right-hand sides and results take at most this part of a card's memory
+
+
+@dataclass(frozen=True)
+class CupyBackend(Backend):
+    """Tiles on one card or several.
+
+    Attributes
+    ----------
+    tile : int
+        Most rows of a square tile; fewer where the memory of the card asks for it.
+    devices : tuple of Device
+        Cards that share the rows of tiles.
+    coarse : bool
+        Whether float32 inner products may be rounded to 10 bits, as tensor cores take them (TF32). Errors are
+        measured in float64 either way.
+    """
+
+    tile: int = LARGEST_TILE
+    devices: tuple[Device, ...] = ()
+    coarse: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+        return "cupy"
+
+    @property
+    def label(self) -> str:
+        """The cards, for people."""
+        return ", ".join(device.label for device in self.devices)
+
+    def supports(self, kernel: Kernel) -> bool:
+        """Tell whether the kernel has a CUDA formula."""
+        return kernel.compiled
+
+    def direct_distances(self, dim: int) -> bool:
+        """Tell whether squared distances are formed from differences."""
+        return dim <= DIRECT_LIMIT
+
+    def unit(self, dtype: np.dtype[Any]) -> float:
+        """Return the unit roundoff of tiles; TF32 keeps 10 bits of a factor."""
+        if self.coarse and np.dtype(dtype) == np.float32:
+            return 2.0**-11
+        return super().unit(dtype)
+
+    def keeps(self, packed: int, rows: int, room: int) -> bool:
+        """Tell whether packed tiles and rows fit on the cards."""
+        del room
+        per_card = packed // len(self.devices) + rows
+        return all(per_card <= device.budget - device.budget // 4 for device in self.devices)
+
+    def points(
+        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+    ) -> Points:
+        """Prepare rows: shared with the caller, and brought to a card when first used."""
+        kind = np.dtype(dtype)
+        if x.dtype not in (np.float32, np.float64):
+            x = x.astype(np.float64)
+        rows = DeviceRows(np.ascontiguousarray(x), kind, offset)
+        return Points(rows, len(x), x.shape[1], kind)
+
+    def _program(self, kernel: Kernel, x: Points) -> TileProgram:
+        return TileProgram.of(kernel, x.d, x.dtype, self.coarse and x.dtype == np.float32)
+
+    def _layout(
+        self, device: Device, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
+        tile: int, tiles: int = 1,
+    ) -> Layout:  # fmt: skip
+        sides = (held,) if held is streamed else (held, streamed)
+        kept = [side.kept(device) is not None for side in (held, streamed)]
+        own = sum(
+            Block.room(len(side), side.dim, side.dtype)
+            for side in sides
+            if side.kept(device) is not None
+        )
+        free = device.budget - device.held + own
+        return choose(free, held, streamed, fixed, columns, tile, (kept[0], kept[1]), tiles)
+
+    def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
+        """Return K(x, z) in full."""
+        other = x if z is None else z
+        out = np.empty((x.n, other.n), dtype=x.dtype)
+        if not out.size:
+            return out
+        program = self._program(kernel, x)
+
+        def work(place: int, device: Device, tile: int) -> None:
+            def visit(made: Any, rows: slice, cols: slice) -> None:
+                out[rows, cols] = device.download(made)
+                if z is None and rows != cols:
+                    out[cols, rows] = out[rows, cols].T
+
+            layout = self._layout(device, x.rows, other.rows, 0, 0, tile)
+            mine = share(cut(x.n, layout.tile), place, len(self.devices))
+            sweep(device, program, x.rows, other.rows, mine, layout, visit)
+
+        self._on_each(work)
+        return out
+
+    def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, z) v, streamed."""
+        held, streamed = (z.rows, x.rows) if z.n <= x.n else (x.rows, z.rows)
+        return self._product(kernel, x, held, streamed, v, x.n)
+
+    def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
+        """Return K(x, x) v, streamed, each pair of tiles computed once."""
+        return self._product(kernel, x, x.rows, x.rows, v, x.n)
+
+    def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
+        """Return the diagonal of c' K c, from one product with K."""
+        c = np.asarray(c, dtype=x.dtype)
+        image = self.symmetric_matmul(kernel, x, c)
+        sums = [np.einsum("ik,ik->k", c[rows], image[rows]) for rows in cut(x.n, self.tile)]
+        return np.asarray(np.sum(sums, axis=0))
+
+    def _product(
+        self, kernel: Kernel, x: Points, held: DeviceRows, streamed: DeviceRows, v: Array, n: int
+    ) -> NDArray[np.float64]:
+        """Return the product (n, k), a part of the columns at a time where the card holds no more."""
+        out = np.zeros((n, v.shape[1]))
+        if not out.size or not len(v):
+            return out
+        program = self._program(kernel, x)
+        least = min(device.budget for device in self.devices)
+        a_column = 8 * n + x.dtype.itemsize * len(v)
+        step = max(1, least // _OF_BUDGET // a_column)
+        for start in range(0, v.shape[1], step):
+            part = slice(start, start + step)
+            some = np.ascontiguousarray(v[:, part], dtype=x.dtype)
+
+            def work(place: int, device: Device, tile: int, some: Array = some) -> Array:
+                fixed = some.shape[1] * a_column
+                layout = self._layout(device, held, streamed, fixed, some.shape[1], tile)
+                mine = share(cut(len(held), layout.tile), place, len(self.devices))
+                sums = _Sums(device, some, n, layout.tile)
+                over_rows = held is streamed or (n == len(held) and held is x.rows)
+
+                def visit(made: Any, rows: slice, cols: slice) -> None:
+                    if over_rows:
+                        sums.add(made, rows, cols)
+                    if (held is streamed and rows != cols) or not over_rows:
+                        sums.add(made, cols, rows, transposed=True)
+
+                sweep(device, program, held, streamed, mine, layout, visit)
+                return sums.result()
+
+            for found in self._on_each(work):
+                out[:, part] += found
+        return out
+
+    def _on_each(self, work: Callable[[int, Device, int], Any]) -> list[Any]:
+        """Return what each card gives, with smaller tiles where one has no room."""
+
+        def run(place: int, device: Device) -> Any:
+            try:
+                return shrinking(self.tile, lambda tile: work(place, device, tile))
+            except DeviceMemoryError as error:
+                raise MemoryLimitError(
+                    f"{device.label} has no room for {format_bytes(error.wanted)} more, with tiles of the "
+                    f"smallest size; {format_bytes(device.held)} are taken of device_memory_limit = "
+                    f"{format_bytes(device.budget)}: others may use the card"
+                ) from error
+
+        return on_each(self.devices, run)
+
+    def features(
+        self,
+        kernel: Kernel,
+        landmarks: Points,
+        x: Points,
+        factor: Array,
+        *,
+        keep: bool,
+        sizes: bool,
+    ) -> RowFeatures:
+        """Return features of rows, on the first card."""
+        program = self._program(kernel, x)
+        (found,) = on_each(
+            self.devices[:1],
+            lambda _, device: features_of(
+                device, program, landmarks.rows, x.rows, factor, keep=keep, sizes=sizes
+            ),
+        )
+        values, squares, norms = found
+        return RowFeatures(values, squares, norms)
+
+    def to_host(self, values: Any) -> Array:
+        """Return features as an array (p, b) of the host."""
+        return values.to_host() if isinstance(values, DeviceFeatures) else np.asarray(values)
+
+    def add_products(
+        self, f: Any, rhs: Array, weight: Array | None, gram: Array, cross: Array
+    ) -> None:
+        """Add products of features, all in float64."""
+        device = self.devices[0]
+        kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(device, f)
+        add_products(kept, rhs, weight, gram, cross)
+
+    def pack(self, kernel: Kernel, x: Points) -> PackedGram:
+        """Return the packed tiles, spread over the cards."""
+        program = self._program(kernel, x)
+
+        def work(place: int, device: Device, tile: int) -> DeviceTiles:
+            tiles = DeviceTiles(x.n, tile, x.dtype)
+            blocks = cut(x.n, tile)
+            mine = share(blocks, place, len(self.devices))
+
+            def make(rows: slice, cols: slice) -> Any:
+                shape = (rows.stop - rows.start, cols.stop - cols.start)
+                return tiles.put(device, rows.start // tile, cols.start // tile, shape)
+
+            layout = self._layout(device, x.rows, x.rows, 0, 0, tile, 0)
+            layout = Layout(tile, layout.group, layout.held_kept, layout.streamed_kept, layout.need)
+            sweep(device, program, x.rows, x.rows, mine, layout, lambda *_: None, make)
+            return tiles
+
+        tile = self._packed_tile(x.n)
+        parts = on_each(self.devices, lambda place, device: work(place, device, tile))
+        return PackedGram(DeviceTiles.joined(parts), x.n)  # type: ignore[arg-type]
+
+    def _packed_tile(self, n: int) -> int:
+        """Return rows of a packed tile: at least eight blocks, so that little of the diagonal is double."""
+        tile = self.tile
+        while tile > 256 and tile * 8 > n:
+            tile //= 2
+        return tile
+
+    def pack_matmul(
+        self, kernel: Kernel, x: Points, v: Array
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return the packed tiles and their first product."""
+        packed = self.pack(kernel, x)
+        return packed, self.packed_matmul(packed, v)
+
+    def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
+        """Return the product of packed tiles with v."""
+        tiles: Any = packed.tiles
+        out = np.zeros((packed.n, v.shape[1]))
+        if not out.size:
+            return out
+        some = np.ascontiguousarray(v, dtype=tiles.dtype)
+
+        def work(place: int, device: Device) -> Array:
+            del place
+            sums = _Sums(device, some, packed.n, tiles.tile)
+            for (i, j), made in tiles.on(device):
+                rows, cols = tiles.rows(i), tiles.rows(j)
+                sums.add(made, rows, cols)
+                if i != j:
+                    sums.add(made, cols, rows, transposed=True)
+            return sums.result()
+
+        for found in on_each(self.devices, work):
+            out += found
+        return out
+
+    def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
+        """Add to the diagonal, in place."""
+        tiles: Any = packed.tiles
+        tiles.add_diagonal(diagonal)
+
+    def packed_cholesky(self, packed: PackedGram) -> None:
+        """Factor in place; diagonal tiles by LAPACK on the host, all else on the card."""
+        tiles: Any = packed.tiles
+        tiles.gather(self.devices[0])
+        bad = tiles.cholesky(self.devices[0])
+        if bad >= 0:
+            raise NotPositiveDefiniteError(bad)
+
+    def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
+        """Return the solution with a factor."""
+        tiles: Any = packed.tiles
+        return np.asarray(tiles.solve(self.devices[0], b), dtype=np.float64)
+
+    def packed_shape(self, n: int) -> tuple[int, int, int]:
+        """Return the shape of the packed tiles of an n x n matrix."""
+        tile = self._packed_tile(n)
+        blocks = -(-n // tile)
+        return blocks * (blocks + 1) // 2, tile, tile
+
+
+class _Sums:
+    """Products of tiles with right-hand sides (m, k), summed in float64 (n, k) on a card."""
+
+    def __init__(self, device: Device, v: Array, n: int, tile: int) -> None:
+        self._device = device
+        self._columns = v.shape[1]
+        self._v = device.upload(v)
+        self._out = device.zeros((n, self._columns), np.float64)
+        self._source = row_source(v.dtype)
+        # Products in float32 are summed in float64: those of a tile come here first.
+        self._part = None
+        if v.dtype == np.float32:
+            self._part = device.empty((min(tile, max(n, len(v))), self._columns), v.dtype)
+
+    def add(self, tile: Any, rows: slice, cols: slice, transposed: bool = False) -> None:
+        """Add ``tile v[cols]``, or that of its transpose, to some rows of the result."""
+        out, v = self._out[rows], self._v[cols]
+        if self._part is None:
+            self._device.multiply(out, tile, v, transposed=(transposed, False), keep=1.0)
+            return
+        part = self._part[: rows.stop - rows.start]
+        self._device.multiply(part, tile, v, transposed=(transposed, False))
+        count = (rows.stop - rows.start) * self._columns
+        self._device.launch(self._source, "add_to_double", (count, 1), part, out, count)
+
+    def result(self) -> Array:
+        """Return the sums."""
+        return self._device.download(self._out)

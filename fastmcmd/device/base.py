@@ -1,0 +1,143 @@
+"""What a card must do: hold arrays within a budget, multiply, run kernels, copy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.device.source import Source
+
+__all__ = ["Device", "DeviceMemoryError", "leading"]
+
+Array = NDArray[Any]
+
+
+class DeviceMemoryError(MemoryError):
+    """A card has no room for an array.
+
+    Parameters
+    ----------
+    wanted : int
+        Its bytes.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        super().__init__(f"{wanted} bytes do not fit on the card")
+
+
+def leading(array: Any) -> int:
+    """Return how far apart the rows of a device's matrix lie, in elements."""
+    return int(array.strides[0]) // int(array.itemsize)
+
+
+class Device(ABC):
+    """One card.
+
+    Its arrays have ``shape``, ``strides``, ``itemsize`` and slices, as NumPy's do; what they hold is moved by
+    the methods here alone. Work is queued in order; `download` waits for it.
+
+    Attributes
+    ----------
+    budget : int
+        Bytes that arrays may take together.
+    """
+
+    budget: int
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What it is, for people."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a new C-contiguous array; raises `DeviceMemoryError` where the budget ends."""
+
+    @abstractmethod
+    def clear(self, array: Any) -> None:
+        """Set all elements of a contiguous array to zero."""
+
+    @abstractmethod
+    def upload(self, host: Array) -> Any:
+        """Return a new array with the contents of a host's."""
+
+    @abstractmethod
+    def download(self, array: Any) -> Array:
+        """Return a host array with the contents of a device's, which may be a slice."""
+
+    @abstractmethod
+    def copy(self, array: Any) -> Any:
+        """Return a new contiguous array with the contents of another, which may be a slice."""
+
+    @abstractmethod
+    def copy_in(self, slot: int, host: Array) -> None:
+        """Begin to copy rows of a host (b, d) into slot 0 or 1, beside the work that is queued."""
+
+    @abstractmethod
+    def arrived(self, slot: int) -> Any:
+        """Return the rows (b, d) copied last into a slot; work that is queued from here on waits for them."""
+
+    @abstractmethod
+    def done_with(self, slot: int) -> None:
+        """Say that all work on a slot is queued, so that it may be filled again after that."""
+
+    @abstractmethod
+    def drop_slots(self) -> None:
+        """Free the slots."""
+
+    @abstractmethod
+    def multiply(
+        self, out: Any, a: Any, b: Any, *, transposed: tuple[bool, bool] = (False, False),
+        scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
+    ) -> None:  # fmt: skip
+        """Set ``out = scale op(a) op(b) + keep out`` for matrices of one precision with contiguous rows.
+
+        ``transposed`` says which of the two is taken as its transpose. ``coarse`` lets float32 factors be
+        rounded to the 10 bits that tensor cores take.
+        """
+
+    @abstractmethod
+    def solve(self, factor: Any, b: Any, *, right: bool = False, transposed: bool = False) -> None:
+        """Set ``b = op(L)^-1 b``, or ``b = b op(L)^-1`` with ``right``, for a lower triangular L."""
+
+    @abstractmethod
+    def launch(self, source: Source, name: str, size: tuple[int, int], *arguments: Any) -> None:
+        """Run a kernel of a source.
+
+        Parameters
+        ----------
+        source : Source
+        name : str
+        size : (int, int)
+            Threads along x and y at least; kernels look where they end. ``pairs`` is told columns and rows.
+        *arguments
+            Arrays, numbers and None.
+        """
+
+    @property
+    @abstractmethod
+    def held(self) -> int:
+        """Bytes of all arrays now."""
+
+    @property
+    @abstractmethod
+    def peak(self) -> int:
+        """Most bytes held at once."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a new array of zeros."""
+        out = self.empty(shape, dtype)
+        self.clear(out)
+        return out
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether so many bytes more are within the budget."""
+        return self.held + size <= self.budget
+
+    def upload_as(self, host: Array, dtype: Any) -> Any:
+        """Return a new array of another precision."""
+        return self.upload(np.ascontiguousarray(host, dtype=dtype))

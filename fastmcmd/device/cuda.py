@@ -1,0 +1,281 @@
+"""A CUDA card, through CuPy."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.device.base import Device, DeviceMemoryError, leading
+from fastmcmd.device.source import Source
+from fastmcmd.errors import MissingDependencyError
+
+__all__ = ["CudaDevice", "cuda_cards", "cuda_device", "cupy"]
+
+Array = NDArray[Any]
+_INSTALL = "pip install 'fastmcmd[gpu]' (CuPy for CUDA 12; for CUDA 13: pip install cupy-cuda13x)"
+_BLOCK = (32, 8)  # threads: a warp along x, whose threads read neighbouring numbers
+_LINE = (256, 1)
+_SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
+
+
+def cupy() -> Any:
+    """Return the module; MissingDependencyError with the command that installs it."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"backend='cupy' needs CuPy, which cannot be imported ({error}); {_INSTALL}"
+        ) from error
+    return cupy
+
+
+@lru_cache(maxsize=1)
+def cuda_cards() -> tuple[int, str]:
+    """Return how many cards there are, and, if none, why."""
+    try:
+        count = int(cupy().cuda.runtime.getDeviceCount())
+    except MissingDependencyError as error:
+        return 0, str(error)
+    except Exception as error:  # the driver's own errors, of several kinds
+        return 0, f"no CUDA card can be used: {error}"
+    return count, "" if count else "no CUDA card was found"
+
+
+@lru_cache(maxsize=16)
+def cuda_device(index: int, budget: int | None) -> CudaDevice:
+    """Return a card, the same object for the same budget: its streams and programs are kept."""
+    return CudaDevice(index, budget)
+
+
+def on_card(method: Any) -> Any:
+    """Make a method run with this card and its stream as the current ones."""
+
+    @functools.wraps(method)
+    def run(self: CudaDevice, *arguments: Any, **named: Any) -> Any:
+        with self.card, self.stream:
+            return method(self, *arguments, **named)
+
+    return run
+
+
+@dataclass
+class _Slot:
+    """Memory of host and card that rows pass through."""
+
+    pinned: Any
+    rows: Any
+    copied: Any
+    used: Any
+    view: Any = None
+
+
+class CudaDevice(Device):
+    """A card with a pool of memory, a stream for work and one for copies.
+
+    Parameters
+    ----------
+    index : int
+        Number of the card.
+    budget : int, optional
+        Bytes that arrays may take; default 0.8 of what is free now.
+    """
+
+    def __init__(self, index: int, budget: int | None = None) -> None:
+        cp = cupy()
+        count, why = cuda_cards()
+        if index >= count:
+            raise ValueError(f"devices holds {index}; {why or f'there are {count} cards, from 0'}")
+        self._cp = cp
+        self.index = index
+        self.card = cp.cuda.Device(index)
+        with self.card:
+            free, _ = cp.cuda.runtime.memGetInfo()
+            self.budget = int(_SHARE * free) if budget is None else int(budget)
+            self.pool = cp.cuda.MemoryPool()
+            self.pool.set_limit(size=self.budget)
+            self.stream = cp.cuda.Stream(non_blocking=True)
+            self.copies = cp.cuda.Stream(non_blocking=True)
+        self._modules: dict[str, Any] = {}
+        self._slots: dict[int, _Slot] = {}
+        self._peak = 0
+
+    @property
+    def label(self) -> str:
+        """Name and number of the card."""
+        name = self._cp.cuda.runtime.getDeviceProperties(self.index)["name"].decode()
+        return f"{name} (cuda:{self.index})"
+
+    @on_card
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a new array from the pool."""
+        cp = self._cp
+        for again in (False, True):
+            try:
+                with cp.cuda.using_allocator(self.pool.malloc):
+                    made = cp.empty(shape, dtype)
+            except cp.cuda.memory.OutOfMemoryError:
+                if again:
+                    wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+                    raise DeviceMemoryError(wanted) from None
+                self.stream.synchronize()
+                self.pool.free_all_blocks()  # pieces of other sizes
+                continue
+            self._peak = max(self._peak, self.held)
+            return made
+        raise AssertionError("unreachable")
+
+    @on_card
+    def clear(self, array: Any) -> None:
+        """Set all elements to zero."""
+        array.data.memset_async(0, array.nbytes, self.stream)
+
+    @on_card
+    def upload(self, host: Array) -> Any:
+        """Return a new array with the contents of a host's."""
+        host = np.ascontiguousarray(host)
+        made = self.empty(host.shape, host.dtype)
+        if host.size:
+            made.set(host, stream=self.stream)
+            self.stream.synchronize()  # the host's memory may be used again at once
+        return made
+
+    @on_card
+    def download(self, array: Any) -> Array:
+        """Return a host array with the contents of a device's."""
+        if array.flags.c_contiguous:
+            return np.asarray(array.get(stream=self.stream))
+        packed = self.empty(array.shape, array.dtype)
+        packed[...] = array
+        return np.asarray(packed.get(stream=self.stream))
+
+    @on_card
+    def copy(self, array: Any) -> Any:
+        """Return a contiguous copy."""
+        made = self.empty(array.shape, array.dtype)
+        made[...] = array
+        return made
+
+    @on_card
+    def copy_in(self, slot: int, host: Array) -> None:
+        """Begin to copy rows of a host into a slot."""
+        cp = self._cp
+        size = host.size * host.itemsize
+        found = self._slots.get(slot)
+        if found is None or found.rows.nbytes < size:
+            self._slots.pop(slot, None)
+            del found
+            found = _Slot(
+                cp.cuda.alloc_pinned_memory(size),
+                self.empty((size,), np.uint8),
+                cp.cuda.Event(disable_timing=True),
+                cp.cuda.Event(disable_timing=True),
+            )
+            found.used.record(self.stream)
+            self._slots[slot] = found
+        found.copied.synchronize()  # the pinned memory is still being read
+        pinned = np.frombuffer(found.pinned, host.dtype, host.size).reshape(host.shape)
+        np.copyto(pinned, host)
+        found.view = found.rows[:size].view(host.dtype).reshape(host.shape)
+        self.copies.wait_event(found.used)
+        found.view.set(pinned, stream=self.copies)
+        found.copied.record(self.copies)
+
+    @on_card
+    def arrived(self, slot: int) -> Any:
+        """Return the rows copied last into a slot; queued work waits for them."""
+        found = self._slots[slot]
+        self.stream.wait_event(found.copied)
+        return found.view
+
+    @on_card
+    def done_with(self, slot: int) -> None:
+        """Let a slot be filled again after the work that is queued."""
+        self._slots[slot].used.record(self.stream)
+
+    @on_card
+    def drop_slots(self) -> None:
+        """Free the slots, once they are not used any more."""
+        if self._slots:
+            self.copies.synchronize()
+            self.stream.synchronize()
+            self._slots.clear()
+
+    @on_card
+    def multiply(
+        self, out: Any, a: Any, b: Any, *, transposed: tuple[bool, bool] = (False, False),
+        scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
+    ) -> None:  # fmt: skip
+        """Set ``out = scale op(a) op(b) + keep out`` by cuBLAS.
+
+        cuBLAS sees matrices by columns, that is the transposes of ours: ``out' = op(b)' op(a)'``.
+        """
+        cublas = self._cp.cuda.cublas
+        rows, columns = out.shape
+        inner = a.shape[0] if transposed[0] else a.shape[1]
+        if not (rows and columns):
+            return
+        handle = self._cp.cuda.device.get_cublas_handle()
+        gemm = cublas.sgemm if out.itemsize == 4 else cublas.dgemm
+        operation = (cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_T)
+        factors = np.array([scale, keep], dtype=out.dtype)
+        mode = cublas.getMathMode(handle)
+        wanted = cublas.CUBLAS_TF32_TENSOR_OP_MATH if coarse else cublas.CUBLAS_DEFAULT_MATH
+        cublas.setMathMode(handle, wanted)
+        try:
+            gemm(
+                handle, operation[transposed[1]], operation[transposed[0]], columns, rows, inner,
+                factors[:1].ctypes.data, b.data.ptr, leading(b), a.data.ptr, leading(a),
+                factors[1:].ctypes.data, out.data.ptr, leading(out),
+            )  # fmt: skip
+        finally:
+            cublas.setMathMode(handle, mode)
+
+    @on_card
+    def solve(self, factor: Any, b: Any, *, right: bool = False, transposed: bool = False) -> None:
+        """Set ``b = op(L)^-1 b`` or ``b op(L)^-1`` by cuBLAS, which sees the transposes of both."""
+        cublas = self._cp.cuda.cublas
+        rows, columns = b.shape
+        if not (rows and columns):
+            return
+        handle = self._cp.cuda.device.get_cublas_handle()
+        trsm = cublas.strsm if b.itemsize == 4 else cublas.dtrsm
+        one = np.ones(1, dtype=b.dtype)
+        # L y = b is y' L' = b', with L' upper triangular: from the right, as it stands.
+        side = cublas.CUBLAS_SIDE_LEFT if right else cublas.CUBLAS_SIDE_RIGHT
+        trsm(
+            handle, side, cublas.CUBLAS_FILL_MODE_UPPER,
+            cublas.CUBLAS_OP_T if transposed else cublas.CUBLAS_OP_N, cublas.CUBLAS_DIAG_NON_UNIT,
+            columns, rows, one.ctypes.data, factor.data.ptr, leading(factor), b.data.ptr, leading(b),
+        )  # fmt: skip
+
+    @on_card
+    def launch(self, source: Source, name: str, size: tuple[int, int], *arguments: Any) -> None:
+        """Run a kernel; compiled for this card at first use, and cached on disk by CuPy."""
+        if not (size[0] and size[1]):
+            return
+        if source.text not in self._modules:
+            # No fused or approximate arithmetic beyond what the certificate's constants allow for.
+            self._modules[source.text] = self._cp.RawModule(
+                code=source.text, options=("-std=c++17",)
+            )
+        block = _LINE if size[1] == 1 else _BLOCK
+        grid = tuple(-(-count // threads) for count, threads in zip(size, block, strict=True))
+        told = [np.int64(value) if isinstance(value, int) else value for value in arguments]
+        # A missing array is a null pointer.
+        told = [np.uintp(0) if value is None else value for value in told]
+        self._modules[source.text].get_function(name)(grid, block, tuple(told))
+
+    @property
+    def held(self) -> int:
+        """Bytes of all arrays now."""
+        return int(self.pool.used_bytes())
+
+    @property
+    def peak(self) -> int:
+        """Most bytes held at once."""
+        return self._peak

@@ -1,0 +1,126 @@
+"""How a product is cut into tiles so that a card's budget holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.memory import format_bytes
+
+__all__ = ["LARGEST_TILE", "SMALLEST_TILE", "Layout", "choose"]
+
+# Rows of a tile. Products of 8,192 columns are long enough to fill a card of 132 multiprocessors; below 256
+# starting the kernels takes longer than they run.
+LARGEST_TILE = 8192
+SMALLEST_TILE = 256
+_WORTH = 1024  # rows are kept on the card only where tiles of this size still fit beside them
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way to do a product.
+
+    Attributes
+    ----------
+    tile : int
+        Rows of a tile.
+    group : int
+        Blocks of the held side that are on the card at once.
+    held_kept, streamed_kept : bool
+        Whether all rows of a side stay on the card.
+    need : int
+        Bytes of all this.
+    """
+
+    tile: int
+    group: int
+    held_kept: bool
+    streamed_kept: bool
+    need: int
+
+
+def choose(
+    budget: int, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
+    largest: int, kept: tuple[bool, bool], tiles: int = 1, name: str = "device_memory_limit",
+) -> Layout:  # fmt: skip
+    """Return the layout of fewest copies that fits.
+
+    Parameters
+    ----------
+    budget : int
+        Bytes of the card, with those that rows kept there already take.
+    held, streamed : DeviceRows
+        The two sides; one object for a symmetric product.
+    fixed : int
+        Bytes of results and right-hand sides on the card.
+    columns : int
+        Of the right-hand sides.
+    largest : int
+        Most rows of a tile.
+    kept : (bool, bool)
+        Which sides are on the card already.
+    tiles : int
+        Tiles at once.
+
+    Raises
+    ------
+    MemoryLimitError
+        Where not even the smallest tiles fit; says what is needed.
+    """
+    same = held is streamed
+    size = np.dtype(held.dtype).itemsize
+    least = 0
+
+    def rest(tile: int) -> int:
+        rows = min(tile, max(len(held), len(streamed)))
+        return fixed + tiles * rows * rows * size + rows * columns * size
+
+    def staging(rows: DeviceRows, tile: int) -> int:
+        return 2 * min(tile, len(rows)) * rows.dim * rows.host.itemsize
+
+    def whole(rows: DeviceRows, tile: int, there: bool) -> int:
+        copied = 0 if there else staging(rows, tile)
+        return _room(rows, len(rows)) + copied
+
+    for tile in _sizes(largest):
+        need = rest(tile) + whole(held, tile, kept[0])
+        need += 0 if same else whole(streamed, tile, kept[1])
+        if need <= budget and tile >= min(_WORTH, largest, len(held)):
+            return Layout(tile, -(-len(held) // tile), True, True, need)
+    for tile in _sizes(largest):
+        if not same and tile >= min(_WORTH, largest, len(held)):
+            # All rows of the held side beside two blocks of the other.
+            need = rest(tile) + whole(held, tile, kept[0])
+            need += 2 * _room(streamed, min(tile, len(streamed))) + staging(streamed, tile)
+            if need <= budget:
+                return Layout(tile, -(-len(held) // tile), True, False, need)
+    for tile in _sizes(largest):
+        need = rest(tile) + 2 * _room(streamed, min(tile, len(streamed)))
+        need += max(staging(streamed, tile), staging(held, tile))
+        one = _room(held, min(tile, len(held)))
+        group = (budget - need) // one
+        least = need + one
+        if group >= 1:
+            group = min(int(group), -(-len(held) // tile))
+            return Layout(tile, group, False, False, need + group * one)
+    raise MemoryLimitError(
+        f"{name} is {format_bytes(budget)}; this product needs at least {format_bytes(least)} on the card "
+        f"({format_bytes(fixed)} of it for {columns} right-hand sides and results)"
+    )
+
+
+def _room(rows: DeviceRows, count: int) -> int:
+    return Block.room(count, rows.dim, rows.dtype)
+
+
+def _sizes(largest: int) -> list[int]:
+    sizes: list[Any] = []
+    tile = largest
+    while tile >= SMALLEST_TILE:
+        sizes.append(tile)
+        tile //= 2
+    return sizes or [largest]

@@ -1,0 +1,64 @@
+"""Tiles of one kernel on any card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.device.base import Device, leading
+from fastmcmd.device.rows import Block
+from fastmcmd.device.source import Source, structure_of, tile_source
+from fastmcmd.kernels import Kernel
+
+__all__ = ["EACH", "PRECISIONS", "TileProgram"]
+
+EACH = 4  # rows and columns of a thread of "pairs"
+_APART = 1 << 62  # a shift that no row and column have: two different samples
+PRECISIONS = ("float32", "tf32")
+
+
+@dataclass(eq=False)
+class TileProgram:
+    """What fills tiles with the values of a kernel.
+
+    Attributes
+    ----------
+    source : Source
+    parameters : ndarray (p,)
+    coarse : bool
+        Whether inner products take float32 rows with 10 bits, as tensor cores do.
+    """
+
+    source: Source
+    parameters: NDArray[np.float64]
+    coarse: bool = False
+    _uploaded: dict[int, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(kernel: Kernel, dim: int, dtype: np.dtype[Any], coarse: bool = False) -> TileProgram:
+        """Return the program of a resolved kernel for rows of ``dim`` columns."""
+        structure, parameters = structure_of(kernel)
+        return TileProgram(tile_source(structure, dim, dtype), parameters, coarse)
+
+    def fill(
+        self, device: Device, tile: Any, left: Block, right: Block, shift: int | None = None
+    ) -> None:
+        """Set ``tile[i, j] = k(left_i, right_j)``.
+
+        ``shift`` is how many rows the first of ``left`` comes after the first of ``right`` where both are of
+        one sample, so that the distance of a row to itself is 0.
+        """
+        if id(device) not in self._uploaded:
+            self._uploaded[id(device)] = device.upload(self.parameters)
+        if self.source.needs_dot:
+            device.multiply(tile, left.x, right.x, transposed=(True, False), coarse=self.coarse)
+        rows, cols = len(left), len(right)
+        device.launch(
+            self.source, "pairs", (-(-cols // EACH), -(-rows // EACH)), tile, leading(tile), rows,
+            cols, left.x, leading(left.x), right.x, leading(right.x), int(left.x.shape[0]),
+            left.squared, right.squared, left.inverse, right.inverse,
+            _APART if shift is None else shift, self._uploaded[id(device)],
+        )  # fmt: skip

@@ -1,0 +1,113 @@
+// What happens to rows and to features of rows, whatever the kernel is.
+
+using namespace fastmcmd::device;
+
+// Coordinates that a thread takes together: those of one access to memory (32 bytes).
+#define FASTMCMD_TOGETHER 8
+
+// Rows (n x d, by rows, of float or double) into columns of `real`, less an offset where there is one.
+template <class S>
+__device__ __forceinline__ void lay(const S* raw, index_t ld_raw, const double* offset, real* out,
+                                    index_t ld_out, index_t n, index_t d) {
+  const index_t i = thread_x();
+  const index_t first = thread_y() * FASTMCMD_TOGETHER;
+  if (i >= n) return;
+  for (index_t k = first; k < first + FASTMCMD_TOGETHER && k < d; ++k) {
+    const S value = raw[i * ld_raw + k];
+    out[k * ld_out + i] =
+        offset ? static_cast<real>(static_cast<double>(value) - offset[k]) : static_cast<real>(value);
+  }
+}
+
+extern "C" __global__ void lay_float32(const float* raw, index_t ld_raw, const double* offset, real* out,
+                                       index_t ld_out, index_t n, index_t d) {
+  lay(raw, ld_raw, offset, out, ld_out, n, d);
+}
+
+extern "C" __global__ void lay_float64(const double* raw, index_t ld_raw, const double* offset, real* out,
+                                       index_t ld_out, index_t n, index_t d) {
+  lay(raw, ld_raw, offset, out, ld_out, n, d);
+}
+
+// |x|^2, and 1 / |x| or 0 where the norm is 0.
+extern "C" __global__ void norms(const real* x, index_t ldx, index_t n, index_t d, real* squared,
+                                 real* inverse) {
+  const index_t i = thread_x();
+  if (i >= n) return;
+  double sum = 0;
+  for (index_t k = 0; k < d; ++k) {
+    const double value = x[k * ldx + i];
+    sum += value * value;
+  }
+  squared[i] = static_cast<real>(sum);
+  inverse[i] = sum > 0 ? static_cast<real>(1 / sqrt(sum)) : static_cast<real>(0);
+}
+
+// out += u, summed in double.
+extern "C" __global__ void add_to_double(const real* u, double* out, index_t count) {
+  const index_t i = thread_x();
+  if (i < count) out[i] += static_cast<double>(u[i]);
+}
+
+extern "C" __global__ void add_diagonal(real* tile, index_t ld, const double* diagonal, index_t count) {
+  const index_t i = thread_x();
+  if (i < count) tile[i * ld + i] += static_cast<real>(diagonal[i]);
+}
+
+// Rows of a triangular factor that are solved for by one thread; products take what lies before them.
+// Plain substitution, because with inverted blocks the rounding is that of the inverse.
+#define FASTMCMD_ORDER 32
+
+// f := L^-1 f for `order` <= 32 rows of each of `cols` columns.
+extern "C" __global__ void substitute(const real* factor, index_t ldl, index_t order, real* f, index_t ldf,
+                                      index_t cols) {
+  const index_t j = thread_x();
+  if (j >= cols) return;
+  real found[FASTMCMD_ORDER];
+  for (int i = 0; i < FASTMCMD_ORDER; ++i) {
+    if (i >= order) break;
+    real sum = f[i * ldf + j];
+    for (int l = 0; l < i; ++l) sum -= factor[i * ldl + l] * found[l];
+    found[i] = sum / factor[i * ldl + i];
+    f[i * ldf + j] = found[i];
+  }
+}
+
+// f := L^-T f.
+extern "C" __global__ void substitute_transposed(const real* factor, index_t ldl, index_t order, real* f,
+                                                 index_t ldf, index_t cols) {
+  const index_t j = thread_x();
+  if (j >= cols) return;
+  real found[FASTMCMD_ORDER];
+  for (int back = 0; back < FASTMCMD_ORDER; ++back) {
+    const int i = static_cast<int>(order) - 1 - back;
+    if (i < 0) break;
+    real sum = f[i * ldf + j];
+    for (int l = i + 1; l < order; ++l) sum -= factor[l * ldl + i] * found[l];
+    found[i] = sum / factor[i * ldl + i];
+    f[i * ldf + j] = found[i];
+  }
+}
+
+// Squared norms of the columns of f (p x cols), in double.
+extern "C" __global__ void column_squares(const real* f, index_t ldf, index_t p, index_t cols,
+                                          double* out) {
+  const index_t j = thread_x();
+  if (j >= cols) return;
+  double sum = 0;
+  for (index_t i = 0; i < p; ++i) {
+    const double value = f[i * ldf + j];
+    sum += value * value;
+  }
+  out[j] = sum;
+}
+
+// f (p x cols) in double, columns times weights where there are any.
+extern "C" __global__ void weighted(const real* f, index_t ldf, index_t p, index_t cols,
+                                    const double* weight, double* out, index_t ldo) {
+  const index_t j = thread_x();
+  const index_t i = thread_y();
+  if (j >= cols || i >= p) return;
+  const double value = f[i * ldf + j];
+  out[i * ldo + j] = weight ? value * weight[j] : value;
+}

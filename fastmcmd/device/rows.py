@@ -1,0 +1,157 @@
+"""Rows for a card: kept there where they fit, else copied in blocks beside the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.device.base import Device, leading
+from fastmcmd.device.source import row_source
+
+__all__ = ["Block", "DeviceRows"]
+
+_TOGETHER = 8  # coordinates that a thread of "lay" takes
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows on a card.
+
+    Attributes
+    ----------
+    x : device array (d, b)
+        Row i is column i, so that threads of neighbouring rows read neighbouring numbers.
+    squared, inverse : device array (b,)
+        Squared norms, and one over norms or 0.
+    """
+
+    x: Any
+    squared: Any
+    inverse: Any
+
+    def __len__(self) -> int:
+        return int(self.x.shape[1])
+
+    def part(self, rows: slice) -> Block:
+        """Return some of the rows, where they are."""
+        return Block(self.x[:, rows], self.squared[rows], self.inverse[rows])
+
+    @staticmethod
+    def room(count: int, dim: int, dtype: np.dtype[Any]) -> int:
+        """Return the bytes of ``count`` rows."""
+        return count * (dim + 2) * dtype.itemsize
+
+    @staticmethod
+    def empty(device: Device, count: int, dim: int, dtype: np.dtype[Any]) -> Block:
+        """Return room for ``count`` rows."""
+        return Block(
+            device.empty((dim, count), dtype),
+            device.empty((count,), dtype),
+            device.empty((count,), dtype),
+        )
+
+
+@dataclass(eq=False)
+class DeviceRows:
+    """Rows of a host (n, d), float32 or float64, and what cards hold of them.
+
+    Attributes
+    ----------
+    host : ndarray (n, d)
+        C-contiguous, as given: shared, not copied.
+    dtype : numpy.dtype
+        Precision on the cards.
+    offset : ndarray (d,) or None
+        Subtracted in float64 before rows are rounded.
+    """
+
+    host: NDArray[Any]
+    dtype: np.dtype[Any]
+    offset: NDArray[np.float64] | None = None
+    _kept: dict[int, Block] = field(default_factory=dict)
+    _offsets: dict[int, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return int(self.host.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the host's memory that these rows take: they are shared."""
+        return 0
+
+    def kept(self, device: Device) -> Block | None:
+        """Return all rows on a card if they are there."""
+        return self._kept.get(id(device))
+
+    def keep(self, device: Device, step: int) -> Block:
+        """Bring all rows to a card, ``step`` rows at a time, and keep them there."""
+        found = self.kept(device)
+        if found is None:
+            found = Block.empty(device, len(self), self.dim, self.dtype)
+            for rows, raw in self._arriving(device, list(_slices(0, len(self), step))):
+                self._lay(device, raw, found.part(rows))
+            device.drop_slots()
+            self._kept[id(device)] = found
+        return found
+
+    def blocks(
+        self, device: Device, wanted: list[slice], room: list[Block] | None = None
+    ) -> Iterator[tuple[slice, Block]]:
+        """Yield blocks of rows: those kept, or copied into one of the two in ``room`` in turn.
+
+        A block that was copied is good until the next but one is asked for.
+        """
+        kept = self.kept(device)
+        if kept is not None:
+            for rows in wanted:
+                yield rows, kept.part(rows)
+            return
+        assert room is not None
+        for turn, (rows, raw) in enumerate(self._arriving(device, wanted)):
+            block = room[turn % len(room)].part(slice(0, rows.stop - rows.start))
+            self._lay(device, raw, block)
+            yield rows, block
+
+    def _arriving(self, device: Device, wanted: list[slice]) -> Iterator[tuple[slice, Any]]:
+        """Yield rows as they come; the next are on their way while these are worked on."""
+        if wanted:
+            device.copy_in(0, self.host[wanted[0]])
+        for turn, rows in enumerate(wanted):
+            raw = device.arrived(turn % 2)
+            if turn + 1 < len(wanted):
+                device.copy_in((turn + 1) % 2, self.host[wanted[turn + 1]])
+            yield rows, raw
+            device.done_with(turn % 2)
+
+    def _lay(self, device: Device, raw: Any, block: Block) -> None:
+        source, count = row_source(self.dtype), len(block)
+        name = "lay_float32" if raw.itemsize == 4 else "lay_float64"
+        size = (count, -(-self.dim // _TOGETHER))
+        device.launch(
+            source, name, size, raw, leading(raw), self._offset(device), block.x,
+            leading(block.x), count, self.dim,
+        )  # fmt: skip
+        device.launch(
+            source, "norms", (count, 1), block.x, leading(block.x), count, self.dim, block.squared,
+            block.inverse,
+        )  # fmt: skip
+
+    def _offset(self, device: Device) -> Any:
+        if self.offset is None:
+            return None
+        if id(device) not in self._offsets:
+            self._offsets[id(device)] = device.upload(np.ascontiguousarray(self.offset))
+        return self._offsets[id(device)]
+
+
+def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    return (slice(at, min(stop, at + step)) for at in range(start, stop, step))

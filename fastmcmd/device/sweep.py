@@ -1,0 +1,112 @@
+"""All tiles of a kernel matrix, one after the other, on one card or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from fastmcmd.device.base import Device, DeviceMemoryError
+from fastmcmd.device.layout import SMALLEST_TILE, Layout
+from fastmcmd.device.program import TileProgram
+from fastmcmd.device.rows import Block, DeviceRows
+
+__all__ = ["cut", "on_each", "share", "shrinking", "sweep"]
+
+Result = TypeVar("Result")
+Visit = Callable[[Any, slice, slice], None]
+
+
+def cut(n: int, tile: int) -> list[slice]:
+    """Return blocks of ``tile`` rows."""
+    return [slice(start, min(n, start + tile)) for start in range(0, n, tile)]
+
+
+def share(blocks: list[slice], place: int, of: int) -> list[slice]:
+    """Return the blocks of one of several cards: in turn, back and forth, as lower rows have more tiles."""
+    turns = [index % (2 * of) for index in range(len(blocks))]
+    return [
+        block
+        for block, turn in zip(blocks, turns, strict=True)
+        if min(turn, 2 * of - 1 - turn) == place
+    ]
+
+
+def sweep(
+    device: Device, program: TileProgram, held: DeviceRows, streamed: DeviceRows, mine: list[slice],
+    layout: Layout, visit: Visit, make: Callable[[slice, slice], Any] | None = None,
+) -> None:  # fmt: skip
+    """Compute the tiles of some blocks of held rows with all blocks of streamed rows.
+
+    Of one sample with itself (``held is streamed``), tiles on and below the diagonal only.
+
+    Parameters
+    ----------
+    device, program, layout
+    held, streamed : DeviceRows
+        Rows and columns of tiles.
+    mine : list of slice
+        Blocks of held rows.
+    visit : callable (tile, rows, columns)
+        Queues what is done with a tile before it is used again.
+    make : callable (rows, columns), optional
+        Returns a tile to be filled; default one tile for all.
+    """
+    if not mine:
+        return
+    same = held is streamed
+    dtype = held.dtype
+    columns = cut(len(streamed), layout.tile)
+    if layout.held_kept:
+        held.keep(device, layout.tile)
+    if layout.streamed_kept:
+        streamed.keep(device, layout.tile)
+    widest = max(block.stop - block.start for block in mine)
+    tile = None
+    if make is None:
+        tile = device.empty((widest, columns[0].stop), dtype)
+    moving = None
+    if streamed.kept(device) is None:
+        moving = [Block.empty(device, columns[0].stop, streamed.dim, dtype) for _ in range(2)]
+    there = None
+    if held.kept(device) is None:
+        there = [Block.empty(device, widest, held.dim, dtype) for _ in range(layout.group)]
+    for group in _groups(mine, layout.group):
+        blocks = list(held.blocks(device, group, there))
+        wanted = [c for c in columns if not same or c.start <= group[-1].start]
+        for cols, right in streamed.blocks(device, wanted, moving):
+            for rows, left in blocks:
+                if same and cols.start > rows.start:
+                    continue
+                shape = (rows.stop - rows.start, cols.stop - cols.start)
+                into = make(rows, cols) if make else tile[: shape[0], : shape[1]]
+                program.fill(device, into, left, right, rows.start - cols.start if same else None)
+                visit(into, rows, cols)
+    device.drop_slots()
+
+
+def _groups(blocks: list[slice], size: int) -> Iterator[list[slice]]:
+    return (blocks[start : start + size] for start in range(0, len(blocks), size))
+
+
+def on_each(devices: Sequence[Device], work: Callable[[int, Device], Result]) -> list[Result]:
+    """Return what ``work(place, device)`` gives for each card, in order; they run beside each other."""
+    if len(devices) == 1:
+        return [work(0, devices[0])]
+    with ThreadPoolExecutor(len(devices), thread_name_prefix="fastmcmd-card") as pool:
+        return list(pool.map(work, range(len(devices)), devices))
+
+
+def shrinking(largest: int, work: Callable[[int], Result]) -> Result:
+    """Return ``work(tile)``, with tiles of half the size each time that a card has no room.
+
+    The budget is kept by construction, but others may use the card, or its memory may be in pieces.
+    """
+    tile = largest
+    while True:
+        try:
+            return work(tile)
+        except DeviceMemoryError:
+            if tile // 2 < SMALLEST_TILE:
+                raise
+            tile //= 2

@@ -1,0 +1,225 @@
+"""A stand-in for a card: its memory is a pool that refuses to exceed a budget, its kernels are the CUDA
+sources, compiled for the CPU and run thread after thread."""
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import tempfile
+import weakref
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+
+from fastmcmd.device.base import Device, DeviceMemoryError
+
+_SHIM = """
+#include <cmath>
+using std::sqrt; using std::exp; using std::pow;
+#define __global__
+#define __device__
+#define __forceinline__ inline
+struct place { unsigned x, y, z; };
+static thread_local place blockIdx, threadIdx, blockDim;
+typedef long long word;
+typedef void (*kernel)(word, word, word, word, word, word, word, word, word, word, word, word, word,
+                       word, word, word);
+extern "C" void run(void* f, word gx, word gy, word bx, word by, const word* a) {
+  blockDim = {unsigned(bx), unsigned(by), 1};
+  for (word y = 0; y < gy; ++y) for (word x = 0; x < gx; ++x)
+    for (word v = 0; v < by; ++v) for (word u = 0; u < bx; ++u) {
+      blockIdx = {unsigned(x), unsigned(y), 0};
+      threadIdx = {unsigned(u), unsigned(v), 0};
+      reinterpret_cast<kernel>(f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],
+                                  a[11], a[12], a[13], a[14], a[15]);
+    }
+}
+"""
+_FOLDER = tempfile.TemporaryDirectory(prefix="fastmcmd-kernels-")
+
+
+@cache
+def compiled(text):
+    """The kernels of a source as a library for this processor."""
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler to run CUDA sources on the CPU")
+    name = Path(_FOLDER.name, hashlib.sha256(text.encode()).hexdigest()[:16])
+    source = name.with_suffix(".cpp")
+    source.write_text(_SHIM + text)
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+    # Of inline device functions some are used by other kernels only.
+    flags += ["-Wno-unused-function", "-Wno-unused-parameter", "-Wno-cast-function-type"]
+    library = name.with_suffix(".so")
+    done = subprocess.run(
+        [compiler, *flags, "-o", str(library), str(source)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(library))
+
+
+class Memory:
+    """Bytes taken from a pool until nothing refers to them."""
+
+    def __init__(self, device, size):
+        if device.held + size > device.budget:
+            device.refused += 1
+            raise DeviceMemoryError(size)
+        device._held += size
+        device._peak = max(device._peak, device._held)
+        weakref.finalize(self, device._give_back, size)
+
+
+class Card:
+    """An array on a card: it has a shape and slices, and nothing that NumPy could compute with."""
+
+    __array__ = None
+
+    def __init__(self, inner, memory, device):
+        self._inner, self._memory, self._device = inner, memory, device
+
+    def __getitem__(self, place):
+        return Card(self._inner[place], self._memory, self._device)
+
+    def __len__(self):
+        return len(self._inner)
+
+    shape = property(lambda self: self._inner.shape)
+    strides = property(lambda self: self._inner.strides)
+    itemsize = property(lambda self: self._inner.itemsize)
+
+
+class HostDevice(Device):
+    """NumPy in the place of a card."""
+
+    def __init__(self, budget=10**9, label="stand-in"):
+        self.budget = budget
+        self._label = label
+        self._held = self._peak = self.refused = 0
+        self._slots = {}
+        self.busy = {}
+        self.copied_bytes = 0
+        self.launched = []
+
+    @property
+    def label(self):
+        return self._label
+
+    @property
+    def held(self):
+        return self._held
+
+    @property
+    def peak(self):
+        return self._peak
+
+    def _give_back(self, size):
+        self._held -= size
+
+    def _inner(self, array):
+        assert isinstance(array, Card), f"{type(array)} is not on a card"
+        assert array._device is self, "an array of another card"
+        return array._inner
+
+    def empty(self, shape, dtype):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = Memory(self, size)
+        inner = np.empty(shape, dtype)
+        if inner.dtype.kind == "f":
+            inner.fill(np.nan)  # what is read before it is written shows
+        return Card(inner, memory, self)
+
+    def clear(self, array):
+        self._inner(array)[...] = 0
+
+    def upload(self, host):
+        assert isinstance(host, np.ndarray)
+        made = self.empty(host.shape, host.dtype)
+        made._inner[...] = host
+        return made
+
+    def download(self, array):
+        return np.array(self._inner(array))
+
+    def copy(self, array):
+        made = self.empty(array.shape, self._inner(array).dtype)
+        made._inner[...] = array._inner
+        return made
+
+    def copy_in(self, slot, host):
+        assert not self.busy.get(slot), f"slot {slot} is still used"
+        held = self._slots.get(slot)
+        size = host.size * host.itemsize
+        if held is None or held._inner.nbytes < size:
+            self._slots.pop(slot, None)
+            del held
+            self._slots[slot] = self.empty((size,), np.uint8)
+        inner = self._slots[slot]._inner[:size].view(host.dtype).reshape(host.shape)
+        inner[...] = host
+        self.copied_bytes += size
+        self.busy[slot] = Card(inner, self._slots[slot]._memory, self)
+
+    def arrived(self, slot):
+        return self.busy[slot]
+
+    def done_with(self, slot):
+        self.busy[slot]._inner[...] = np.nan  # whoever reads on reads nonsense
+        self.busy[slot] = None
+
+    def drop_slots(self):
+        assert not any(self.busy.values())
+        self._slots.clear()
+        self.busy.clear()
+
+    def multiply(self, out, a, b, *, transposed=(False, False), scale=1.0, keep=0.0, coarse=False):
+        left, right, into = self._inner(a), self._inner(b), self._inner(out)
+        assert left.dtype == right.dtype == into.dtype
+        for matrix in (left, right, into):
+            assert matrix.shape[1] < 2 or matrix.strides[1] == matrix.itemsize, "rows have gaps"
+        if coarse and into.dtype == np.float32:
+            left, right = ten_bits(left), ten_bits(right)
+        left = left.T if transposed[0] else left
+        right = right.T if transposed[1] else right
+        found = scale * (left @ right)
+        into[...] = found if keep == 0 else found + keep * into
+
+    def solve(self, factor, b, *, right=False, transposed=False):
+        lower, into = self._inner(factor), self._inner(b)
+        if right:
+            into[...] = scipy.linalg.solve_triangular(
+                lower, into.T, lower=True, trans=0 if transposed else 1
+            ).T
+        else:
+            into[...] = scipy.linalg.solve_triangular(
+                lower, into, lower=True, trans=1 if transposed else 0
+            )
+
+    def launch(self, source, name, size, *arguments):
+        self.launched.append(name)
+        words = []
+        for value in arguments:
+            if value is None:
+                words.append(0)
+            elif isinstance(value, Card):
+                words.append(self._inner(value).ctypes.data)
+            else:
+                assert isinstance(value, int), f"{name}: {value!r}"
+                words.append(value)
+        words += [0] * (16 - len(words))
+        library = compiled(source.text)
+        block = (256, 1) if size[1] == 1 else (32, 8)
+        grid = [-(-count // threads) for count, threads in zip(size, block, strict=True)]
+        place = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+        word = ctypes.c_longlong
+        library.run(
+            place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]), (word * 16)(*words)
+        )
+
+
+def ten_bits(values):
+    """Numbers as tensor cores take them: float32 with 10 bits after the point."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    return ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
