@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ def cce(
     out: Any = None,
     cache_dir: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    devices: Sequence[int] | None = None,
+    device_memory_limit: int | str | None = None,
 ) -> Result:
     """Estimate the conditional congruence error of predictions at each input.
 
@@ -76,7 +78,7 @@ def cce(
     random_state : int, numpy.random.Generator or None
         Source of the random draws.
     tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks, out
-    cache_dir, checkpoint
+    cache_dir, checkpoint, devices, device_memory_limit
         As in `mcmd`.
 
     Returns
@@ -108,7 +110,8 @@ def cce(
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
-        cache_dir=cache_dir, checkpoint=checkpoint,
+        cache_dir=cache_dir, checkpoint=checkpoint, devices=devices,
+        device_memory_limit=device_memory_limit,
     )  # fmt: skip
     at_x = at is None or at is x
     x = inputs(encoded(x, encoder), "x", options)

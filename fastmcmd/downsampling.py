@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from fastmcmd.checks import (
 )
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import common_dtype, default_kernels
+from fastmcmd.memory import parse_memory
 from fastmcmd.predictive import as_predictive
 from fastmcmd.result import Info, PointValues
 from fastmcmd.rows import open_rows
@@ -175,6 +176,8 @@ def downsampled_cce(
     progress: bool = False,
     certificate: str = "auto",
     cache_dir: str | os.PathLike[str] | None = None,
+    devices: Sequence[int] | None = None,
+    device_memory_limit: int | str | None = None,
 ) -> DownsampledResult:
     """Estimate the CCE from subsamples of ``size`` rows, and how much it scatters.
 
@@ -203,7 +206,8 @@ def downsampled_cce(
         repeats estimate the same thing.
     lam, draws, encoder, weights
         As in `cce`. Draws are made anew in each repeat. Rows of zero weight are never drawn.
-    tol, solver, backend, dtype, memory_limit, progress, certificate, cache_dir
+    tol, solver, backend, dtype, memory_limit, progress, certificate, cache_dir, devices
+    device_memory_limit
         As in `mcmd`, for each repeat.
 
     Returns
@@ -265,7 +269,8 @@ def downsampled_cce(
         case "leverage":
             some = x if len(part) == len(x) else x[part]
             weigh = None if own_weights is None else own_weights[part]
-            maker = get_backend(backend, x_kernel)
+            cards = None if device_memory_limit is None else parse_memory(device_memory_limit)
+            maker = get_backend(backend, x_kernel, devices, cards)
             sampler = leverage(some, weigh, x_kernel, maker, lam, size, shared)
         case _:
             sampler = uniform(len(part), size)
@@ -284,7 +289,7 @@ def downsampled_cce(
             y_kernel=y_kernel, lam=lam, draws=draws, weights=None if (weigh == 1).all() else weigh,
             random_state=source, tol=tol, solver=solver, backend=backend, dtype=dtype,
             memory_limit=memory_limit, progress=progress, certificate=certificate,
-            cache_dir=cache_dir,
+            cache_dir=cache_dir, devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
         # Welford's updates: no values are kept, and equal values have a spread of exactly 0.
         off = found.values - mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class ConditionalCongruence(Parameters):
     x_kernel, y_kernel, lam, draws, encoder, random_state
         What is estimated; as in `cce`.
     tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
-    cache_dir, checkpoint
+    cache_dir, checkpoint, devices, device_memory_limit
         How it is computed; as in `cce`. ``fit`` uses the checkpoint, what follows does not.
 
     Attributes
@@ -73,6 +73,8 @@ class ConditionalCongruence(Parameters):
         landmarks: Any = None,
         cache_dir: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        devices: Sequence[int] | None = None,
+        device_memory_limit: int | str | None = None,
     ) -> None:
         self.x_kernel = x_kernel
         self.y_kernel = y_kernel
@@ -91,6 +93,8 @@ class ConditionalCongruence(Parameters):
         self.landmarks = landmarks
         self.cache_dir = cache_dir
         self.checkpoint = checkpoint
+        self.devices = devices
+        self.device_memory_limit = device_memory_limit
         self._fit: Fit | None = None
 
     def options(self) -> Options:
@@ -99,7 +103,8 @@ class ConditionalCongruence(Parameters):
             tol=self.tol, solver=self.solver, backend=self.backend, dtype=self.dtype,
             memory_limit=self.memory_limit, progress=self.progress, certificate=self.certificate,
             rank=self.rank, landmarks=self.landmarks, cache_dir=self.cache_dir,
-            checkpoint=self.checkpoint,
+            checkpoint=self.checkpoint, devices=self.devices,
+            device_memory_limit=self.device_memory_limit,
         )  # fmt: skip
 
     def fit(self, x: Any, y: Any, prediction: Any, weights: Any = None) -> ConditionalCongruence:

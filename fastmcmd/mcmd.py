@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,8 @@ def mcmd(
     out: Any = None,
     cache_dir: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    devices: Sequence[int] | None = None,
+    device_memory_limit: int | str | None = None,
 ) -> Result:
     """Estimate the MCMD between two conditional distributions at the points of ``grid``.
 
@@ -78,8 +81,8 @@ def mcmd(
     solver : {"auto", "cholesky", "cg", "lowrank", "nystrom"}
         How the systems are solved: exactly, or by landmarks in one pass over the rows, for any number
         of them ("nystrom" is "lowrank" with landmarks drawn uniformly).
-    backend : {"auto", "cpu", "numba", "numpy"}
-        What computes the tiles.
+    backend : {"auto", "cpu", "cupy", "numba", "numpy"}
+        What computes the tiles: "auto" the compiled core, or Numba for a `CustomKernel`; "cupy" CUDA cards.
     dtype : {None, float32, float64}
         Precision of the tiles. None starts in float32 where it can be certified, and goes on in
         float64 where it cannot; ``info.notes`` says so.
@@ -108,6 +111,11 @@ def mcmd(
         with other data or options is refused, and so is a second one at the same time (not on Windows).
         Removed when the call succeeds. Kept are iterations of CG and passes of the low-rank solver; a
         Cholesky factorisation begins anew.
+    devices : sequence of int, optional
+        CUDA cards that share the work of ``backend="cupy"``; default the first, ``[0]``.
+    device_memory_limit : int or str, optional
+        Bytes ("8GB") that ``backend="cupy"`` may take on each card; default 0.8 of what is free there. Rows
+        that do not fit pass through in blocks.
 
     Returns
     -------
@@ -148,7 +156,8 @@ def mcmd(
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
-        cache_dir=cache_dir, checkpoint=checkpoint,
+        cache_dir=cache_dir, checkpoint=checkpoint, devices=devices,
+        device_memory_limit=device_memory_limit,
     )  # fmt: skip
     same_x, same_grid = x_prime is x, (grid is x, grid is x_prime)
     x = inputs(x, "x", options)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fastmcmd.backends import Backend, get_backend
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
+from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
 
 __all__ = ["Options"]
@@ -31,7 +34,7 @@ class Options:
     solver : str
         "auto", "cholesky", "cg", "lowrank" or "nystrom".
     backend : str
-        "auto", "cpu", "numba" or "numpy".
+        "auto", "cpu", "cupy", "numba" or "numpy".
     dtype : numpy.dtype or None
         Precision of the tiles; None starts in float32 where that can be certified.
     memory_limit : int
@@ -51,6 +54,10 @@ class Options:
         File that the state of a long computation is kept in.
     limit_given : bool
         Whether ``memory_limit`` was given, and not found from the free memory.
+    devices : tuple of int or None
+        Cards of backend "cupy".
+    device_memory_limit : int or None
+        Bytes that may be taken on each of them.
     """
 
     tol: float
@@ -65,6 +72,8 @@ class Options:
     cache_dir: Path | None = None
     checkpoint: Path | None = None
     limit_given: bool = True
+    devices: tuple[int, ...] | None = None
+    device_memory_limit: int | None = None
 
     @staticmethod
     def of(
@@ -80,6 +89,8 @@ class Options:
         landmarks: Any = None,
         cache_dir: Any = None,
         checkpoint: Any = None,
+        devices: Any = None,
+        device_memory_limit: Any = None,
     ) -> Options:
         """Return checked options."""
         if dtype is not None:
@@ -104,7 +115,37 @@ class Options:
             cache_dir=_cache_dir(cache_dir),
             checkpoint=_checkpoint(checkpoint),
             limit_given=memory_limit is not None,
+            devices=_devices(devices, backend),
+            device_memory_limit=_device_limit(device_memory_limit, backend),
         )
+
+    def backend_for(self, kernel: Kernel) -> Backend:
+        """Return the backend that computes tiles of a kernel."""
+        return get_backend(self.backend, kernel, self.devices, self.device_memory_limit)
+
+
+def _devices(devices: Any, backend: str) -> tuple[int, ...] | None:
+    if devices is None:
+        return None
+    _only_cards("devices", backend)
+    if isinstance(devices, str) or not isinstance(devices, Iterable):
+        raise TypeError(f"devices is {devices!r}; a list of cards such as [0, 1] is needed")
+    found = tuple(check_count(index, "devices", 0) for index in devices)
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"devices is {list(found)}; different cards, at least one, are needed")
+    return found
+
+
+def _device_limit(limit: Any, backend: str) -> int | None:
+    if limit is None:
+        return None
+    _only_cards("device_memory_limit", backend)
+    return parse_memory(limit, "device_memory_limit")
+
+
+def _only_cards(name: str, backend: str) -> None:
+    if backend != "cupy":
+        raise ValueError(f"{name} is an option of backend='cupy', and backend is {backend!r}")
 
 
 def _rank(rank: Any, solver: str) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checks import check_positive
@@ -110,6 +110,8 @@ def plan(
     memory_limit: Any = None,
     certificate: str = "auto",
     rank: int | None = None,
+    devices: Sequence[int] | None = None,
+    device_memory_limit: int | str | None = None,
 ) -> Plan:
     """Say what `cce` would do at these inputs, without computing it.
 
@@ -123,7 +125,7 @@ def plan(
         Regulariser.
     features : int
         Features that the output kernel needs: 20 to 35 for an RBF kernel on scalar outputs.
-    tol, solver, backend, dtype, memory_limit, certificate, rank
+    tol, solver, backend, dtype, memory_limit, certificate, rank, devices, device_memory_limit
         As in `mcmd`.
 
     Returns
@@ -149,12 +151,13 @@ def plan(
     """
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
-        progress=False, certificate=certificate, rank=rank,
+        progress=False, certificate=certificate, rank=rank, devices=devices,
+        device_memory_limit=device_memory_limit,
     )  # fmt: skip
     lam = check_positive(lam, "lam")
     rows, sample = _inputs(x, options)
     kernel, _ = default_kernels(x_kernel, None, sample, np.array([[0.0], [1.0]]))
-    maker = get_backend(options.backend, kernel)
+    maker = options.backend_for(kernel)
     n, d = rows
     scale = float(np.sqrt(max(float(diagonal_of(kernel, sample).max()), 0.0)))
     given = not isinstance(x, tuple)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.cpu import CpuBackend, core
+from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.backends.numba import NumbaBackend
 from fastmcmd.backends.numpy import NumpyBackend
+from fastmcmd.device import cuda
 from fastmcmd.kernels import Kernel
 
 __all__ = ["Backend", "available_backends", "get_backend"]
 
 _BACKENDS: dict[str, Callable[[], Backend]] = {
     "cpu": CpuBackend,
+    "cupy": CupyBackend,
     "numba": NumbaBackend,
     "numpy": NumpyBackend,
 }
@@ -31,10 +34,18 @@ def available_backends() -> dict[str, str]:
         status["cpu"] = f"the compiled extension cannot be imported: {error}"
     if importlib.util.find_spec("numba") is None:
         status["numba"] = "not installed: pip install numba"
+    count, why = cuda.cuda_cards()
+    if not count:
+        status["cupy"] = why
     return status
 
 
-def get_backend(name: str, kernel: Kernel) -> Backend:
+def get_backend(
+    name: str,
+    kernel: Kernel,
+    devices: Sequence[int] | None = None,
+    device_memory_limit: int | None = None,
+) -> Backend:
     """Return the backend for a kernel.
 
     Parameters
@@ -43,23 +54,24 @@ def get_backend(name: str, kernel: Kernel) -> Backend:
         A name, or "auto": "cpu" for kernels that the core knows, "numba" for a person's own.
     kernel : Kernel
         What it must evaluate.
+    devices : sequence of int, optional
+        Cards of "cupy"; default the first.
+    device_memory_limit : int, optional
+        Bytes that "cupy" may take on each card; default 0.8 of what is free there.
 
     Raises
     ------
     ValueError
         For an unknown name, or a kernel that the backend does not know.
     ImportError
-        For "cpu" without the compiled extension.
+        For "cpu" without the compiled extension, "cupy" without CuPy.
+    RuntimeError
+        For "cupy" without a card.
     """
     if name == "auto":
         if not kernel.compiled:
             return NumbaBackend()
         return CpuBackend() if _core_is_there() else NumbaBackend()
-    if name == "cupy":
-        raise ValueError(
-            "backend='cupy' is not part of this version; use 'auto', "
-            + ", ".join(map(repr, _BACKENDS))
-        )
     if name not in _BACKENDS:
         names = ", ".join(map(repr, ("auto", *_BACKENDS)))
         raise ValueError(f"backend is {name!r}; one of {names} is needed")
@@ -68,6 +80,8 @@ def get_backend(name: str, kernel: Kernel) -> Backend:
         raise ValueError(
             f"backend={name!r} cannot evaluate {kernel!r}; use backend='numba' or 'auto'"
         )
+    if name == "cupy":
+        return CupyBackend(devices=_cards(devices or (0,), device_memory_limit))
     if name == "cpu":
         try:
             core()
@@ -77,6 +91,14 @@ def get_backend(name: str, kernel: Kernel) -> Backend:
                 f"({error}); reinstall fastmcmd with a C++ compiler at hand, or use backend='numba'"
             ) from error
     return backend
+
+
+def _cards(devices: Sequence[int], limit: int | None) -> tuple[cuda.CudaDevice, ...]:
+    cuda.cupy()  # says how to install it
+    count, why = cuda.cuda_cards()
+    if not count:
+        raise RuntimeError(f"backend='cupy': {why}; use backend='auto'")
+    return tuple(cuda.cuda_device(index, limit) for index in devices)
 
 
 @lru_cache(maxsize=1)

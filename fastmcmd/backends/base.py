@@ -1,8 +1,8 @@
 """What a backend does: the few operations on a kernel matrix that everything else is made of.
 
 Arrays are NumPy arrays, but for what a backend keeps to itself: prepared rows, packed tiles, features.
-Products take and return float64; inside, tiles are of the precision of the prepared rows, and sums over tiles are in
-float64.
+Products take and return float64; inside, tiles are of the precision of the prepared rows, and sums
+over tiles are in float64.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PackedGram:
     Tile (I, J), I >= J, is at I (I + 1) / 2 + J; diagonal tiles are full, padding is zero.
     """
 
-    tiles: Array
+    tiles: Any
     n: int
 
     @property
@@ -86,15 +86,15 @@ class RowFeatures:
 
     Attributes
     ----------
-    values : ndarray (p, b) or None
-        Column j holds the features of row j.
+    values : array (p, b) or None
+        Column j holds the features of row j; an array of NumPy after `Backend.to_host`.
     squares : ndarray (b,)
         ``|f|^2``.
     sizes : ndarray (b,) or None
         ``|L^-T f|``: the size of the coefficients of interpolation at the landmarks.
     """
 
-    values: Array | None
+    values: Any
     squares: NDArray[np.float64]
     sizes: NDArray[np.float64] | None
 

@@ -49,7 +49,7 @@ class CupyBackend(Backend):
     devices : tuple of Device
         Cards that share the rows of tiles.
     coarse : bool
-        Whether float32 inner products may be rounded to 10 bits, as tensor cores take them (TF32). Errors are
+        Whether float32 inner products may take rows of 10 bits, as tensor cores do (TF32). Errors are
         measured in float64 either way.
     """
 
@@ -254,7 +254,7 @@ class CupyBackend(Backend):
 
         tile = self._packed_tile(x.n)
         parts = on_each(self.devices, lambda place, device: work(place, device, tile))
-        return PackedGram(DeviceTiles.joined(parts), x.n)  # type: ignore[arg-type]
+        return PackedGram(DeviceTiles.joined(parts), x.n)
 
     def _packed_tile(self, n: int) -> int:
         """Return rows of a packed tile: at least eight blocks, so that little of the diagonal is double."""
@@ -272,7 +272,7 @@ class CupyBackend(Backend):
 
     def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
         """Return the product of packed tiles with v."""
-        tiles: Any = packed.tiles
+        tiles = packed.tiles
         out = np.zeros((packed.n, v.shape[1]))
         if not out.size:
             return out
@@ -294,12 +294,11 @@ class CupyBackend(Backend):
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
         """Add to the diagonal, in place."""
-        tiles: Any = packed.tiles
-        tiles.add_diagonal(diagonal)
+        packed.tiles.add_diagonal(diagonal)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
         """Factor in place; diagonal tiles by LAPACK on the host, all else on the card."""
-        tiles: Any = packed.tiles
+        tiles = packed.tiles
         tiles.gather(self.devices[0])
         bad = tiles.cholesky(self.devices[0])
         if bad >= 0:
@@ -307,8 +306,7 @@ class CupyBackend(Backend):
 
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
         """Return the solution with a factor."""
-        tiles: Any = packed.tiles
-        return np.asarray(tiles.solve(self.devices[0], b), dtype=np.float64)
+        return np.asarray(packed.tiles.solve(self.devices[0], b), dtype=np.float64)
 
     def packed_shape(self, n: int) -> tuple[int, int, int]:
         """Return the shape of the packed tiles of an n x n matrix."""

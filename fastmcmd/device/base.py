@@ -37,8 +37,8 @@ def leading(array: Any) -> int:
 class Device(ABC):
     """One card.
 
-    Its arrays have ``shape``, ``strides``, ``itemsize`` and slices, as NumPy's do; what they hold is moved by
-    the methods here alone. Work is queued in order; `download` waits for it.
+    Its arrays have ``shape``, ``strides``, ``itemsize`` and slices, as NumPy's do; what they hold is moved
+    by the methods here alone. Work is queued in order; `download` waits for it.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Device(ABC):
 
     @abstractmethod
     def arrived(self, slot: int) -> Any:
-        """Return the rows (b, d) copied last into a slot; work that is queued from here on waits for them."""
+        """Return the rows (b, d) copied last into a slot; work queued from here on waits for them."""
 
     @abstractmethod
     def done_with(self, slot: int) -> None:

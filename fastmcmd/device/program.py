@@ -13,11 +13,10 @@ from fastmcmd.device.rows import Block
 from fastmcmd.device.source import Source, structure_of, tile_source
 from fastmcmd.kernels import Kernel
 
-__all__ = ["EACH", "PRECISIONS", "TileProgram"]
+__all__ = ["EACH", "TileProgram"]
 
 EACH = 4  # rows and columns of a thread of "pairs"
 _APART = 1 << 62  # a shift that no row and column have: two different samples
-PRECISIONS = ("float32", "tf32")
 
 
 @dataclass(eq=False)
@@ -48,8 +47,8 @@ class TileProgram:
     ) -> None:
         """Set ``tile[i, j] = k(left_i, right_j)``.
 
-        ``shift`` is how many rows the first of ``left`` comes after the first of ``right`` where both are of
-        one sample, so that the distance of a row to itself is 0.
+        ``shift`` is how many rows the first of ``left`` comes after the first of ``right`` where both are
+        of one sample, so that the distance of a row to itself is 0.
         """
         if id(device) not in self._uploaded:
             self._uploaded[id(device)] = device.upload(self.parameters)

@@ -62,7 +62,7 @@ def sweep(
     if layout.streamed_kept:
         streamed.keep(device, layout.tile)
     widest = max(block.stop - block.start for block in mine)
-    tile = None
+    tile: Any = None
     if make is None:
         tile = device.empty((widest, columns[0].stop), dtype)
     moving = None

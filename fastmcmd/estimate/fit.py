@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
@@ -126,7 +125,7 @@ def fit(
         Where the state of CG and of the passes over rows is kept.
     """
     started = time.perf_counter()
-    backend = get_backend(options.backend, x_kernel)
+    backend = options.backend_for(x_kernel)
     scale = float(np.sqrt(max(float(diagonal_of(x_kernel, grid).max()), 0.0)))
     sides = [nature, model]
     lam = min(nature.lam, model.lam)
@@ -144,9 +143,7 @@ def fit(
     n = max(len(side.design) for side in sides)
     drawn = all(isinstance(side.outputs, DrawnOutputs) for side in sides)
     most = _affordable_rank(n, len(grid), len(values), drawn)
-    found = output_features(
-        y_kernel, get_backend(options.backend, y_kernel), values, eps, most, importance
-    )
+    found = output_features(y_kernel, options.backend_for(y_kernel), values, eps, most, importance)
     if found is None:
         dense = _dense(nature, model, backend, x_kernel, y_kernel, options, len(grid), started)
         if options.solver in ("lowrank", "nystrom") and isinstance(dense.form, DenseFit):
@@ -365,7 +362,7 @@ def _dense(
     if options.solver == "cholesky":
         asked = least_room(samples, backend, x_kernel, options)
     form = DenseFit(
-        backend=get_backend(options.backend, x_kernel + y_kernel),
+        backend=options.backend_for(x_kernel + y_kernel),
         x_kernel=x_kernel,
         y_kernel=y_kernel,
         samples=samples,

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.embedding.expected import candidates
@@ -66,7 +65,7 @@ def fit_low_rank(
     for attempt in range(_ROUNDS):
         values, importance = _outputs(samples, extra)
         found = output_features(
-            y_kernel, get_backend(options.backend, y_kernel), values, eps, most, importance
+            y_kernel, options.backend_for(y_kernel), values, eps, most, importance
         )
         if found is None:
             return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends import Backend, get_backend
+from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.dense import DenseFit
@@ -111,11 +111,11 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
         landmarks=arrays.get("chosen_landmarks", settings.get("landmarks")), **settings["options"],
     )  # fmt: skip
     options = estimator.options()
-    backend = get_backend(options.backend, x_kernel)
+    backend = options.backend_for(x_kernel)
     form: PrimalFit | DenseFit | LowRankFit
     if settings["form"] == "feature":
         features = KernelFeatures(
-            y_kernel, arrays["pivots"], arrays["factor"], get_backend(options.backend, y_kernel)
+            y_kernel, arrays["pivots"], arrays["factor"], options.backend_for(y_kernel)
         )
         parts = []
         for index, told in enumerate(settings["parts"]):
@@ -132,7 +132,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
         form = PrimalFit(features, parts, truncation, options.certificate)
     elif settings["form"] == "lowrank":
         form = _get_low_rank(
-            arrays, settings, x_kernel, y_kernel, backend, get_backend(options.backend, y_kernel)
+            arrays, settings, x_kernel, y_kernel, backend, options.backend_for(y_kernel)
         )
     else:
         from scipy import sparse
@@ -147,7 +147,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
                 sparse.csr_array(tuple(parts_of), shape=(len(arrays["outputs"]), len(design)))
             )
         form = DenseFit(
-            backend=get_backend(options.backend, x_kernel + y_kernel),
+            backend=options.backend_for(x_kernel + y_kernel),
             x_kernel=x_kernel,
             y_kernel=y_kernel,
             samples=(samples[0], samples[1]),

@@ -1,0 +1,415 @@
+"""Work on a card: budgets, streamed rows, several cards, sources; on a stand-in of NumPy (host_device.py)."""
+
+import gc
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from host_device import HostDevice, compiled
+
+import fastmcmd as fm
+from fastmcmd.backends import cupy as cupy_backend
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.cpu import core
+from fastmcmd.backends.cupy import CupyBackend
+from fastmcmd.device import cuda, source
+from fastmcmd.device.base import DeviceMemoryError
+from fastmcmd.device.layout import choose
+from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.device.sweep import cut, share
+from fastmcmd.errors import MemoryLimitError
+
+KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
+
+
+def backend_of(budget, cards=1, tile=64, **options):
+    devices = tuple(HostDevice(budget, f"stand-in {i}") for i in range(cards))
+    return CupyBackend(tile=tile, devices=devices, **options)
+
+
+def rows_of(n, d, dtype=np.float32, seed=0):
+    return (np.random.default_rng(seed).normal(size=(n, d)) / np.sqrt(d)).astype(dtype)
+
+
+# ------------------------------------------------------------------------------------ budgets
+
+
+@pytest.mark.parametrize(
+    ("dtype", "budget"),
+    [
+        (np.float32, 2_000_000),
+        (np.float32, 250_000),
+        (np.float32, 150_000),
+        (np.float64, 400_000),
+        (np.float64, 200_000),
+    ],
+)
+def test_products_within_a_budget(budget, dtype):
+    """Rows that stay on the card, and rows that pass through: the same products, in the memory allowed."""
+    backend = backend_of(budget)
+    device = backend.devices[0]
+    x, z, v = rows_of(700, 40), rows_of(300, 40, seed=1), np.ones((700, 3))
+    points, others = backend.points(x, dtype), backend.points(z, dtype)
+    # Rows, norms, a tile and what rows come through: 0.18 MB in float32, 0.31 MB in float64.
+    streams = budget < 50_000 + 1.1 * Block.room(700, 40, np.dtype(dtype))
+    exact = KERNEL(x.astype(float))
+    found = backend.symmetric_matmul(KERNEL, points, v)
+    assert np.abs(found - exact @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
+    if streams:
+        assert device.copied_bytes > 2 * x.nbytes
+    else:
+        assert device.copied_bytes == x.nbytes
+    cross = KERNEL(z.astype(float), x.astype(float))
+    found = backend.matmul(KERNEL, others, points, v)
+    assert np.abs(found - cross @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
+    w = np.ones((300, 2))
+    found = backend.matmul(KERNEL, points, others, w)
+    assert np.abs(found - cross.T @ w).max() < (2e-3 if dtype == np.float32 else 1e-10)
+    assert np.abs(backend.gram(KERNEL, others, points) - cross).max() < 1e-5
+    assert 0 < device.peak <= budget
+    assert device.refused == 0  # kept by construction, not found by failing
+    del points, others
+    gc.collect()
+    assert device.held < 1000  # the parameters of the programs
+
+
+@given(
+    n=st.integers(1, 400),
+    m=st.integers(1, 200),
+    d=st.sampled_from([1, 3, 40]),
+    k=st.integers(1, 20),
+    tile=st.sampled_from([16, 64, 256]),
+    budget=st.integers(30_000, 3_000_000),
+    cards=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_any_budget_gives_the_product_or_says_what_it_needs(n, m, d, k, tile, budget, cards, seed):
+    backend = backend_of(budget, cards, tile)
+    rng = np.random.default_rng(seed)
+    x, z = rows_of(n, d, np.float64, seed), rows_of(m, d, np.float64, seed + 1)
+    v, w = rng.normal(size=(n, k)), rng.normal(size=(m, k))
+    left, right = backend.points(x, np.float64), backend.points(z, np.float64)
+    try:
+        square = backend.symmetric_matmul(KERNEL, left, v)
+        cross = backend.matmul(KERNEL, left, right, w)
+    except MemoryLimitError as error:
+        assert "device_memory_limit is" in str(error)
+        assert "needs at least" in str(error)
+        return
+    np.testing.assert_allclose(square, KERNEL(x) @ v, rtol=0, atol=1e-9 * np.abs(v).sum())
+    np.testing.assert_allclose(cross, KERNEL(x, z) @ w, rtol=0, atol=1e-9 * np.abs(w).sum())
+    for device in backend.devices:
+        assert device.peak <= budget
+        assert device.refused == 0
+
+
+def test_a_limit_too_small_is_told_with_what_is_needed():
+    backend = backend_of(50_000, tile=256)
+    points = backend.points(rows_of(2000, 64), np.float32)
+    with pytest.raises(MemoryLimitError, match=r"device_memory_limit is 50 kB; .* at least \d+ kB"):
+        backend.symmetric_matmul(fm.RBF(1.0), points, np.ones((2000, 1)))
+
+
+def test_right_hand_sides_that_do_not_fit_come_in_parts():
+    backend = backend_of(400_000, tile=32)
+    x, v = rows_of(500, 2, np.float64), np.random.default_rng(0).normal(size=(500, 90))
+    found = backend.symmetric_matmul(fm.RBF(1.0), backend.points(x, np.float64), v)
+    np.testing.assert_allclose(found, fm.RBF(1.0)(x) @ v, atol=1e-10)
+    assert backend.devices[0].peak <= 400_000
+
+
+def test_tiles_shrink_where_the_card_has_less_than_the_budget():
+    """Others may use the card: the first tiles are refused, and smaller ones do."""
+    backend = backend_of(10**8, tile=2048)
+    device = backend.devices[0]
+    x, v = rows_of(3000, 3, np.float64), np.ones((3000, 1))
+    points = backend.points(x, np.float64)
+    free, device.budget = device.budget, 4_000_000
+    type(device).budget = property(lambda self: free)  # what it believes
+    try:
+        made = device.empty
+
+        def empty(shape, dtype):
+            if device.held + int(np.prod(shape)) * np.dtype(dtype).itemsize > 4_000_000:
+                device.refused += 1
+                raise DeviceMemoryError(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            return made(shape, dtype)
+
+        device.empty = empty
+        found = backend.symmetric_matmul(fm.RBF(1.0), points, v)
+    finally:
+        del type(device).budget
+    np.testing.assert_allclose(found, fm.RBF(1.0)(x) @ v, atol=1e-10)
+    assert device.refused >= 1
+
+
+def test_a_full_card_is_told():
+    backend = backend_of(10**8, tile=512)
+
+    def nothing(shape, dtype):
+        raise DeviceMemoryError(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+
+    backend.devices[0].empty = nothing
+    points = backend.points(rows_of(900, 3), np.float32)
+    with pytest.raises(MemoryLimitError, match="stand-in 0 has no room for .* others may use the card"):
+        backend.symmetric_matmul(fm.RBF(1.0), points, np.ones((900, 1)))
+
+
+def test_layouts():
+    big = DeviceRows(rows_of(4000, 50), np.dtype(np.float32))
+    all_there = choose(10**9, big, big, 0, 10, 1024, (False, False))
+    assert (all_there.held_kept, all_there.tile) == (True, 1024)
+    streamed = choose(3_000_000, big, big, 0, 10, 1024, (False, False))
+    assert not streamed.held_kept
+    assert streamed.need <= 3_000_000
+    few = DeviceRows(rows_of(100, 50), np.dtype(np.float32))
+    mixed = choose(1_000_000, few, big, 0, 10, 256, (False, False))
+    assert (mixed.held_kept, mixed.streamed_kept) == (True, False)
+
+
+@pytest.mark.parametrize("cards", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 5, 12])
+def test_blocks_are_shared_once_each(cards, n):
+    blocks = cut(10 * n, 10)
+    shares = [share(blocks, place, cards) for place in range(cards)]
+    assert sorted((b.start for some in shares for b in some)) == [b.start for b in blocks]
+    if n > cards:
+        work = [sum(1 + b.start for b in some) for some in shares]
+        assert max(work) < 2.1 * sum(work) / cards
+
+
+# ------------------------------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize("cards", [2, 3])
+def test_several_cards_give_what_one_gives(cards):
+    x, v = rows_of(500, 8, np.float64), np.random.default_rng(0).normal(size=(500, 4))
+    one, many = backend_of(10**8), backend_of(10**8, cards)
+    for backend in (one, many):
+        points = backend.points(x, np.float64)
+        packed, product = backend.pack_matmul(KERNEL, points, v)
+        backend.packed_add_diagonal(packed, np.full(500, 50.0))
+        backend.packed_cholesky(packed)
+        solution = backend.packed_solve(packed, v)
+        found = (
+            backend.gram(KERNEL, points),
+            backend.symmetric_matmul(KERNEL, points, v),
+            product,
+            solution,
+        )
+        if backend is one:
+            first = found
+    for mine, other in zip(first, found, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-11, atol=1e-11)
+    assert all("pairs" in device.launched for device in many.devices)
+
+
+def test_coarse_products_are_told_by_their_unit():
+    fine, coarse = backend_of(10**8), backend_of(10**8, coarse=True)
+    assert coarse.unit(np.dtype(np.float32)) == 2.0**-11
+    assert coarse.unit(np.dtype(np.float64)) == fine.unit(np.dtype(np.float64)) == 2.0**-53
+    x = rows_of(200, 64)
+    kernel = fm.Polynomial(3, 1.0, 1.0)
+    exact = kernel(x.astype(float))
+    norm2 = float((x.astype(float) ** 2).sum(1).max())
+    errors = []
+    for backend in (fine, coarse):
+        gram = backend.gram(kernel, backend.points(x, np.float32))
+        errors.append(float(np.abs(gram - exact).max()))
+        unit = backend.unit(np.dtype(np.float32))
+        assert errors[-1] <= kernel.rounding(unit, 64, norm2, False, float(exact.max()))
+    assert errors[1] > 20 * errors[0]  # so that the bound above says something
+
+
+def test_features_in_blocks_and_on_the_host(rng):
+    """A card with no room for all features gives them to the host, and takes them back for the sums."""
+    x, z = rows_of(5000, 4, np.float64), rows_of(60, 4, np.float64, 1)
+    kernel = fm.RBF(0.5)
+    factor = np.linalg.cholesky(kernel(z) + 1e-6 * np.eye(60))
+    expected = np.linalg.solve(factor, kernel(z, x))
+    rhs, weight = rng.normal(size=(5000, 3)), rng.uniform(0.5, 2, 5000)
+    for budget in (10**8, 2_500_000):
+        backend = backend_of(budget)
+        landmarks, points = backend.points(z, np.float64), backend.points(x, np.float64)
+        found = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
+        there = {there for _, _, there in found.values.blocks}
+        assert there == ({True} if budget == 10**8 else {True, False}) or there == {False}
+        np.testing.assert_allclose(backend.to_host(found.values), expected, atol=1e-9)
+        np.testing.assert_allclose(found.squares, (expected**2).sum(0), atol=1e-9)
+        sizes = np.linalg.norm(np.linalg.solve(factor.T, expected), axis=0)
+        np.testing.assert_allclose(found.sizes, sizes, rtol=1e-6)
+        gram, cross = np.ones((60, 60)), np.ones((60, 3))
+        backend.add_products(found.values, rhs, weight, gram, cross)
+        np.testing.assert_allclose(gram - 1, (expected * weight) @ expected.T, atol=1e-8)
+        np.testing.assert_allclose(cross - 1, (expected * weight) @ rhs, atol=1e-8)
+        assert backend.devices[0].peak <= budget
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """``backend="cupy"`` on the stand-in."""
+    made = {}
+
+    def device(index, budget):
+        return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}"))
+
+    monkeypatch.setattr(cuda, "cupy", lambda: None)
+    monkeypatch.setattr(cuda, "cuda_cards", lambda: (2, ""))
+    monkeypatch.setattr(cuda, "cuda_device", device)
+    return made
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
+def test_cce_on_a_card(stand_in, solver, rng):
+    """Nothing above the backend changes: each solver, with its certificate, against the core."""
+    x = rng.normal(size=(600, 2))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
+    options = dict(x_kernel=fm.RBF(0.5), tol=1e-6, solver=solver)
+    exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), x_kernel=fm.RBF(0.5), tol=1e-10, dtype="float64")
+    found = fm.cce(
+        x, y, fm.Gaussian(x[:, 0], 0.4), backend="cupy", device_memory_limit="12MB", **options
+    )
+    assert found.info.backend == "cupy"
+    assert found.error_bound <= 1e-6
+    assert np.abs(found.values - exact.values).max() <= found.error_bound + exact.error_bound
+    assert 0 < stand_in[0].peak <= 12_000_000
+
+
+def test_two_cards_and_the_estimator(stand_in, rng, tmp_path):
+    x = rng.normal(size=(400, 40))
+    y = x[:, 0] + rng.normal(size=400)
+    cards = fm.ConditionalCongruence(backend="cupy", devices=[0, 1]).fit(x, y, (x[:, 0], 1.2))
+    core = fm.ConditionalCongruence().fit(x, y, (x[:, 0], 1.2))
+    some, grid = rng.normal(size=(7, 40)), np.linspace(-2, 2, 5)
+    bound = cards.result_.error_bound + core.result_.error_bound
+    assert np.abs(cards.score_samples(some) - core.score_samples(some)).max() < 1e-5
+    assert np.abs(cards.result_.values - core.result_.values).max() <= bound
+    np.testing.assert_allclose(cards.witness(some, grid), core.witness(some, grid), atol=1e-5)
+    assert all("pairs" in stand_in[i].launched for i in (0, 1))
+
+
+def test_no_low_rank_of_the_outputs(stand_in, rng):
+    """The dense form: quadratic forms and columns on the card."""
+    x = rng.normal(size=(150, 2))
+    y, draws = rng.normal(size=150), rng.normal(size=(150, 2))
+    options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
+    found = fm.cce(x, y, draws, backend="cupy", **options)
+    exact = fm.cce(x, y, draws, backend="numpy", dtype="float64", **options)
+    assert found.info.form == exact.info.form == "dense"
+    assert np.abs(found.values - exact.values).max() <= found.error_bound + exact.error_bound
+
+
+# ------------------------------------------------------------------------------------ arguments
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"devices": [0]}, ValueError, "devices is an option of backend='cupy'"),
+        ({"device_memory_limit": "1GB"}, ValueError, "device_memory_limit is an option of backend"),
+        ({"backend": "cupy", "devices": "0"}, TypeError, "a list of cards such as"),
+        ({"backend": "cupy", "devices": []}, ValueError, "different cards, at least one"),
+        ({"backend": "cupy", "devices": [0, 0]}, ValueError, "different cards, at least one"),
+        ({"backend": "cupy", "devices": [-1]}, ValueError, "devices"),
+        ({"backend": "cupy", "device_memory_limit": "much"}, ValueError, "device_memory_limit is"),
+        ({"backend": "cupy", "device_memory_limit": 0}, ValueError, "device_memory_limit is 0"),
+    ],
+)
+def test_bad_options(options, error, told):
+    with pytest.raises(error, match=told):
+        fm.cce([0.0, 1.0], [0.0, 1.0], (0.0, 1.0), **options)
+
+
+def test_without_cupy(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(fm.MissingDependencyError, match=r"pip install 'fastmcmd\[gpu\]'"):
+        get_backend("cupy", fm.RBF(1.0))
+
+
+def test_without_a_card(monkeypatch):
+    monkeypatch.setattr(cuda, "cupy", lambda: None)
+    monkeypatch.setattr(cuda, "cuda_cards", lambda: (0, "no CUDA card was found"))
+    with pytest.raises(RuntimeError, match="no CUDA card was found; use backend='auto'"):
+        get_backend("cupy", fm.RBF(1.0))
+
+
+def test_a_function_has_no_cuda_source():
+    with pytest.raises(ValueError, match="backend='cupy' cannot evaluate"):
+        get_backend("cupy", fm.CustomKernel(lambda x, z: 1.0))
+
+
+# -------------------------------------------------------------------------------------- sources
+
+PROGRAMS = [
+    fm.RBF(0.3),
+    fm.Laplacian(0.2),
+    fm.Polynomial(3, 0.2, 1.0),
+    fm.Polynomial(11, 0.05, 1.0),
+    fm.Matern(0.5, 1.5),
+    fm.Matern(2.5, 1.5),
+    KERNEL * fm.Cosine() + fm.Delta() * fm.Linear() + 0.5 * fm.Matern(1.5, 1.0),
+]
+
+
+def test_distances_are_formed_as_in_the_core():
+    """The bounds of kernels on rounding serve both."""
+    assert source.DIRECT_LIMIT == core().DIRECT_DISTANCE_LIMIT
+    assert set(core().OPS) == {
+        "rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta", "constant", "add",
+        "mul",
+    }  # fmt: skip
+
+
+def test_parameters_are_no_part_of_a_source():
+    texts = {
+        source.tile_source(source.structure_of(fm.RBF(g))[0], 5, np.dtype(np.float32)).text
+        for g in (0.1, 2.0)
+    }
+    assert len(texts) == 1
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler")
+@pytest.mark.parametrize("card", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sources_compile_for_cards(card, dtype, tmp_path):
+    """Warnings are errors, and no kernel spills registers to memory."""
+    kind = np.dtype(dtype)
+    texts = [source.row_source(kind).text]
+    for dim in (8, 100):
+        structure = source.structure_of(PROGRAMS[-1])[0]
+        texts.append(source.tile_source(structure, dim, kind).text)
+    for place, text in enumerate(texts):
+        path = tmp_path / f"{place}.cu"
+        path.write_text(text)
+        flags = ["-std=c++17", f"-arch={card}", "-cubin", "-Xptxas", "-v", "-Werror", "all-warnings"]
+        done = subprocess.run(
+            ["nvcc", *flags, "-o", str(tmp_path / "out.cubin"), str(path)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        spills = [line for line in done.stderr.splitlines() if "spill" in line]
+        assert spills
+        assert all(" 0 bytes spill stores, 0 bytes spill loads" in line for line in spills)
+
+
+@pytest.mark.parametrize("kernel", PROGRAMS, ids=repr)
+def test_every_source_compiles_here(kernel):
+    """What the stand-in runs is the text that a card compiles."""
+    for dim in (8, 100):
+        structure, parameters = source.structure_of(kernel)
+        text = source.tile_source(structure, dim, np.dtype(np.float32)).text
+        assert "#include" not in text
+        assert compiled(text).pairs
+        assert parameters.shape == (4 * len(structure),)
+
+
+def test_a_kernel_without_formula_is_refused():
+    with pytest.raises(ValueError, match="no CUDA formula for 'unheard'"):
+        source.tile_source((("unheard", None),), 3, np.dtype(np.float32))
+
+
+def test_the_module_says_who_does_the_work():
+    assert cupy_backend.CupyBackend(devices=(HostDevice(label="one"),)).label == "one"
