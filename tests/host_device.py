@@ -18,10 +18,13 @@ from fastmcmd.device.base import Device, DeviceMemoryError
 
 _SHIM = """
 #include <cmath>
+#include <cstring>
 using std::sqrt; using std::exp; using std::pow;
 #define __global__
 #define __device__
 #define __forceinline__ inline
+static inline unsigned __float_as_uint(float v) { unsigned u; std::memcpy(&u, &v, 4); return u; }
+static inline float __uint_as_float(unsigned u) { float v; std::memcpy(&v, &u, 4); return v; }
 struct place { unsigned x, y, z; };
 static thread_local place blockIdx, threadIdx, blockDim;
 typedef long long word;
@@ -95,8 +98,9 @@ class Card:
 class HostDevice(Device):
     """NumPy in the place of a card."""
 
-    def __init__(self, budget=10**9, label="stand-in"):
+    def __init__(self, budget=10**9, label="stand-in", tensor_cores_pay=False):
         self.budget = budget
+        self._pays = tensor_cores_pay
         self._label = label
         self._held = self._peak = self.refused = 0
         self._slots = {}
@@ -107,6 +111,10 @@ class HostDevice(Device):
     @property
     def label(self):
         return self._label
+
+    @property
+    def tensor_cores_pay(self):
+        return self._pays
 
     @property
     def held(self):

@@ -135,8 +135,14 @@ class Backend(ABC):
     def direct_distances(self, dim: int) -> bool:
         """Tell whether squared distances in ``dim`` columns are formed from differences."""
 
-    def unit(self, dtype: np.dtype[Any]) -> float:
-        """Return the unit roundoff of what tiles of ``dtype`` are made of."""
+    def label(self, dtype: np.dtype[Any], dim: int) -> str:
+        """Return what computes, for people, where the name does not say it all."""
+        del dtype, dim
+        return ""
+
+    def unit(self, dtype: np.dtype[Any], dim: int) -> float:
+        """Return the unit roundoff of what tiles of ``dtype`` of ``dim`` columns are made of."""
+        del dim
         return float(np.finfo(dtype).eps) / 2
 
     def keeps(self, packed: int, rows: int, room: int) -> bool:

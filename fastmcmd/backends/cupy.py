@@ -26,7 +26,7 @@ from fastmcmd.device.features import DeviceFeatures, add_products, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import DIRECT_LIMIT, row_source
 from fastmcmd.device.sweep import cut, on_each, share, shrinking, sweep
 from fastmcmd.errors import MemoryLimitError
@@ -48,24 +48,31 @@ class CupyBackend(Backend):
         Most rows of a square tile; fewer where the memory of the card asks for it.
     devices : tuple of Device
         Cards that share the rows of tiles.
-    coarse : bool
-        Whether float32 inner products may take rows of 10 bits, as tensor cores do (TF32). Errors are
-        measured in float64 either way.
+    precision : {"auto", "float32", "split"}
+        How inner products of float32 rows are made: as such, or as three products of parts of 10 bits that
+        tensor cores take (TF32). "auto" takes the faster, by rates measured once. Errors are measured in
+        float64 either way.
     """
 
     tile: int = LARGEST_TILE
     devices: tuple[Device, ...] = ()
-    coarse: bool = False
+    precision: str = "auto"
 
     @property
     def name(self) -> str:
         """Name in the registry."""
         return "cupy"
 
-    @property
-    def label(self) -> str:
-        """The cards, for people."""
-        return ", ".join(device.label for device in self.devices)
+    def label(self, dtype: np.dtype[Any], dim: int) -> str:
+        """Return the cards, and how products are made, for people."""
+        cards = ", ".join(device.label for device in self.devices)
+        return f"{cards}; products split for tensor cores" if self.splits(dtype, dim) else cards
+
+    def splits(self, dtype: np.dtype[Any], dim: int) -> bool:
+        """Tell whether rows are split for tensor cores."""
+        if np.dtype(dtype) != np.float32 or dim <= DIRECT_LIMIT or self.precision == "float32":
+            return False
+        return self.precision == "split" or all(d.tensor_cores_pay for d in self.devices)
 
     def supports(self, kernel: Kernel) -> bool:
         """Tell whether the kernel has a CUDA formula."""
@@ -75,11 +82,12 @@ class CupyBackend(Backend):
         """Tell whether squared distances are formed from differences."""
         return dim <= DIRECT_LIMIT
 
-    def unit(self, dtype: np.dtype[Any]) -> float:
-        """Return the unit roundoff of tiles; TF32 keeps 10 bits of a factor."""
-        if self.coarse and np.dtype(dtype) == np.float32:
-            return 2.0**-11
-        return super().unit(dtype)
+    def unit(self, dtype: np.dtype[Any], dim: int) -> float:
+        """Return the unit roundoff of tiles.
+
+        Of split rows, low.low is left out (2^-22 of a product) and low parts are rounded (2^-23 each).
+        """
+        return 2.0**-21 if self.splits(dtype, dim) else super().unit(dtype, dim)
 
     def keeps(self, packed: int, rows: int, room: int) -> bool:
         """Tell whether packed tiles and rows fit on the cards."""
@@ -94,11 +102,11 @@ class CupyBackend(Backend):
         kind = np.dtype(dtype)
         if x.dtype not in (np.float32, np.float64):
             x = x.astype(np.float64)
-        rows = DeviceRows(np.ascontiguousarray(x), kind, offset)
+        rows = DeviceRows(np.ascontiguousarray(x), kind, offset, self.splits(kind, x.shape[1]))
         return Points(rows, len(x), x.shape[1], kind)
 
     def _program(self, kernel: Kernel, x: Points) -> TileProgram:
-        return TileProgram.of(kernel, x.d, x.dtype, self.coarse and x.dtype == np.float32)
+        return TileProgram.of(kernel, x.d, x.dtype)
 
     def _layout(
         self, device: Device, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
@@ -106,11 +114,7 @@ class CupyBackend(Backend):
     ) -> Layout:  # fmt: skip
         sides = (held,) if held is streamed else (held, streamed)
         kept = [side.kept(device) is not None for side in (held, streamed)]
-        own = sum(
-            Block.room(len(side), side.dim, side.dtype)
-            for side in sides
-            if side.kept(device) is not None
-        )
+        own = sum(side.room(len(side)) for side in sides if side.kept(device) is not None)
         free = device.budget - device.held + own
         return choose(free, held, streamed, fixed, columns, tile, (kept[0], kept[1]), tiles)
 

@@ -120,6 +120,11 @@ class Device(ABC):
 
     @property
     @abstractmethod
+    def tensor_cores_pay(self) -> bool:
+        """Whether three products of `coarse` factors take less time than one in float32."""
+
+    @property
+    @abstractmethod
     def held(self) -> int:
         """Bytes of all arrays now."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ Array = NDArray[Any]
 _INSTALL = "pip install 'fastmcmd[gpu]' (CuPy for CUDA 12; for CUDA 13: pip install cupy-cuda13x)"
 _BLOCK = (32, 8)  # threads: a warp along x, whose threads read neighbouring numbers
 _LINE = (256, 1)
+_MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
+_PAYS = 3.3  # three products, and what is read and written once more
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
 
@@ -269,6 +271,35 @@ class CudaDevice(Device):
         # A missing array is a null pointer.
         told = [np.uintp(0) if value is None else value for value in told]
         self._modules[source.text].get_function(name)(grid, block, tuple(told))
+
+    @cached_property
+    def rates(self) -> dict[str, float]:
+        """Operations a second of products of square matrices: "float64", "float32" and "tf32", measured."""
+        return {
+            "float64": self._rate(np.float64, False),
+            "float32": self._rate(np.float32, False),
+            "tf32": self._rate(np.float32, True),
+        }
+
+    @on_card
+    def _rate(self, dtype: Any, coarse: bool) -> float:
+        cp, order = self._cp, _MEASURED
+        with cp.cuda.using_allocator(None):  # beside the budget: these are given back at once
+            a, b, out = (cp.zeros((order, order), dtype) for _ in range(3))
+        best = 0.0
+        for _ in range(3):
+            start, stop = cp.cuda.Event(), cp.cuda.Event()
+            start.record(self.stream)
+            self.multiply(out, a, b, transposed=(True, False), coarse=coarse)
+            stop.record(self.stream)
+            stop.synchronize()
+            best = max(best, 2e3 * order**3 / cp.cuda.get_elapsed_time(start, stop))
+        return best
+
+    @property
+    def tensor_cores_pay(self) -> bool:
+        """Whether TF32 is clearly more than three times as fast as float32."""
+        return self.rates["tf32"] > _PAYS * self.rates["float32"]
 
     @property
     def held(self) -> int:

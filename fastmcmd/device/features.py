@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import row_source
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
@@ -78,9 +78,9 @@ def features_of(
     source, dtype = row_source(x.dtype), x.dtype
     pivots = landmarks.keep(device, p)
     lower = device.upload_as(factor, dtype)
-    a_row = Block.room(1, x.dim, dtype) + x.dim * x.host.itemsize
+    a_row = x.room(1) + x.dim * x.host.itemsize
     step = min(n, _step(device, p, dtype.itemsize + -(-2 * a_row // max(1, p))))
-    room = [Block.empty(device, step, x.dim, dtype) for _ in range(2)]
+    room = [x.empty(device, step) for _ in range(2)]
     values: list[tuple[slice, Any, bool]] = []
     squares, norms = np.empty(n), np.empty(n) if sizes else None
     found = device.empty((step,), np.float64)

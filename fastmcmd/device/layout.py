@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.device.rows import DeviceRows
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
 
@@ -84,7 +84,7 @@ def choose(
 
     def whole(rows: DeviceRows, tile: int, there: bool) -> int:
         copied = 0 if there else staging(rows, tile)
-        return _room(rows, len(rows)) + copied
+        return rows.room(len(rows)) + copied
 
     for tile in _sizes(largest):
         need = rest(tile) + whole(held, tile, kept[0])
@@ -95,13 +95,13 @@ def choose(
         if not same and tile >= min(_WORTH, largest, len(held)):
             # All rows of the held side beside two blocks of the other.
             need = rest(tile) + whole(held, tile, kept[0])
-            need += 2 * _room(streamed, min(tile, len(streamed))) + staging(streamed, tile)
+            need += 2 * streamed.room(min(tile, len(streamed))) + staging(streamed, tile)
             if need <= budget:
                 return Layout(tile, -(-len(held) // tile), True, False, need)
     for tile in _sizes(largest):
-        need = rest(tile) + 2 * _room(streamed, min(tile, len(streamed)))
+        need = rest(tile) + 2 * streamed.room(min(tile, len(streamed)))
         need += max(staging(streamed, tile), staging(held, tile))
-        one = _room(held, min(tile, len(held)))
+        one = held.room(min(tile, len(held)))
         group = (budget - need) // one
         least = need + one
         if group >= 1:
@@ -111,10 +111,6 @@ def choose(
         f"{name} is {format_bytes(budget)}; this product needs at least {format_bytes(least)} on the card "
         f"({format_bytes(fixed)} of it for {columns} right-hand sides and results)"
     )
-
-
-def _room(rows: DeviceRows, count: int) -> int:
-    return Block.room(count, rows.dim, rows.dtype)
 
 
 def _sizes(largest: int) -> list[int]:

@@ -27,20 +27,17 @@ class TileProgram:
     ----------
     source : Source
     parameters : ndarray (p,)
-    coarse : bool
-        Whether inner products take float32 rows with 10 bits, as tensor cores do.
     """
 
     source: Source
     parameters: NDArray[np.float64]
-    coarse: bool = False
     _uploaded: dict[int, Any] = field(default_factory=dict)
 
     @staticmethod
-    def of(kernel: Kernel, dim: int, dtype: np.dtype[Any], coarse: bool = False) -> TileProgram:
+    def of(kernel: Kernel, dim: int, dtype: np.dtype[Any]) -> TileProgram:
         """Return the program of a resolved kernel for rows of ``dim`` columns."""
         structure, parameters = structure_of(kernel)
-        return TileProgram(tile_source(structure, dim, dtype), parameters, coarse)
+        return TileProgram(tile_source(structure, dim, dtype), parameters)
 
     def fill(
         self, device: Device, tile: Any, left: Block, right: Block, shift: int | None = None
@@ -53,7 +50,7 @@ class TileProgram:
         if id(device) not in self._uploaded:
             self._uploaded[id(device)] = device.upload(self.parameters)
         if self.source.needs_dot:
-            device.multiply(tile, left.x, right.x, transposed=(True, False), coarse=self.coarse)
+            _inner(device, tile, left, right)
         rows, cols = len(left), len(right)
         device.launch(
             self.source, "pairs", (-(-cols // EACH), -(-rows // EACH)), tile, leading(tile), rows,
@@ -61,3 +58,17 @@ class TileProgram:
             left.squared, right.squared, left.inverse, right.inverse,
             _APART if shift is None else shift, self._uploaded[id(device)],
         )  # fmt: skip
+
+
+def _inner(device: Device, tile: Any, left: Block, right: Block) -> None:
+    """Set the tile to the inner products of rows, by tensor cores where both are split."""
+    if left.high is None or right.high is None:
+        device.multiply(tile, left.x, right.x, transposed=(True, False))
+        return
+    # The smallest terms first.
+    for a, b, keep in (
+        (left.low, right.high, 0.0),
+        (left.high, right.low, 1.0),
+        (left.high, right.high, 1.0),
+    ):
+        device.multiply(tile, a, b, transposed=(True, False), keep=keep, coarse=True)

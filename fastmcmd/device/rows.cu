@@ -43,6 +43,21 @@ extern "C" __global__ void norms(const real* x, index_t ldx, index_t n, index_t 
   inverse[i] = sum > 0 ? static_cast<real>(1 / sqrt(sum)) : static_cast<real>(0);
 }
 
+#if FASTMCMD_FLOAT32
+// x = high + low, both of the 10 bits that tensor cores take: the products high.high + high.low + low.high
+// have the error of float32.
+extern "C" __global__ void split(const real* x, index_t ldx, index_t n, index_t d, real* high, real* low,
+                                 index_t ld) {
+  const index_t i = thread_x();
+  const index_t k = thread_y();
+  if (i >= n || k >= d) return;
+  const real value = x[k * ldx + i];
+  const real rounded = __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xFFFFE000u);
+  high[k * ld + i] = rounded;
+  low[k * ld + i] = value - rounded;
+}
+#endif
+
 // out += u, summed in double.
 extern "C" __global__ void add_to_double(const real* u, double* out, index_t count) {
   const index_t i = thread_x();

@@ -27,32 +27,25 @@ class Block:
         Row i is column i, so that threads of neighbouring rows read neighbouring numbers.
     squared, inverse : device array (b,)
         Squared norms, and one over norms or 0.
+    high, low : device array (d, b) or None
+        Two parts of x for tensor cores, which take 10 bits; see `split` in ``rows.cu``.
     """
 
     x: Any
     squared: Any
     inverse: Any
+    high: Any = None
+    low: Any = None
 
     def __len__(self) -> int:
         return int(self.x.shape[1])
 
     def part(self, rows: slice) -> Block:
         """Return some of the rows, where they are."""
-        return Block(self.x[:, rows], self.squared[rows], self.inverse[rows])
-
-    @staticmethod
-    def room(count: int, dim: int, dtype: np.dtype[Any]) -> int:
-        """Return the bytes of ``count`` rows."""
-        return count * (dim + 2) * dtype.itemsize
-
-    @staticmethod
-    def empty(device: Device, count: int, dim: int, dtype: np.dtype[Any]) -> Block:
-        """Return room for ``count`` rows."""
-        return Block(
-            device.empty((dim, count), dtype),
-            device.empty((count,), dtype),
-            device.empty((count,), dtype),
-        )
+        parts = (None, None)
+        if self.high is not None:
+            parts = self.high[:, rows], self.low[:, rows]
+        return Block(self.x[:, rows], self.squared[rows], self.inverse[rows], *parts)
 
 
 @dataclass(eq=False)
@@ -67,11 +60,14 @@ class DeviceRows:
         Precision on the cards.
     offset : ndarray (d,) or None
         Subtracted in float64 before rows are rounded.
+    split : bool
+        Whether rows are kept in two more parts, for tensor cores.
     """
 
     host: NDArray[Any]
     dtype: np.dtype[Any]
     offset: NDArray[np.float64] | None = None
+    split: bool = False
     _kept: dict[int, Block] = field(default_factory=dict)
     _offsets: dict[int, Any] = field(default_factory=dict)
 
@@ -88,6 +84,17 @@ class DeviceRows:
         """Bytes of the host's memory that these rows take: they are shared."""
         return 0
 
+    def room(self, count: int) -> int:
+        """Return the bytes of ``count`` rows on a card."""
+        parts = 3 if self.split else 1
+        return count * (parts * self.dim + 2) * self.dtype.itemsize
+
+    def empty(self, device: Device, count: int) -> Block:
+        """Return room for ``count`` rows on a card."""
+        parts = [device.empty((self.dim, count), self.dtype) for _ in range(3 if self.split else 1)]
+        norms = [device.empty((count,), self.dtype) for _ in range(2)]
+        return Block(parts[0], *norms, *parts[1:])
+
     def kept(self, device: Device) -> Block | None:
         """Return all rows on a card if they are there."""
         return self._kept.get(id(device))
@@ -96,7 +103,7 @@ class DeviceRows:
         """Bring all rows to a card, ``step`` rows at a time, and keep them there."""
         found = self.kept(device)
         if found is None:
-            found = Block.empty(device, len(self), self.dim, self.dtype)
+            found = self.empty(device, len(self))
             for rows, raw in self._arriving(device, list(_slices(0, len(self), step))):
                 self._lay(device, raw, found.part(rows))
             device.drop_slots()
@@ -144,6 +151,11 @@ class DeviceRows:
             source, "norms", (count, 1), block.x, leading(block.x), count, self.dim, block.squared,
             block.inverse,
         )  # fmt: skip
+        if block.high is not None:
+            device.launch(
+                source, "split", (count, self.dim), block.x, leading(block.x), count, self.dim,
+                block.high, block.low, leading(block.high),
+            )  # fmt: skip
 
     def _offset(self, device: Device) -> Any:
         if self.offset is None:

@@ -136,8 +136,10 @@ __device__ __forceinline__ real kernel_value(const statistics& s, const double* 
 
 
 def _stage(dtype: np.dtype[Any]) -> str:
-    real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
-    return f"#define FASTMCMD_REAL {real}\n" + _file("numbers.h") + _file("formulas.h")
+    single = np.dtype(dtype).itemsize == 4
+    told = f"#define FASTMCMD_REAL {'float' if single else 'double'}\n"
+    told += f"#define FASTMCMD_FLOAT32 {int(single)}\n"
+    return told + _file("numbers.h") + _file("formulas.h")
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fastmcmd.device.base import Device, DeviceMemoryError
 from fastmcmd.device.layout import SMALLEST_TILE, Layout
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import Block, DeviceRows
+from fastmcmd.device.rows import DeviceRows
 
 __all__ = ["cut", "on_each", "share", "shrinking", "sweep"]
 
@@ -67,10 +67,10 @@ def sweep(
         tile = device.empty((widest, columns[0].stop), dtype)
     moving = None
     if streamed.kept(device) is None:
-        moving = [Block.empty(device, columns[0].stop, streamed.dim, dtype) for _ in range(2)]
+        moving = [streamed.empty(device, columns[0].stop) for _ in range(2)]
     there = None
     if held.kept(device) is None:
-        there = [Block.empty(device, widest, held.dim, dtype) for _ in range(layout.group)]
+        there = [held.empty(device, widest) for _ in range(layout.group)]
     for group in _groups(mine, layout.group):
         blocks = list(held.blocks(device, group, there))
         wanted = [c for c in columns if not same or c.start <= group[-1].start]

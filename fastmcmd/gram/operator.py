@@ -240,7 +240,7 @@ class GramOperator:
 
     def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
-        unit = self.backend.unit(np.dtype(dtype))
+        unit = self.backend.unit(np.dtype(dtype), self.dim)
         norm2 = self.max_norm2
         if grid is not None and grid is not self.x:
             norm2 = max(norm2, self._norm2(grid))
