@@ -13,9 +13,9 @@ from fastmcmd.checks import as_rows, as_weights, check_count, check_positive, ch
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs
-from fastmcmd.options import Options
+from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
-from fastmcmd.result import Result
+from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows
 
 __all__ = ["cce", "encoded", "samples_of"]
@@ -107,6 +107,8 @@ def cce(
     >>> bool(good.mean < bad.mean)
     True
     """
+    given = x
+    backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
@@ -120,7 +122,8 @@ def cce(
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    return evaluate_at(nature, model, *kernels, options, grid, "CCE", out)[1]
+    found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out)[1]
+    return found if out is not None else on_card_of(found, given)
 
 
 def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:

@@ -23,7 +23,9 @@ __all__ = [
     "check_count",
     "check_positive",
     "check_same_length",
+    "is_cupy",
     "is_tensor",
+    "on_card",
 ]
 
 _FINITE_BLOCK = 1 << 22  # elements looked at together, so that no mask as large as the data is made
@@ -50,7 +52,7 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
             value = value.detach().cpu()
             if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
                 value = value.float()
-        elif type(value).__module__.partition(".")[0] == "cupy":
+        elif is_cupy(value):
             value = value.get()
         elif hasattr(value, "toarray") and hasattr(value, "nnz"):
             raise TypeError(f"{name} is a sparse matrix; a dense array is needed: {name}.toarray()")
@@ -81,6 +83,20 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
         return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64)
     return array
+
+
+def is_cupy(value: Any) -> bool:
+    """Tell whether a value is an array of CuPy, without importing it."""
+    return type(value).__module__.partition(".")[0] == "cupy"
+
+
+def on_card(value: Any) -> int | None:
+    """Return the number of the CUDA card that an array of CuPy or torch lies on, else None."""
+    if is_cupy(value):
+        return int(value.device.id)
+    if is_tensor(value) and bool(getattr(value, "is_cuda", False)):
+        return int(value.device.index or 0)
+    return None
 
 
 def _check_finite(array: NDArray[Any], name: str, first_row: int = 0) -> None:
@@ -170,6 +186,7 @@ def check_count(
     optional: Literal[True],
     what: str = "",
 ) -> int | None: ...
+@overload
 def check_count(
     value: Any,
     name: str,
@@ -177,20 +194,34 @@ def check_count(
     most: int | None = None,
     *,
     optional: bool = False,
+    also: tuple[str, ...],
     what: str = "",
-) -> int | None:
+) -> int | str | None: ...
+def check_count(
+    value: Any,
+    name: str,
+    least: int = 1,
+    most: int | None = None,
+    *,
+    optional: bool = False,
+    also: tuple[str, ...] = (),
+    what: str = "",
+) -> int | str | None:
     """Return ``value`` as an integer from ``least`` to ``most``, or None where that is ``optional``.
 
-    Integers of any kind are taken (``__index__``), but no booleans, and no floats. ``what`` tells in
-    the message what ``most`` is.
+    Integers of any kind are taken (``__index__``), but no booleans, and no floats; and the words
+    ``also`` allowed. ``what`` tells in the message what ``most`` is.
     """
     if optional and value is None:
         return None
+    if isinstance(value, str) and value in also:
+        return value
     if most is not None:
         needed = f"an integer in [{least}, {most}]"
     else:
         needed = "a positive integer" if least == 1 else f"an integer >= {least}"
-    told = f"{'None or ' if optional else ''}{needed}{f' ({what})' if what else ''} is needed"
+    others = [*(["None"] if optional else []), *map(repr, also)]
+    told = f"{''.join(f'{other} or ' for other in others)}{needed}{f' ({what})' if what else ''} is needed"
     try:
         if isinstance(value, bool):
             raise TypeError

@@ -14,7 +14,7 @@ from fastmcmd.checks import as_rows
 from fastmcmd.estimate.fit import Fit
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at, inputs
-from fastmcmd.options import Options
+from fastmcmd.options import Options, where_data_are
 from fastmcmd.params import Parameters
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
@@ -97,13 +97,14 @@ class ConditionalCongruence(Parameters):
         self.device_memory_limit = device_memory_limit
         self._fit: Fit | None = None
 
-    def options(self) -> Options:
-        """Return the checked numerical options."""
+    def options(self, x: Any = None) -> Options:
+        """Return the checked numerical options, for inputs ``x``."""
+        backend, devices = where_data_are(self.backend, self.devices, x)
         return Options.of(
-            tol=self.tol, solver=self.solver, backend=self.backend, dtype=self.dtype,
+            tol=self.tol, solver=self.solver, backend=backend, dtype=self.dtype,
             memory_limit=self.memory_limit, progress=self.progress, certificate=self.certificate,
             rank=self.rank, landmarks=self.landmarks, cache_dir=self.cache_dir,
-            checkpoint=self.checkpoint, devices=self.devices,
+            checkpoint=self.checkpoint, devices=devices,
             device_memory_limit=self.device_memory_limit,
         )  # fmt: skip
 
@@ -115,7 +116,7 @@ class ConditionalCongruence(Parameters):
         x, y, prediction, weights
             As in `cce`.
         """
-        options = self.options()
+        options = self.options(x)
         x = inputs(encoded(x, self.encoder), "x", options)
         nature, model, kernels = samples_of(
             x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,

@@ -18,9 +18,9 @@ from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
 from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.locks import alone_with
-from fastmcmd.options import Options
+from fastmcmd.options import Options, where_data_are
 from fastmcmd.progress import Progress
-from fastmcmd.result import Result
+from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows, open_out, open_rows
 
 __all__ = ["common_dtype", "default_kernels", "inputs", "mcmd"]
@@ -153,6 +153,8 @@ def mcmd(
     >>> bool(same.mean < other.mean)
     True
     """
+    given = x
+    backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
         progress=progress, certificate=certificate, rank=rank, landmarks=landmarks,
@@ -178,7 +180,8 @@ def mcmd(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
-    return evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
+    found = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
+    return found if out is not None else on_card_of(found, given)
 
 
 def evaluate_at(

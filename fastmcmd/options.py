@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.backends import Backend, get_backend
-from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
+from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
 
-__all__ = ["Options"]
+__all__ = ["Options", "where_data_are"]
 
 SOLVERS = ("auto", "cholesky", "cg", "lowrank", "nystrom")
 CERTIFICATES = ("auto", "rigorous", "sampled")
@@ -122,6 +122,12 @@ class Options:
     def backend_for(self, kernel: Kernel) -> Backend:
         """Return the backend that computes tiles of a kernel."""
         return get_backend(self.backend, kernel, self.devices, self.device_memory_limit)
+
+
+def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:
+    """Return backend and cards for inputs: "auto" is the card that they lie on."""
+    card = on_card(x) if isinstance(backend, str) and backend == "auto" else None
+    return (backend, devices) if card is None else ("cupy", [card] if devices is None else devices)
 
 
 def _devices(devices: Any, backend: str) -> tuple[int, ...] | None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import is_cupy
 from fastmcmd.errors import ToleranceWarning
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Info", "PointValues", "Result"]
+__all__ = ["Info", "PointValues", "Result", "on_card_of", "on_host"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Info:
         What went differently from the first choice, and why.
     landmarks : int
         Landmarks of the low-rank solver (0 with others).
+    device : str
+        The cards of backend "cupy", and whether products were split for tensor cores; else "".
     """
 
     solver: str
@@ -64,6 +67,7 @@ class Info:
     peak_bytes: int
     notes: tuple[str, ...] = ()
     landmarks: int = 0
+    device: str = ""
 
 
 class PointValues:
@@ -84,7 +88,7 @@ class PointValues:
 
     def quantile(self, level: Any) -> Any:
         """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
-        return np.quantile(self.values, level)
+        return np.quantile(on_host(self.values), level)
 
     def _named_quantiles(self) -> dict[str, float]:
         """Return the 5, 25, 50, 75 and 95 % quantiles of the values, by name."""
@@ -96,7 +100,7 @@ class PointValues:
         """Return the values, for ``np.asarray(result)``."""
         if copy is False and dtype not in (None, self.values.dtype):
             raise ValueError("a copy is needed to change the dtype")
-        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
+        return np.array(on_host(self.values), dtype=dtype, copy=bool(copy) or None)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -109,9 +113,9 @@ class Result(PointValues):
     Attributes
     ----------
     values : ndarray (q,)
-        The estimate at each point, never negative.
+        The estimate at each point, never negative; a CuPy array where the inputs were one.
     error_bounds : ndarray (q,)
-        Bound on the error of each value against the exact estimate.
+        Bound on the error of each value against the exact estimate; likewise.
     tol : float
         The tolerance asked for.
     info : Info
@@ -168,29 +172,47 @@ class Result(PointValues):
         """Return values and error bounds by point as a pandas frame, with ``index`` where one is given."""
         from fastmcmd.frames import to_frame
 
-        return to_frame({self.name.lower(): self.values, "error_bound": self.error_bounds}, index)
+        values, errors = on_host(self.values), on_host(self.error_bounds)
+        return to_frame({self.name.lower(): values, "error_bound": errors}, index)
 
     def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
         """Draw the values over inputs ``x`` (or their histogram), with matplotlib."""
         from fastmcmd import plots
 
         if x is None:
-            return plots.cce_histogram(self.values, ax=ax, **options)
-        return plots.cce_over_inputs(x, self.values, ax=ax, **options)
+            return plots.cce_histogram(on_host(self.values), ax=ax, **options)
+        return plots.cce_over_inputs(x, on_host(self.values), ax=ax, **options)
 
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])
         info = self.info
         rank = f", rank {info.rank}" if info.rank else ""
         products = f", {info.iterations} iterations" if info.iterations else ""
+        where = f"{info.backend} ({info.device})" if info.device else info.backend
         lines = [
             f"{self.name} at {len(self.values):,} points: mean {self.mean:.6g}",
             f"  5 / 50 / 95 %: {low:.4g} / {middle:.4g} / {high:.4g}",
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
-            f"  {info.solver}, {info.backend}, {info.dtype}, {info.cache}{rank}{products}, "
+            f"  {info.solver}, {where}, {info.dtype}, {info.cache}{rank}{products}, "
             f"{info.seconds:.3g} s",
         ]
         return "\n".join(lines)
+
+
+def on_host(values: Any) -> NDArray[np.float64]:
+    """Return an array as NumPy's."""
+    return np.asarray(values.get() if is_cupy(values) else values)
+
+
+def on_card_of(result: Result, given: Any) -> Result:
+    """Return the result as CuPy arrays on the card of ``given`` where that is one."""
+    if not is_cupy(given):
+        return result
+    import cupy
+
+    with given.device:
+        values, errors = cupy.asarray(result.values), cupy.asarray(result.error_bounds)
+    return replace(result, values=values, error_bounds=errors)
 
 
 def _advice(info: Info) -> str:

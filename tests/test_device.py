@@ -4,6 +4,8 @@ import gc
 import re
 import shutil
 import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -336,6 +338,71 @@ def test_no_low_rank_of_the_outputs(stand_in, rng):
     exact = fm.cce(x, y, draws, backend="numpy", dtype="float64", **options)
     assert found.info.form == exact.info.form == "dense"
     assert np.abs(found.values - exact.values).max() <= found.error_bound + exact.error_bound
+
+
+@pytest.fixture
+def fake_cupy(monkeypatch):
+    """Arrays that look like CuPy's: NumPy does not take them by itself."""
+
+    class Place:
+        id = 1
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    class ndarray:
+        __module__ = "cupy._core.core"
+        __array__ = None
+        device = Place()
+
+        def __init__(self, inner):
+            self._inner = np.asarray(inner)
+
+        def get(self):
+            return self._inner.copy()
+
+        def __len__(self):
+            return len(self._inner)
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+    module = types.ModuleType("cupy")
+    module.asarray = module.ndarray = ndarray
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return ndarray
+
+
+def test_data_on_a_card_are_computed_there(stand_in, fake_cupy, rng):
+    x = rng.normal(size=(300, 3))
+    y, mean = x[:, 0] + rng.normal(size=300), x[:, 0]
+    there = fm.cce(fake_cupy(x), fake_cupy(y), (fake_cupy(mean), 1.0))
+    here = fm.cce(x, y, (mean, 1.0))
+    assert (there.info.backend, here.info.backend) == ("cupy", "cpu")
+    assert list(stand_in) == [1]  # the card that x lies on
+    assert isinstance(there.values, fake_cupy)
+    assert isinstance(there.error_bounds, fake_cupy)
+    np.testing.assert_allclose(np.asarray(there), here.values, atol=2e-6)
+    assert "cupy (stand-in 1)" in repr(there)
+    assert there.to_dict()["mean"] == pytest.approx(here.mean, abs=2e-6)
+    assert len(there.to_frame()) == 300
+    there.plot().figure.clear()
+    fitted = fm.ConditionalCongruence().fit(fake_cupy(x), y, (mean, 1.0))
+    assert fitted.result_.info.device == "stand-in 1"
+    asked = fm.cce(fake_cupy(x), y, (mean, 1.0), backend="cpu")
+    assert asked.info.backend == "cpu"
+    mine = fm.mcmd(fake_cupy(x), fake_cupy(x), y, x, mean)
+    assert isinstance(mine.values, fake_cupy)
+
+
+def test_metrics_take_arrays_of_a_card(fake_cupy, rng):
+    y, mean = rng.normal(size=50), rng.normal(size=50)
+    assert fm.metrics.mean_crps(fake_cupy(y), (fake_cupy(mean), 1.0)) == fm.metrics.mean_crps(
+        y, (mean, 1.0)
+    )
 
 
 # ------------------------------------------------------------------------------------ arguments

@@ -75,7 +75,7 @@ class Fit:
             values, errors, kind = self.form.evaluate(grid, progress, keep)
         else:
             values, errors, kind = self.form.evaluate(grid, progress)
-        return values, errors, self._info(kind)
+        return values, errors, self._info(kind, int(grid.shape[1]))
 
     def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""
@@ -83,11 +83,12 @@ class Fit:
             return self.form.witness(grid, y, Progress(False, self.options.tol))
         return self.form.witness(grid, y)
 
-    def _info(self, kind: str) -> Info:
+    def _info(self, kind: str, dim: int) -> Info:
         details = self.form.details()
         held = details.pop("held")
         return Info(
             backend=self.backend.name,
+            device=self.backend.label(np.dtype(details["dtype"]), dim),
             certificate=kind,
             n=self.sizes[0],
             n_prime=self.sizes[1],

@@ -1,0 +1,309 @@
+"""What a CUDA card does: rates, seconds, errors, memory; one table, and JSON.
+
+``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--card 0]``
+
+Rates are those of square products by cuBLAS and of copies from pinned memory, measured first, by events on
+the card. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each pair
+once, and each pass once) in its seconds, over the rate of the precision that made them; seconds include all
+work of the host. *Error* is the largest difference from CG in float64 on the CPU at the first rows, where
+n is small enough, else from the same estimate by other means; the certified bound stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fastmcmd as fm
+from fastmcmd.device.cuda import CudaDevice, cuda_cards, cuda_device, cupy
+
+sys.path.insert(0, str(Path(__file__).parent))
+from benchmarks.problems import clip_like
+from large import clip_on_disk
+
+_COPIED = 1 << 29  # bytes of the copy by which its rate is measured
+_CHECKED = 4_000  # rows of the check against float64
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    case: str
+    n: int
+    seconds: float
+    passes: int
+    fraction: float | None
+    error: float | None
+    bound: float
+    device_bytes: int
+    told: str
+
+
+def versions(card: int) -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    cp = cupy()
+    runtime = cp.cuda.runtime
+    told = runtime.getDeviceProperties(card)
+    return {
+        "card": told["name"].decode(),
+        "memory": int(told["totalGlobalMem"]),
+        "driver": runtime.driverGetVersion(),
+        "CUDA": runtime.runtimeGetVersion(),
+        "CuPy": cp.__version__,
+        "NumPy": np.__version__,
+        "fastmcmd": fm.__version__,
+    }
+
+
+def copy_rate(device: CudaDevice) -> float:
+    """Return bytes a second from pinned memory to the card, by events."""
+    cp = cupy()
+    with device.card, device.stream:
+        pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(_COPIED), np.uint8, _COPIED)
+        there = cp.empty(_COPIED, np.uint8)
+        best = 0.0
+        for _ in range(4):
+            start, stop = cp.cuda.Event(), cp.cuda.Event()
+            start.record()
+            there.set(pinned, stream=device.stream)
+            stop.record()
+            stop.synchronize()
+            best = max(best, 1e3 * _COPIED / cp.cuda.get_elapsed_time(start, stop))
+    return best
+
+
+def product_seconds(device: CudaDevice, work: Callable[[], Any]) -> float:
+    """Return the seconds of some work by events on the card, the best of three."""
+    cp = cupy()
+    best = float("inf")
+    for _ in range(3):
+        with device.card:
+            start, stop = cp.cuda.Event(), cp.cuda.Event()
+            start.record(device.stream)
+            work()
+            stop.record(device.stream)
+            stop.synchronize()
+        best = min(best, cp.cuda.get_elapsed_time(start, stop) / 1e3)
+    return best
+
+
+class Bench:
+    """The cases, on one card."""
+
+    def __init__(self, card: int, data: Path, quick: bool) -> None:
+        self.card, self.data, self.quick = card, data, quick
+        self.device = cuda_device(card, None)
+        self.rates = {**self.device.rates, "copy": copy_rate(self.device)}
+        self.rows: list[Row] = []
+
+    def size(self, n: int) -> int:
+        return n // 20 if self.quick else n
+
+    def _rate(self, told: str, dtype: str) -> float:
+        if "split" in told:
+            return self.rates["tf32"] / 3
+        return self.rates[dtype]
+
+    def _run(
+        self, case: str, problem: Any, error: Callable[[Any], float] | None = None, **options: Any
+    ) -> Any:
+        x, y, draws, kernel = problem
+        options = {"backend": "cupy", "devices": [self.card], **options}
+        fm.cce(x[:600], y[:600], draws[:600], x_kernel=kernel, **options)  # compiles, loads
+        cards = [cuda_device(self.card, _bytes(options.get("device_memory_limit")))]
+        start = time.perf_counter()
+        found = fm.cce(x, y, draws, x_kernel=kernel, **options)
+        seconds = time.perf_counter() - start
+        n, d = x.shape
+        fraction = None
+        if found.info.solver == "cg":
+            rate = self._rate(found.info.device, found.info.dtype)
+            made = 1 if found.info.cache == "packed" else found.info.iterations
+            fraction = made * float(n) ** 2 * d / seconds / rate
+        self.rows.append(
+            Row(
+                case, n, seconds, found.info.passes, fraction, None if error is None else error(found),
+                found.error_bound, cards[0].peak, f"{found.info.solver}, {found.info.cache}",
+            )
+        )  # fmt: skip
+        return found
+
+    def products(self) -> None:
+        """Single products with K, by events: the kernels alone."""
+        from fastmcmd.backends.cupy import CupyBackend
+
+        for n, d, kernel in (
+            (40_000, 512, fm.Polynomial(3, 1 / 512, 1.0)),
+            (40_000, 64, fm.RBF(1 / 64)),
+            (40_000, 8, fm.RBF(1 / 8)),
+            (40_000, 8, fm.Laplacian(1 / 8)),
+        ):
+            n = self.size(n)
+            rng = np.random.default_rng(0)
+            x, v = rng.standard_normal((n, d), dtype=np.float32), rng.standard_normal((n, 30))
+            some = slice(0, 300)
+            exact = kernel(x[some].astype(float), x.astype(float)) @ v
+            for precision, dtype in (("float32", "f4"), ("split", "f4"), ("float32", "f8")):
+                backend = CupyBackend(devices=(self.device,), precision=precision)
+                if precision == "split" and not backend.splits(np.dtype(dtype), d):
+                    continue
+                points = backend.points(x, np.dtype(dtype))
+                found = backend.symmetric_matmul(kernel, points, v)
+                seconds = product_seconds(
+                    self.device,
+                    lambda b=backend, p=points, v=v: b.symmetric_matmul(kernel, p, v),
+                )
+                name = "float64" if dtype == "f8" else precision
+                rate = self._rate(precision, "float64" if dtype == "f8" else "float32")
+                error = float(np.abs(found[some] - exact).max() / np.abs(exact).max())
+                self.rows.append(
+                    Row(
+                        f"one product, {type(kernel).__name__}, d = {d}, {name}", n, seconds, 1,
+                        float(n) ** 2 * d / seconds / rate, error, float("nan"), self.device.peak,
+                        "30 right-hand sides",
+                    )
+                )  # fmt: skip
+
+    def exact(self) -> None:
+        """Values at a few rows against CG in float64 on the CPU."""
+        problem = (*clip_like(_CHECKED), fm.Polynomial(3))
+        x, y, draws, kernel = problem
+        oracle = fm.cce(x, y, draws, x_kernel=kernel, backend="cpu", dtype="float64", tol=1e-10)
+        self._run(
+            "against float64", problem, lambda r: float(np.abs(r.values - oracle.values).max())
+        )
+
+    def published(self) -> None:
+        """The published protocol, n = 12,000, and the published formula in torch on the same card."""
+        n = self.size(12_000)
+        problem = (*clip_like(n), fm.Polynomial(3))
+        found = self._run("published protocol", problem, tol=1e-6)
+        try:
+            import torch
+        except ImportError:
+            return
+        x, y, draws, _ = problem
+        place = torch.device("cuda", self.card)
+        torch.cuda.reset_peak_memory_stats(place)
+        seconds = []
+        for _ in range(2):
+            torch.cuda.synchronize(place)
+            start = time.perf_counter()
+            values = _definition(torch, place, x, y, draws)
+            torch.cuda.synchronize(place)
+            seconds.append(time.perf_counter() - start)
+        peak = torch.cuda.max_memory_allocated(place)
+        error = float(np.abs(values - found.values).max())
+        self.rows.append(
+            Row(
+                "the same, definition in torch float32", n, min(seconds), 0, None, error, float("nan"),
+                peak, f"{min(seconds) / self.rows[-1].seconds:.0f} times our time",
+            )
+        )  # fmt: skip
+
+    def hundred_thousand(self) -> None:
+        """n = 100,000, d = 512, exact."""
+        problem = (*clip_like(self.size(100_000)), fm.Polynomial(3))
+        self._run("exact", problem, tol=1e-6, solver="cg", device_memory_limit="8GB")
+
+    def million(self) -> None:
+        """n = 1,000,000, d = 512, exact."""
+        problem = (*clip_like(self.size(1_000_000)), fm.Polynomial(3))
+        self._run("exact", problem, tol=1e-6, solver="cg", device_memory_limit="16GB")
+
+    def disk(self) -> None:
+        """n = 10,000,000, d = 512 from disk, low rank."""
+        found = clip_on_disk(self.size(10_000_000), self.data)
+        problem = (found.x, found.y, found.draws, found.kernel)
+        start = time.perf_counter()
+        self._run(
+            "low rank from disk", problem, tol=1e-4, solver="lowrank", certificate="sampled",
+            device_memory_limit="16GB",
+        )  # fmt: skip
+        seconds = time.perf_counter() - start
+        read = self.rows[-1].passes * found.x.nbytes
+        self.rows[-1].told += f"; {read / seconds / self.rates['copy']:.2f} of the copy's rate"
+
+
+def _bytes(limit: Any) -> int | None:
+    from fastmcmd.memory import parse_memory
+
+    return None if limit is None else parse_memory(limit)
+
+
+def _definition(torch: Any, place: Any, x: Any, y: Any, draws: Any, lam: float = 0.1) -> np.ndarray:
+    """Return CCE by the definition, as the published code does: inverses and matrices of n x n."""
+    with torch.no_grad():
+        x = torch.as_tensor(x, device=place)
+        y, z = (torch.as_tensor(v, device=place, dtype=x.dtype)[:, None] for v in (y, draws))
+        gamma = 1 / (2 * y.var())
+        n, d = x.shape
+
+        def k_y(a: Any, b: Any) -> Any:
+            return torch.exp(-gamma * (a - b.T) ** 2)
+
+        k_x = (x @ x.T / d + 1) ** 3
+        w = torch.linalg.inv(k_x + n * lam * torch.eye(n, device=place, dtype=x.dtype))
+        a = w @ k_x
+        first = (a * (k_y(y, y) @ a)).sum(0)
+        second = (a * (k_y(y, z) @ a)).sum(0)
+        third = (a * (k_y(z, z) @ a)).sum(0)
+        return (
+            torch.sqrt(torch.clamp(first - 2 * second + third, min=0)).cpu().numpy().astype(float)
+        )
+
+
+def table(rows: list[Row]) -> str:
+    """Return the rows as Markdown."""
+    lines = [
+        "| case | n | seconds | passes | fraction | error | certified | GB on the card | |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        fraction = "" if r.fraction is None else f"{r.fraction:.2f}"
+        error = "" if r.error is None else f"{r.error:.1e}"
+        bound = "" if r.bound != r.bound else f"{r.bound:.1e}"
+        lines.append(
+            f"| {r.case} | {r.n:,} | {r.seconds:.3g} | {r.passes} | {fraction} | {error} | {bound} | "
+            f"{r.device_bytes / 1e9:.2f} | {r.told} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the cases, print the table, write JSON."""
+    cases = ("exact", "products", "published", "hundred_thousand", "million", "disk")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the rows")
+    parser.add_argument("--only", nargs="+", choices=cases, default=cases)
+    parser.add_argument("--json", help="write all figures to this file")
+    parser.add_argument("--data", default=tempfile.gettempdir(), help="folder for the rows on disk")
+    parser.add_argument("--card", type=int, default=0)
+    options = parser.parse_args()
+    count, why = cuda_cards()
+    if not count:
+        raise SystemExit(f"benchmarks/gpu.py: {why}")
+    bench = Bench(options.card, Path(options.data), options.quick)
+    told = {"versions": versions(options.card), "rates": bench.rates}
+    print(json.dumps(told, indent=1), flush=True)
+    for name in options.only:
+        getattr(bench, name)()
+        print(table(bench.rows[-8:]), flush=True)
+        if options.json:  # after each case: a run that ends early leaves what it has
+            told["rows"] = [asdict(row) for row in bench.rows]
+            Path(options.json).write_text(json.dumps(told, indent=1))
+    print("\n" + table(bench.rows))
+
+
+if __name__ == "__main__":
+    main()
