@@ -3,8 +3,8 @@
 ``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--card 0]``
 
 Rates are those of square products by cuBLAS and of copies from pinned memory, measured first, by events on
-the card. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each pair
-once, and each pass once) in its seconds, over the rate of the precision that made them; seconds include all
+the card. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each
+pair once, and each pass once) in its seconds, over the rate of the precision that made them; seconds include all
 work of the host. *Error* is the largest difference from CG in float64 on the CPU at the first rows, where
 n is small enough, else from the same estimate by other means; the certified bound stands beside it.
 """
@@ -161,7 +161,7 @@ class Bench:
                 found = backend.symmetric_matmul(kernel, points, v)
                 seconds = product_seconds(
                     self.device,
-                    lambda b=backend, p=points, v=v: b.symmetric_matmul(kernel, p, v),
+                    lambda b=backend, k=kernel, p=points, v=v: b.symmetric_matmul(k, p, v),
                 )
                 name = "float64" if dtype == "f8" else precision
                 rate = self._rate(precision, "float64" if dtype == "f8" else "float32")
