@@ -16,7 +16,8 @@ from fastmcmd.plots.style import COLOURS
 
 SIZE = (5.0, 3.6)  # inches: two fit beside each other on a page
 DPI = 90
-COLOURS_KEPT = 48  # of a picture: no difference to the eye, and a third of the size
+WIDTH = 920  # pixels at most: what a page shows
+COLOURS_KEPT = 64  # of a picture: hardly a difference to the eye, and a third of the size
 
 
 def calibrated_pair(n: int = 3000) -> tuple[Any, Any, dict[str, Any]]:
@@ -50,8 +51,7 @@ def what_cce_is(plt: Any) -> Any:
     data.legend(frameon=False)
     data.spines[["top", "right"]].set_visible(False)
     calibration.set_title("Both are calibrated over all inputs")
-    where.autoscale(axis="y")  # both models, whichever came first
-    where.set_ylim(0, 1.3 * where.get_ylim()[1])  # room for the legend
+    where.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 0.1))  # between the curves
     where.set_title("Only one is right at each input")
     return figure
 
@@ -64,7 +64,8 @@ def why(plt: Any) -> Any:
     fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, models["ignores x"])
     for colour, at in zip(COLOURS, (-1.0, 1.0), strict=False):
         plots.witness(grid, fitted.witness([at], grid), ax, f"at x = {at:g}", colour)
-    ax.legend(frameon=False, loc="center left")
+    ax.margins(y=0.3)  # room for the legend
+    ax.legend(frameon=False, loc="upper left")
     return figure
 
 
@@ -91,13 +92,32 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         return figure
 
     def evaluation() -> Any:
-        figure = plt.figure(figsize=(11, 6.4), layout="constrained")
+        figure = plt.figure(figsize=(12.5, 9.5), layout="constrained")
         return plots.evaluation(fm.evaluate(y, prediction, x, x_kernel=kernel), figure)
 
     def witness(ax: Any) -> None:
         grid = np.linspace(-2.5, 3.5, 121)
         plots.witness(grid, fitted.witness([[0.0, 1.0]], grid), ax, "at x = (0, 1)")
-        ax.legend(frameon=False, loc="center right")
+        ax.margins(y=0.3)  # room for the legend
+        ax.legend(frameon=False, loc="upper left")
+
+    overall = fm.Gaussian(np.full(len(y), y.mean()), y.std())
+    models = {"too narrow": prediction, "ignores x": overall}
+    crps = fm.metrics.crps(y, prediction)
+
+    def two_models(ax: Any) -> None:
+        for colour, (name, model) in zip(COLOURS, models.items(), strict=False):
+            result = fm.cce(x, y, model, x_kernel=kernel)
+            plots.cumulative(result, ax, name, colour, "CCE")
+
+    def planes() -> Any:
+        figure, axes = plt.subplots(1, 3, figsize=(11.5, 3.4), layout="constrained")
+        plane = plots.project(x)
+        for ax, (name, part) in zip(
+            axes, {"CCE": values, "CRPS": crps, "y": y}.items(), strict=True
+        ):
+            plots.over_plane(plane, part, ax, name=name)
+        return figure
 
     some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
     return {
@@ -115,6 +135,16 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         ),
         "cce_projection": lambda: one(lambda ax: plots.cce_projection(x, values, ax)),
         "cce_histogram": lambda: one(lambda ax: plots.cce_histogram(values, ax)),
+        "cumulative": lambda: one(two_models),
+        "histogram": lambda: one(
+            lambda ax: plots.histogram(prediction.std, ax, name="predicted standard deviation")
+        ),
+        "over_inputs": lambda: one(
+            lambda ax: plots.over_inputs(x[:, 1], crps, ax, points=0, name="CRPS").set_xlabel(
+                "x, column 2"
+            )
+        ),
+        "over_plane": planes,
         "witness": lambda: one(witness),
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,
@@ -133,7 +163,7 @@ def main(folder: Path) -> None:
     for name, draw in drawn.items():
         figure = draw()
         drawing = io.BytesIO()
-        figure.savefig(drawing, dpi=DPI)
+        figure.savefig(drawing, dpi=min(DPI, WIDTH / figure.get_figwidth()))
         plt.close(figure)
         picture = (
             Image.open(drawing).convert("RGB").quantize(COLOURS_KEPT, dither=Image.Dither.NONE)

@@ -8,31 +8,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_process import environment, run_cli
 
 import fastmcmd as fm
-
-# Processes run the package that the tests run, wherever they start and whether it is installed.
-ROOT = str(Path(fm.__file__).parents[1])
-
-
-def environment(*folders):
-    path = [*map(str, folders), ROOT, os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-
-
-def run_cli(*arguments, **options):
-    options.setdefault("env", environment())
-    return subprocess.run(
-        [sys.executable, "-m", "fastmcmd", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **options,
-    )
 
 
 @pytest.fixture
@@ -273,7 +254,7 @@ def test_formats(table, kind, capsys):
 @pytest.mark.parametrize("kind", ["npz", "csv", "parquet", "zarr"])
 def test_convert(table, kind, tmp_path, capsys):
     from fastmcmd.cli import main
-    from fastmcmd.cli.columns import open_columns
+    from fastmcmd.cli.formats import open_columns
 
     columns, write = table
     source, target = write("npz"), tmp_path / f"new.{kind}"
@@ -344,6 +325,8 @@ def test_compare_and_report(table, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Comparison of 2 models" in done.stdout
     assert f"written: {report}" in done.stdout
+    shown = run_cli("compare", path, "--y", "visits", *models, "--progress").stderr
+    assert shown.index("fastmcmd: poisson: ") < shown.index("fastmcmd: nb: ")
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
     told = run_cli("compare", path, "--y", "visits", *models, "--format", "json").stdout
     assert set(json.loads(told)) == {"poisson", "nb"}
@@ -389,9 +372,16 @@ def test_info():
     assert json.loads(run_cli("info", "--json").stdout)["backend numpy"] == "available"
 
 
-def test_help_and_version():
+def test_help_and_version(capsys):
+    from fastmcmd.cli import main
+    from fastmcmd.cli.app import COMMANDS
+
     assert "evaluate" in run_cli("--help").stdout
-    assert "examples:" in run_cli("evaluate", "--help").stdout
+    for command in ([], *([name] for name in COMMANDS)):
+        with pytest.raises(SystemExit) as left:
+            main([*command, "--help"])
+        assert left.value.code == 0
+        assert f"\n  {' '.join(['fastmcmd', *command])} " in capsys.readouterr().out, command
     assert run_cli("--version").stdout.strip() == f"fastmcmd {fm.__version__}"
     assert run_cli().returncode == 2
 
@@ -424,9 +414,105 @@ def test_import_is_quick_and_light():
     """Nothing optional or heavy is loaded by ``import fastmcmd``."""
     code = (
         "import sys, fastmcmd; "
-        "print([m for m in ('matplotlib', 'numba', 'torch', 'pandas', 'tqdm') if m in sys.modules])"
+        "heavy = ('matplotlib', 'numba', 'torch', 'pandas', 'pyarrow', 'rich'); "
+        "print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment()
     )
     assert done.stdout.strip() == "[]"
+
+
+# ---- tables for people ----
+
+MODELS = ("--model", "good=gaussian:mean=mean,std=std", "--model", "wide=gaussian:mean=mean,std=9")
+RICH = {
+    "evaluate": ["evaluate", "P", "--by", "group", "--n-boot", "3"],
+    "compare": ["compare", "P", *MODELS],
+    "plan": ["plan", "P"],
+    "info": ["info"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def groups(predictions):
+    path, arrays = predictions
+    np.savez(path, **arrays, group=np.arange(80) % 2)
+    return path
+
+
+def on_a_terminal(arguments, path, **options):
+    from terminal import watched
+
+    command = [sys.executable, "-m", "fastmcmd", *(str(path) if a == "P" else a for a in arguments)]
+    code, _, shown = watched(command, both=True, **options)
+    text = "".join(part for _, part in shown)
+    assert code == 0, text
+    return text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("command", list(RICH))
+def test_tables_on_a_terminal(groups, command):
+    """Styled where rich is; every word of the plain table is there, whatever the width."""
+    pytest.importorskip("rich")
+    from terminal import screen
+
+    arguments = RICH[command]
+    plain = run_cli(*(str(groups) if a == "P" else a for a in arguments)).stdout
+    for columns in (60, 160):
+        text = on_a_terminal(arguments, groups, columns=columns, env=environment())
+        assert ("\x1b[1" in text) == (command != "info")  # bold
+        seen = "\n".join(screen(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)))
+        words = set(re.findall(r"[^\s─]+", seen))
+        numbers = {one for one in plain.split() if re.fullmatch(r"-?\d+\.\d{3,}", one)}
+        moving = set(re.findall(r"\d+\.\d+", plain)) if command == "plan" else set()
+        assert numbers - moving <= words
+        if command in ("evaluate", "compare"):
+            for section in ("accuracy", "scores", "calibration", "sharpness", "congruence"):
+                assert re.search(rf"^ ?{section}$", seen, re.M)
+    if command == "compare":  # the best has a sign, not only a colour
+        (line,) = [one for one in seen.splitlines() if one.strip().startswith("CRPS")]
+        assert re.match(r" *CRPS +\* [\d.]+ +[\d.]+ ", line)
+        assert "* best of the line" in seen
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_no_colour_where_it_is_not_wanted(groups):
+    pytest.importorskip("rich")
+    text = on_a_terminal(RICH["compare"], groups, env={**environment(), "NO_COLOR": "1"})
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", text)
+    assert "* " in text
+
+
+def test_a_terminal_without_rich_gets_plain_text(groups, monkeypatch, capsys):
+    from fastmcmd.cli import main
+
+    arguments = ["info"]
+    assert main(arguments) == 0
+    plain = capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(arguments) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    drop = re.compile("(free memory|optional rich).*")
+    assert drop.sub("", told.out) == drop.sub("", plain)
+
+
+def test_hostile_names_are_words(tmp_path, capsys, monkeypatch):
+    """Names of models and groups with the signs of rich's markup are printed as they are."""
+    pytest.importorskip("rich")
+    from fastmcmd.cli.output import Sheet, show
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show(Sheet("[bold]t", [["", "[red]a[/red]", ":smile:"], ["x", "* 1", "[/]"]], ["[b]n"]), "")
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    for word in ("[bold]t", "[red]a[/red]", ":smile:", "* 1", "[/]", "[b]n"):
+        assert word in out
+
+
+def test_plan_as_json(groups):
+    told = json.loads(run_cli("plan", groups, "--format", "json").stdout)
+    assert (told["n"], told["d"]) == (80, 2)
+    assert told["solver"] == "cholesky"

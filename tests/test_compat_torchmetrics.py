@@ -57,6 +57,16 @@ CLASSES = [
     ("AUROC", {}, fc.auroc, {}),
     ("RankedProbabilityScore", {}, fc.mean_ranked_probability_score, {}),
 ]
+# Classes whose result is a named tuple, the function whose result has attributes of the same names.
+CURVES = [
+    ("Reliability", {}, metrics.reliability_curve, {}),
+    ("Reliability", {"levels": [0.2, 0.7], "kind": "interval"}, metrics.reliability_curve,
+     {"levels": [0.2, 0.7], "kind": "interval"}),
+    ("PITHistogram", {"bins": 7}, metrics.pit_histogram, {"bins": 7}),
+    ("ENCECurve", {"bins": 5}, metrics.ence_curve, {"bins": 5}),
+    ("ENCECurve", {"bins": 4, "by": "variance", "binning": "width"}, metrics.ence_curve,
+     {"bins": 4, "by": "variance", "binning": "width"}),
+]  # fmt: skip
 PARTS = (slice(0, 10), slice(10, 11), slice(11, N))
 
 
@@ -128,11 +138,207 @@ def test_vectors_of_draws(torch, rng):
 
 
 def test_every_accumulator_of_a_number_has_a_class():
-    curves = {"Accumulator", "MeanOf", "Reliability", "PITHistogram", "ENCECurve"}
-    curves |= {"AccuracyAboveConfidence", "BrierDecomposition", "UncertaintyHistogram"}
-    assert set(dir(tm)) == set(streaming.__all__) - curves
-    tested = {one[0] for one in REGRESSION + ABOUT + CLASSES} | {"EnergyScore", "VariogramScore"}
-    assert set(dir(tm)) == tested
+    others = {"Accumulator", "MeanOf", "AccuracyAboveConfidence", "UncertaintyHistogram"}
+    tuples = {"BrierTerms", "PITValues", "ReliabilityValues", "VarianceValues"}
+    assert set(dir(tm)) == set(streaming.__all__) - others | tuples
+    tested = {one[0] for one in REGRESSION + ABOUT + CLASSES + CURVES}
+    tested |= {"EnergyScore", "VariogramScore", "BrierDecomposition"}
+    assert set(dir(tm)) == tested | tuples
+
+
+# ---- curves, histograms, decompositions ----
+
+
+def _same_curve(found, whole):
+    for name, value in found._asdict().items():
+        # Edges of bins of equal mass come from sketches, right to the accuracy of the accumulator.
+        rtol = 1e-3 if name == "edges" else 1e-10
+        np.testing.assert_allclose(_value(value), getattr(whole, name), rtol=rtol, err_msg=name)
+
+
+def _random_parts(rng, n):
+    """Rows in a random order, cut at random places."""
+    cuts = np.sort(rng.choice(np.arange(1, n), rng.integers(1, 6), replace=False))
+    return np.split(rng.permutation(n), cuts)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("name", "options", "function", "same"), CURVES)
+def test_curves_in_batches(data, rng, name, options, function, same, weighted):
+    mean, std, y, w = data
+    w = w + 1 if weighted else None
+    whole = function(y, (mean, std), sample_weight=w, **same)
+    for _ in range(4):
+        metric = getattr(tm, name)(**options)
+        for part in _random_parts(rng, N):
+            metric.update((mean[part], std[part]), y[part], None if w is None else w[part])
+        _same_curve(metric.compute(), whole)
+        metric.reset()
+        metric.update((mean[:9], std[:9]), y[:9])
+        _same_curve(metric.compute(), function(y[:9], (mean[:9], std[:9]), **same))
+
+
+def test_terms_of_the_brier_score(torch, labelled, rng):
+    logits, y = labelled
+    for given, labels in ((logits, y), (logits[:, 0], (y == 0).long())):
+        p = torch.sigmoid(given) if given.ndim == 1 else torch.softmax(given, 1)
+        plain, of_logits = tm.BrierDecomposition(bins=6), tm.BrierDecomposition(6, logits=True)
+        for part in _random_parts(rng, N):
+            plain.update(p[part], labels[part])
+            of_logits.update(given[part], labels[part])
+        _same_curve(plain.compute(), fc.brier_decomposition(labels, p, bins=6))
+        _same_curve(of_logits.compute(), fc.brier_decomposition(labels, p, bins=6))
+        assert set(plain.compute()._asdict()) == {
+            name for name in fc.brier_decomposition(labels, p).to_dict() if name != "score"
+        }
+
+
+def test_curves_batch_by_batch(data):
+    mean, std, y, _ = data
+    metric = tm.PITHistogram(4)
+    for part in (slice(0, 25), slice(25, N)):
+        batch = metric((mean[part], std[part]), y[part])
+        _same_curve(batch, metrics.pit_histogram(y[part], (mean[part], std[part]), bins=4))
+    _same_curve(metric.compute(), metrics.pit_histogram(y, (mean, std), bins=4))
+
+
+def test_curves_of_two_processes(data):
+    mean, std, y, _ = data
+    for name, options, function, same in CURVES:
+        one, two, empty = (getattr(tm, name)(**options) for _ in range(3))
+        one.update((mean[:20], std[:20]), y[:20])
+        two.update((mean[20:], std[20:]), y[20:])
+        assert empty.sums == []  # which torchmetrics sends as no numbers
+        sent = [one.sums[0], one.sums[0][:0], two.sums[0]]
+
+        def gather(state, group=None, sent=sent):
+            return sent
+
+        with one.sync_context(dist_sync_fn=gather, distributed_available=lambda: True):
+            joined = one.accumulator().compute()
+        whole = function(y, (mean, std), **same)
+        for field, value in vars(whole).items():
+            if not isinstance(value, str):
+                rtol = 1e-3 if field == "edges" else 1e-10
+                np.testing.assert_allclose(getattr(joined, field), value, rtol=rtol)
+        one.merge_state(two)
+        _same_curve(one.compute(), whole)
+
+
+def test_copies_of_curves(data):
+    mean, std, y, _ = data
+    metric = tm.Reliability()
+    metric.update((mean, std), y)
+    metric.compute()  # is kept in the metric, and travels with it
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
+        _same_curve(other.compute(), metrics.reliability_curve(y, (mean, std)))
+
+
+@pytest.fixture
+def axes():
+    """Fresh axes of matplotlib without a screen."""
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib import pyplot
+
+    yield lambda: pyplot.subplots()[1]
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "drawn"),
+    [
+        ("Reliability", {"levels": [0.1, 0.5, 0.9]}, ("expected", "observed")),
+        ("ENCECurve", {"bins": 3}, ("rmv", "rmse")),
+    ],
+)
+def test_curves_are_drawn(data, axes, name, options, drawn):
+    mean, std, y, _ = data
+    metric = getattr(tm, name)(**options)
+    metric.update((mean, std), y)
+    found, ax = metric.compute(), axes()
+    wanted = np.stack([_value(getattr(found, one)) for one in drawn])
+    for given in ((), (found,)):
+        figure, where = metric.plot(*given, ax=axes())
+        assert where.figure is figure
+        lines = [np.stack(line.get_data()) for line in where.lines]
+        assert any(line.shape == wanted.shape and np.allclose(line, wanted) for line in lines)
+    _, where = metric.plot([found, found], ax)
+    assert where is ax
+    assert [one.get_text() for one in ax.get_legend().get_texts()] == ["1", "2"]
+
+
+def test_what_is_drawn_is_what_the_functions_return(data, axes, monkeypatch):
+    from fastmcmd import plots
+
+    mean, std, y, _ = data
+    for name, options, function, same in CURVES:
+        drawn = []
+
+        def draw(curve, ax, label, colour, drawn=drawn):
+            drawn.append(curve)
+            return axes()
+
+        shape = tm._SHAPES[name]
+        monkeypatch.setattr(plots, shape.plot, draw)
+        metric = getattr(tm, name)(**options)
+        metric.update((mean, std), y)
+        metric.plot()
+        whole = function(y, (mean, std), **same)
+        assert type(drawn[0]) is type(whole)
+        for field, value in vars(whole).items():
+            found = getattr(drawn[0], field)
+            assert type(found) is type(value), field
+            if isinstance(value, str):
+                assert found == value
+            else:
+                np.testing.assert_allclose(found, value, rtol=1e-3 if field == "edges" else 1e-10)
+
+
+def test_histograms_and_numbers_are_drawn(torch, data, labelled, axes):
+    mean, std, y, _ = data
+    for metric, label in ((tm.CRPS(), "CRPS"), (tm.PITHistogram(4), "density")):
+        metric.update((mean, std), y)
+        figure, ax = metric.plot()
+        assert ax.get_ylabel() == label
+        assert ax.figure is figure
+    logits, labels = labelled
+    confusion, terms = tm.ConfusionMatrix(logits=True), tm.BrierDecomposition(logits=True)
+    for metric in (confusion, terms):
+        metric.update(logits, labels)
+        assert metric.plot()[0].axes
+    told = {text.get_text() for text in confusion.plot([confusion.compute()] * 2)[1].texts}
+    matrix = fc.confusion_matrix(labels, torch.softmax(logits, 1))
+    assert told == {str(round(float(count), 2)) for count in matrix.ravel()}
+
+
+def test_what_cannot_be_drawn(data):
+    pytest.importorskip("matplotlib")
+    mean, std, y, _ = data
+    metric = tm.Reliability()
+    metric.update((mean, std), y)
+    for wrong in (3.0, [], [1.0], {"expected": 1}):
+        with pytest.raises(TypeError, match=r"what compute\(\) returns"):
+            metric.plot(wrong)
+
+
+def test_curves_in_a_collection(data, axes):
+    from torchmetrics import MetricCollection
+
+    mean, std, y, _ = data
+    given = MetricCollection(
+        {"middle": tm.Reliability([0.5]), "all": tm.Reliability(), "pit": tm.PITHistogram(),
+         "ence": tm.ENCECurve(3), "crps": tm.CRPS()},
+        prefix="val_",
+    )  # fmt: skip
+    for part in PARTS:
+        given.update((mean[part], std[part]), y[part])
+    found = given.compute()
+    _same_curve(found["val_middle"], metrics.reliability_curve(y, (mean, std), levels=[0.5]))
+    _same_curve(found["val_all"], metrics.reliability_curve(y, (mean, std)))
+    _same_curve(found["val_pit"], metrics.pit_histogram(y, (mean, std)))
+    _same_curve(found["val_ence"], metrics.ence_curve(y, (mean, std), bins=3))
+    assert float(found["val_crps"]) == pytest.approx(metrics.mean_crps(y, (mean, std)))
+    assert len(given.plot(found)) == 5
 
 
 def test_forms_of_predictions(torch, data):
@@ -428,7 +634,7 @@ def test_without_the_packages():
 # Sums as numbers, without torch.
 
 
-@pytest.mark.parametrize(("name", "options"), [one[:2] for one in REGRESSION + ABOUT])
+@pytest.mark.parametrize(("name", "options"), [one[:2] for one in REGRESSION + ABOUT + CURVES])
 def test_rows_of_numbers_hold_all_sums(rng, name, options):
     mean, std, y = rng.normal(size=30), np.full(30, 2.0), rng.normal(size=30)
     kept = getattr(streaming, name)(**options)
@@ -438,7 +644,11 @@ def test_rows_of_numbers_hold_all_sums(rng, name, options):
     ]
     found = kept.conclude(restore(kept, np.concatenate(parts)))
     kept.update(y[:12], (mean[:12], std[:12])).update(y[12:], (mean[12:], std[12:]))
-    np.testing.assert_array_equal(found, kept.compute())
+    np.testing.assert_equal(_plain(found), _plain(kept.compute()))
+
+
+def _plain(found):
+    return getattr(found, "__dict__", found)
 
 
 def test_rows_of_numbers_that_are_broken(rng):

@@ -106,7 +106,7 @@ def test_an_excluded_outcome_is_counted(rng):
     y = np.append(rng.poisson(3.0, N - 1).astype(float), 0.5)
     found = fm.evaluate(y, fm.Poisson(np.full(N, 3.0)))
     assert found["nll"] == np.inf
-    assert found.notes == ("1 outcomes have no probability under their prediction",)
+    assert found.notes == ("1 outcome has no probability under the prediction",)
     assert found.to_dict()["metrics"]["nll"] == "inf"
 
 

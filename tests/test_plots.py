@@ -12,6 +12,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd import plots
+from fastmcmd.plots.panels import panels, panels_over_plane
 
 
 @pytest.fixture(autouse=True)
@@ -48,13 +49,16 @@ def test_few_distinct_inputs_and_thinning(rng):
 def test_histogram_and_witness(rng):
     values = rng.uniform(size=400)
     ax = plots.cce_histogram(values, label="m")
-    assert sum(patch.get_height() for patch in ax.patches) == 400
+    heights, edges, _ = ax.patches[0].get_data()
+    np.testing.assert_array_equal(heights, np.histogram(values, len(heights))[0])
+    assert (edges[0], edges[-1]) == (values.min(), values.max())
     assert ax.lines[0].get_xdata()[0] == pytest.approx(values.mean())
     grid = np.linspace(-1, 1, 20)
     ax = plots.witness(grid, np.sin(grid)[None, :], label="m")
     np.testing.assert_allclose(ax.lines[1].get_ydata(), np.sin(grid))
     assert "too little" in ax.texts[0].get_text()
-    again = plots.witness(grid, np.cos(grid), ax=ax)
+    again = plots.witness(grid, np.cos(grid), ax=ax, outcome=0.5)
+    assert ax.lines[-1].get_xydata().tolist() == [[0.5, 0.0]]
     assert again is ax
     assert len(ax.texts) == 2  # told once
 
@@ -122,16 +126,13 @@ def test_variance_and_constant_spread(rng):
     constant = fm.metrics.ence_curve(y, (np.zeros(600), 2.0), bins=6)
     low, high = plots.variance(constant).get_xlim()
     assert low < 2 < high
-
-
-def test_projection(rng):
-    x = rng.normal(size=(400, 2))
-    ax = plots.cce_projection(x, np.full(400, 0.3))
-    np.testing.assert_allclose(ax.collections[0].get_array(), 0.3)
-    assert ax.get_xlabel() == "x, column 1"
-    assert "principal" in plots.cce_projection(rng.normal(size=(400, 5)), x[:, 0] ** 2).get_xlabel()
-    with pytest.raises(ValueError, match="x has 1 column"):
-        plots.cce_projection(x[:, 0], x[:, 0])
+    # A second model stays in the picture, and there is one dashed line for both.
+    far = fm.metrics.ence_curve(y, (np.zeros(600), 30.0), bins=6)
+    both = plots.variance(far, plots.variance(curve))
+    assert sum(line.get_linestyle() == "--" for line in both.lines) == 1
+    (low, high), (left, right) = both.get_ylim(), both.get_xlim()
+    assert low <= curve.rmse.min() < 30 < high
+    assert left <= curve.rmv.min() < 30 < right
 
 
 def test_an_evaluation_side_by_side(rng):
@@ -139,13 +140,48 @@ def test_an_evaluation_side_by_side(rng):
     y = x[:, 0] + rng.normal(size=300)
     figure = fm.evaluate(y, (x[:, 0], 1.0), x).plot()
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
-    assert len(titles) == 6
-    assert titles[0] == "Reliability"
+    assert titles == [
+        "Reliability",
+        "Errors and predicted spread",
+        "Probability integral transform",
+        "Sharpness",
+        "CCE of all points",
+        "CCE over inputs",
+        "CCE over the plane",
+        "Negative log-likelihood over the plane",
+        "Outcome y over the plane",
+    ]
     figure.canvas.draw()
     few = fm.evaluate(y, (x[:, 0], 1.0)).plot(plt.figure())
     assert next(ax.get_title() for ax in few.axes) == "Reliability"
     with pytest.raises(ValueError, match="nothing to draw"):
         fm.evaluate(x, fm.Gaussian(x, 1.0)).plot()
+
+
+def test_several_evaluations_share_pictures(rng):
+    x = rng.normal(size=(200, 2))
+    y = x[:, 0] + rng.normal(size=200)
+    models = {"right": (x[:, 0], 1.0), "_costs $5": (np.zeros(200), np.full(200, 1.5))}
+    found = {name: fm.evaluate(y, model, x) for name, model in models.items()}
+    figure = plots.evaluation(fm.compare(found))
+    by_title = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
+    assert len(by_title) == 12
+    names = [text.get_text() for text in by_title["Reliability"].get_legend().get_texts()]
+    assert names == ["right", r" _costs \$5"]  # shown, and as it is
+    lines = by_title["Reliability"].lines
+    for line, one in zip(lines[1:], found.values(), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), one.curves["reliability"].observed)
+    cce = by_title["CCE of all points"].lines
+    for line, one in zip(cce, found.values(), strict=True):
+        assert line.get_xdata()[-1] == one["max_cce"]
+    planes = [ax for title, ax in by_title.items() if title.startswith("CCE over the plane")]
+    assert len(planes) == 2
+    assert planes[0].collections[0].get_clim() == planes[1].collections[0].get_clim()
+    spread = by_title["Sharpness"].lines[1]
+    np.testing.assert_allclose(spread.get_xdata(), 1.5)
+    figure.canvas.draw()
+    with pytest.raises(TypeError, match="a dict of at least one Evaluation"):
+        plots.evaluation({})
 
 
 def test_a_second_model_stays_in_the_picture(rng):
@@ -159,3 +195,54 @@ def test_a_second_model_stays_in_the_picture(rng):
     plots.cce_histogram(np.full(50, 3.0), ax=ax)
     assert ax.get_xlim()[0] == 0
     assert ax.get_xlim()[1] > 3
+
+
+def test_bands_of_two_curves_are_not_added_up(rng):
+    y = rng.normal(size=100)
+    ax = plots.reliability(fm.metrics.reliability_curve(y, (np.zeros(100), 1.0)))
+    plots.reliability(fm.metrics.reliability_curve(y, (np.zeros(100), 2.0)), ax)
+    assert len(ax.collections) == 1
+    assert len(ax.lines) == 3  # the diagonal once
+
+
+def test_values_over_the_plane_are_those_of_their_rows(rng):
+    """Also where rows were left out: hexagons hold the means of the rows that lie there."""
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    y[::3] = np.nan
+    found = fm.evaluate(y, (x, 1.0), x, nan_policy="omit")
+    at = rng.integers(0, 3, 200)
+    sites = np.array([[0.0, 0], [50, 0], [0, 50]])
+    used = np.isfinite(y)
+    for projection in (sites[at], sites[at[used]]):
+        drawn = {p.title: p for p in panels_over_plane({"m": found}, projection)}
+        for title, values in (
+            ("CCE over the plane", found.rows["cce"]),
+            ("Negative log-likelihood over the plane", found.rows["log_score"]),
+            ("Outcome y over the plane", y),
+        ):
+            means = drawn[title].draw(plt.figure().subplots()).collections[0].get_array()
+            expected = [values[used & (at == site)].mean() for site in range(3)]
+            np.testing.assert_allclose(np.sort(means), np.sort(expected))
+
+
+def test_more_models_than_colours(rng):
+    """Several pictures, none of which has a colour twice; PIT histograms of the same height."""
+    y = rng.normal(size=100)
+    models = {f"model {std}": fm.evaluate(y, (np.zeros(100), std)) for std in range(1, 9)}
+    drawn = panels(models)
+    titles = [panel.title for panel in drawn]
+    assert titles.count("Reliability") == titles.count("Sharpness") == 2
+    assert titles.count("Probability integral transform") == 8
+    counts, tops = [], []
+    for panel in drawn:
+        ax = panel.draw(plt.figure().subplots())
+        if panel.title == "Reliability":
+            lines = [line for line in ax.lines if line.get_label().startswith("model")]
+            assert len({line.get_color() for line in lines}) == len(lines)
+            counts.append(len(lines))
+        if panel.title.startswith("Probability"):
+            tops.append(ax.get_ylim()[1])
+    assert counts == [6, 2]
+    assert len(set(tops)) == 1
+    assert tops[0] >= max(one.curves["pit"].heights.max() for one in models.values())

@@ -9,8 +9,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import fastmcmd as fm
+from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.report.reading import READING
 
 pytest.importorskip("matplotlib")
 
@@ -18,7 +21,7 @@ N = 200
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-HOSTILE = "<script>alert('x')</script> & \"quoted\""
+HOSTILE = "_<script>alert('x')</script> & \"quoted\" $\\x$ 統"
 
 
 @pytest.fixture
@@ -79,10 +82,15 @@ def test_a_page_of_two_models(evaluations, tmp_path):
     assert "url(http" not in text
     assert "<script>alert" not in text
     assert HOSTILE in page.cells
-    assert text.count("<svg") == 2 * 6 + 2  # six pictures and a witness for each model
+    assert re.search(r"<text[^>]*> ?_&lt;script", text)  # in the legend
+    # Reliability, errors, sharpness and CCE (twice) of both in one; then PIT, CCE and NLL over the
+    # plane and witness for each; the outcomes.
+    assert text.count("<svg") == 5 + 2 * 4 + 1
     for found in evaluations.values():
         for one in found.measured:
-            assert one.label in page.cells
+            assert any(
+                cell.startswith(one.label) for cell in page.cells
+            )  # some tell the level, too
     worst = int(np.argmax(evaluations["right"].rows["cce"]))
     assert f"{worst:,}" in page.cells
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
@@ -100,19 +108,234 @@ def test_vector_outputs_and_no_inputs(rng, tmp_path):
         Page((tmp_path / f"{name}.html").read_text(encoding="utf-8"))
 
 
+def cells_after(cells, text, count):
+    """Return the cells that follow the first one with a text."""
+    at = cells.index(text)
+    return cells[at + 1 : at + 1 + count]
+
+
 def test_rows_left_out(rng, tmp_path):
     """Points listed are those of the rows given, also where some were left out."""
     x = rng.normal(size=N)
     y = x + rng.normal(size=N)
     y[:50] = np.nan
     found = fm.evaluate(y, (x, 1.0), x, nan_policy="omit")
-    found.report(tmp_path / "r.html")
+    places = np.stack([x, x], axis=1)
+    found.report(tmp_path / "r.html", projection=places)  # of all rows given
+    found.report(tmp_path / "r.html", projection=places[50:])  # of those used
     cells = Page((tmp_path / "r.html").read_text(encoding="utf-8")).cells
     worst = int(np.nanargmax(found.rows["cce"]))
-    at = cells.index(f"{worst:,}")
-    assert float(cells[at + 1]) == pytest.approx(np.nanmax(found.rows["cce"]), rel=1e-4)
-    assert float(cells[at + 2]) == pytest.approx(y[worst], rel=1e-4)
-    assert float(cells[at + 3]) == pytest.approx(x[worst], rel=1e-4)
+    told = [float(cell) for cell in cells_after(cells, f"{worst:,}", 4)]
+    expected = [np.nanmax(found.rows["cce"]), x[worst], y[worst], x[worst]]
+    np.testing.assert_allclose(told, expected, rtol=1e-3)
+    with pytest.raises(ValueError, match="x has 150, projection has 60"):
+        found.report(tmp_path / "r.html", projection=places[:60])
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_the_witness_is_that_of_the_worst_point(rng, tmp_path, monkeypatch, counts):
+    texts, encoder, _ = encoded_words(rng)
+    mean = 1 + encoder(texts)[:, 0].astype(float)
+    y = rng.poisson(mean) if counts else mean + 0.3 * rng.normal(size=N)
+    prediction = fm.Poisson(mean) if counts else fm.Gaussian(mean, 0.5)
+    found = fm.evaluate(y, prediction, texts, encoder=encoder)
+    drawn = []
+    monkeypatch.setattr("fastmcmd.report.points.witness", lambda *a, **k: drawn.append((a, k)))
+    found.report(tmp_path / "r.html")
+    (outputs, h, _), options = drawn[0]
+    worst = int(np.argmax(found.rows["cce"]))
+    np.testing.assert_allclose(h, found.congruence.witness([texts[worst]], outputs)[0], atol=1e-9)
+    assert options["outcome"] == y[worst]
+    assert outputs.min() <= np.quantile(y, 0.01) < np.quantile(y, 0.99) <= outputs.max()
+    assert not counts or (outputs == outputs.astype(int)).all()
+
+
+def encoded_words(rng):
+    """Return texts, an encoder of theirs that counts calls, and what it makes of each text."""
+    words = ("red", "green", "blue <i>", "yellow")
+    texts = [" ".join(rng.choice(words, 3)) for _ in range(N)]
+    asked = []
+
+    def encoder(part):
+        asked.append(len(part))
+        return np.array([[text.count(word) for word in words] for text in part], dtype=np.float32)
+
+    return texts, encoder, asked
+
+
+def test_encoded_inputs(rng, tmp_path):
+    """Texts are listed, and pictures and the witness are those of what the encoder makes of them."""
+    texts, encoder, asked = encoded_words(rng)
+    x = encoder(texts)
+    y = x[:, 0] + 0.3 * rng.normal(size=N)
+    found = fm.evaluate(y, (x[:, 0], 0.5), texts, encoder=encoder)
+    same = fm.evaluate(y, (x[:, 0], 0.5), x)
+    asked.clear()
+    found.report(tmp_path / "encoded.html")
+    assert asked.count(N) == 1  # once for all pictures over inputs
+    assert sum(asked) == N + 1  # and the worst point
+    same.report(tmp_path / "same.html")
+    text, plain = (
+        (tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in ("encoded", "same")
+    )
+    page = Page(text)
+    worst = int(np.argmax(found.rows["cce"]))
+    assert cells_after(page.cells, f"{worst:,}", 2)[1] == texts[worst]
+    assert "<i>" not in text
+    assert "Inputs are taken as encoded." in text
+    assert pictures_of(text) == pictures_of(plain)
+
+
+def pictures_of(text):
+    """Return the drawings of a page without the names of their parts."""
+    found = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+    assert found
+    return [re.sub(r"p\d+-[\w.-]+", "", one) for one in found]
+
+
+def test_inputs_as_lists_and_frames(rng, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x = rng.normal(size=(N, 2))
+    y = x[:, 0] + rng.normal(size=N)
+    frame = pandas.DataFrame(x, columns=["age", "<b>"])
+    named = pandas.Series(y, index=[f"id {row}" for row in range(N)])
+    for name, outcomes, inputs in (
+        ("list", y, x.tolist()),
+        ("frame", named, frame),
+        ("array", y, x),
+    ):
+        fm.evaluate(outcomes, (x[:, 0], 1.0), inputs).report(tmp_path / f"{name}.html")
+    texts = [
+        (tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in ("list", "frame", "array")
+    ]
+    assert pictures_of(texts[0]) == pictures_of(texts[1]) == pictures_of(texts[2])
+    found = fm.evaluate(named, (x[:, 0], 1.0), frame)
+    worst = int(np.argmax(found.rows["cce"]))
+    cells = Page(texts[1]).cells
+    assert cells_after(cells, f"{worst:,}", 1) == [f"id {worst}"]
+    at = cells.index("row")
+    assert cells[at : at + 6] == ["row", "label", "CCE", "age", "<b>", "outcome"]
+
+
+def test_frames_that_are_encoded(rng, tmp_path):
+    """Their columns are not taken for inputs."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({f"column {k}": ["a", "bb"] * (N // 2) for k in range(15)})
+    y = rng.normal(size=N)
+    found = fm.evaluate(
+        y, (np.zeros(N), 1.0), frame, encoder=lambda part: part["column 3"].str.len().to_numpy()
+    )
+    found.report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "column 3" not in text
+    assert "Witness of the worst point" in text
+
+
+def test_an_iterator_is_used_up(rng, tmp_path):
+    texts, encoder, _ = encoded_words(rng)
+    y = rng.normal(size=N)
+    given = iter(texts)
+    found = fm.evaluate(y, (np.zeros(N), 1.0), given, encoder=lambda part: encoder(list(part)))
+    found.report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    Page(text)
+    assert "x was an iterator" in text
+    assert "Witness of the worst point" not in text
+    with pytest.raises(ValueError, match="projection needs the inputs"):
+        found.report(tmp_path / "r.html", projection="tsne")
+
+
+def test_projections(rng, tmp_path):
+    x = rng.normal(size=(N, 3))
+    y = rng.normal(size=N)
+    found = fm.evaluate(y, (np.zeros(N), 1.0), x)
+    for name, projection, told in (
+        ("own", x[:, 1:], "by the projection that was given"),
+        ("callable", lambda rows: rows[:, :2] ** 3, "by the projection that was given"),
+        ("pca", "pca", "first two principal components"),
+    ):
+        found.report(tmp_path / f"{name}.html", projection=projection)
+        text = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert told in text
+        assert text.count("over the plane</strong>") == 3
+    found.plot(projection=x[:, 1:])
+    with pytest.raises(ValueError, match="'isomap'"):
+        found.report(tmp_path / "r.html", projection="isomap")
+    with pytest.raises(ValueError, match="projection needs the inputs"):
+        fm.evaluate(y, (np.zeros(N), 1.0)).report(tmp_path / "r.html", projection=x[:, 1:])
+    # One column has no plane of its own, but may be given one.
+    line = fm.evaluate(y, (np.zeros(N), 1.0), x[:, 0])
+    line.report(tmp_path / "line.html")
+    text = (tmp_path / "line.html").read_text(encoding="utf-8")
+    assert "over the plane" not in text
+    assert "Negative log-likelihood over inputs" in text
+    line.report(tmp_path / "line.html", projection=x[:, 1:])
+    assert "over the plane" in (tmp_path / "line.html").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="x has 1 column; projection='tsne'"):
+        line.report(tmp_path / "line.html", projection="tsne")
+
+
+def test_many_models(rng, tmp_path):
+    """More models than colours: several pictures."""
+    y = rng.normal(size=N)
+    models = {f"model {scale}": fm.evaluate(y, (np.zeros(N), scale)) for scale in range(1, 9)}
+    fm.compare(models).report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    Page(text)
+    assert text.count("<strong>Reliability</strong>") == 2
+    assert text.count("<strong>Probability integral transform: model") == 8
+
+
+def test_groups_and_random_groups(rng, tmp_path):
+    y = rng.normal(size=N)
+    by = np.where(y > 0, "<above>", "below")
+    found = fm.evaluate(y, (np.zeros(N), 1.0), by=by, adversarial=True)
+    found.report(tmp_path / "r.html")
+    cells = Page((tmp_path / "r.html").read_text(encoding="utf-8")).cells
+    at = cells.index(f"<above> ({(y > 0).sum()} rows)")
+    one = next(m for m in found.by["<above>"][1] if m.name == "mae")
+    assert cells[at + 3] == f"{one.value:.4g}"
+    at = cells.index("error of the worst")
+    curve = found.curves["groups"]
+    assert cells[at + 2 : at + 5] == [
+        f"{curve.sizes[0]}",
+        f"{curve.fractions[0]:.3g}",
+        f"{curve.mean[0]:.4g}",
+    ]
+
+
+def test_every_number_is_read():
+    assert set(READING) == {one.name for one in MEASURES}
+
+
+def test_infinite_scores_and_spreads(rng, tmp_path):
+    """An outcome held impossible and a prediction without variance leave the page whole."""
+    x = rng.normal(size=(N, 2))
+    y = rng.uniform(size=N)
+    y[3] = 5.0
+    found = fm.evaluate(y, scipy.stats.uniform(np.zeros(N), np.ones(N)), x)
+    found.report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    Page(text)
+    assert "1 outcomes have no probability" in text
+    found = fm.evaluate(y, fm.StudentT(np.full(N, 1.5), np.zeros(N), np.ones(N)), x, tol=1.0)
+    found.report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Sharpness</strong>" not in text
+
+
+def test_large_samples_are_thinned(rng, tmp_path):
+    """The page of many rows is no larger than that of some thousands."""
+    n = 120_000
+    x = rng.normal(size=(n, 2))
+    y = x[:, 0] + rng.normal(size=n)
+    found = fm.evaluate(y, (x[:, 0], 1.0), x, solver="lowrank", tol=1.0)
+    found.report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    # CCE over inputs; CCE, the score and outcomes over the plane.
+    assert text.count("Drawn from 100,000 of 120,000 rows, taken at random.") == 4
+    assert len(text) < 1.5e6
+    assert text.count("<use") + text.count("<path") < 10_000
 
 
 def test_bad_targets(evaluations, tmp_path):
@@ -129,11 +352,30 @@ def test_a_file_is_replaced_whole(evaluations, tmp_path, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fastmcmd.report.sections.svg", fail)
+    monkeypatch.setattr("fastmcmd.report.drawn.svg", fail)
     with pytest.raises(KeyboardInterrupt):
         evaluations["right"].report(path)
     assert path.read_text() == "kept"
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def browse(path, look, *options):
+    """Open a page after adding a script, and return what that wrote into the title, at "|"."""
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("</body>", f"<script>{look}</script></body>"), encoding="utf-8")
+    done = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            "--enable-logging=stderr", "--v=0", f"--user-data-dir={path.parent / 'profile'}",
+            *options, "--dump-dom", path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, done.stderr
+    return re.search(r"<title>(.*?)</title>", done.stdout)[1].split("|")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not opened")
@@ -142,8 +384,7 @@ def test_in_a_browser(evaluations, tmp_path, dark):
     """It opens without a word in the console, sorts its tables, and shows its pictures."""
     path = tmp_path / "report.html"
     fm.compare(evaluations).report(path)
-    # What is looked at once the page has run is written into the page itself.
-    look = """<script>
+    look = """
     const head = document.querySelector("th button"); head.click();
     const down = head.closest("table").tBodies[0].rows[0].cells[0].dataset.value;
     head.click();
@@ -153,23 +394,30 @@ def test_in_a_browser(evaluations, tmp_path, dark):
     document.title = [Number(down) > Number(up), wide.length,
       document.documentElement.scrollWidth <= window.innerWidth,
       getComputedStyle(document.body).backgroundColor].join("|");
-    </script></body>"""
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("</body>", look), encoding="utf-8")
-    done = subprocess.run(
-        [
-            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            "--enable-logging=stderr", "--v=0", f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=420,900", *(["--force-dark-mode"] if dark else []), "--dump-dom",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    sorts, small, fits, colour = re.search(r"<title>(.*?)</title>", done.stdout)[1].split("|")
+    """
+    options = ["--window-size=420,900", *(["--force-dark-mode"] if dark else [])]
+    sorts, small, fits, colour = browse(path, look, *options)
     assert (sorts, small, fits) == ("true", "0", "true")
     red = int(re.search(r"\d+", colour)[0])
     assert (red < 128) == dark
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not opened")
+def test_text_is_sorted_in_a_browser(rng, tmp_path):
+    """Columns of text by the alphabet; and on a wide window three pictures stand beside each other."""
+    texts, encoder, _ = encoded_words(rng)
+    path = tmp_path / "report.html"
+    fm.evaluate(rng.normal(size=N), (np.zeros(N), 1.0), texts, encoder=encoder).report(path)
+    look = """
+    const head = [...document.querySelectorAll("th button")].find((one) => one.textContent === "x");
+    const column = [...head.closest("tr").children].indexOf(head.closest("th"));
+    const told = () => [...head.closest("table").tBodies[0].rows].map(
+      (row) => row.cells[column].textContent);
+    const before = told(); head.click(); const down = told(); head.click(); const up = told();
+    const sorted = [...before].sort((a, b) => a.localeCompare(b));
+    const tops = [...document.querySelectorAll(".three svg")].map(
+      (svg) => Math.round(svg.getBoundingClientRect().top));
+    document.title = [String(up) === String(sorted), String(down) === String(sorted.reverse()),
+      tops.length, new Set(tops).size].join("|");
+    """
+    assert browse(path, look, "--window-size=1300,900") == ["true", "true", "3", "1"]

@@ -11,21 +11,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastmcmd._version import __version__
+from fastmcmd.progress import clear_line
 
-__all__ = ["COMMANDS", "UsageError", "main"]
+__all__ = ["COMMANDS", "UsageError", "main", "make_parser"]
 
 # Modules of this folder with `HELP`, perhaps `EPILOG`, `add_arguments(parser)`, `run(arguments)`.
-COMMANDS = ("demo", "evaluate", "compare", "plan", "convert", "info", "bench")
+COMMANDS = ("demo", "evaluate", "compare", "plan", "convert", "info", "bench", "completion")
+
+_EXAMPLES = """examples:
+  fastmcmd demo
+  fastmcmd evaluate predictions.npz --report report.html
+  fastmcmd evaluate --help
+"""
 
 
 class UsageError(Exception):
     """What a person gave cannot be used; the message says what to do."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="fastmcmd",
         description="Judge probabilistic predictions: conditional congruence error, certified.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"fastmcmd {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -44,12 +54,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    clear_line()
     print(f"fastmcmd: warning: {message}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns 0, 1 (failure), 2 (usage or input) or 130 (Ctrl-C)."""
-    parsed = _parser().parse_args(arguments)
+    parsed = make_parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -59,12 +70,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print("fastmcmd: interrupted, nothing was written", file=sys.stderr)
+        print("fastmcmd: interrupted; no file is half written", file=sys.stderr)
         return 130
     except (UsageError, ValueError, TypeError, FileNotFoundError) as error:
         print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
         return 2
-    except (OSError, MemoryError, ImportError) as error:
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"fastmcmd: error: {where}{error.strerror or _one_line(error)}", file=sys.stderr)
+        return 1
+    except (MemoryError, ImportError) as error:
         print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
         return 1
     return 0

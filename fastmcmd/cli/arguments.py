@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.columns import Columns, open_columns
+from fastmcmd.cli.columns import Columns
+from fastmcmd.cli.formats import open_columns
+from fastmcmd.cli.prediction import columns_in
+from fastmcmd.progress import Progress
 
 __all__ = [
+    "FILES",
     "add_columns",
     "add_computation",
     "add_kernels",
     "add_progress",
+    "add_report",
     "columns_of",
     "computation",
-    "inputs_of",
+    "inputs_named",
+    "progress_of",
     "shown",
 ]
 
+FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr"
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
+_BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")
+# Options of `fastmcmd.evaluate` by their names here.
+_COMPUTATION = (
+    "lam", "tol", "solver", "backend", "dtype", "certificate", "memory_limit", "devices",
+    "device_memory_limit",
+)  # fmt: skip
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Add the file and the names of its columns."""
-    parser.add_argument("file", metavar="FILE", help=".npz, .npy, .csv, .tsv, .parquet or .zarr")
+    parser.add_argument("file", metavar="FILE", help=FILES)
     parser.add_argument("--y", metavar="COLUMN", default="y", help="outcomes (default: y)")
     parser.add_argument(
         "--x",
@@ -55,10 +70,34 @@ def add_computation(parser: argparse.ArgumentParser) -> None:
     """Add how the CCE is computed."""
     parser.add_argument("--tol", type=float, default=1e-6, help="largest error of a value")
     parser.add_argument("--solver", choices=("auto", "cholesky", "cg", "lowrank"), default="auto")
-    parser.add_argument("--backend", choices=("auto", "cpu", "numba", "numpy"), default="auto")
+    parser.add_argument("--backend", choices=_BACKENDS, default="auto")
     parser.add_argument("--dtype", choices=("float32", "float64"))
     parser.add_argument("--certificate", choices=("auto", "rigorous", "sampled"), default="auto")
     parser.add_argument("--memory-limit", metavar="SIZE", help="such as 2GB; beyond the data")
+    parser.add_argument(
+        "--devices", metavar="N,N", type=_cards, help="cards of --backend cupy (default: 0)"
+    )
+    parser.add_argument(
+        "--device-memory-limit", metavar="SIZE", help="such as 8GB, on each card of --backend cupy"
+    )
+
+
+def _cards(told: str) -> list[int]:
+    try:
+        return [int(card) for card in told.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{told!r}; numbers of cards such as 0,1") from None
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add the page that is written."""
+    parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
+    parser.add_argument(
+        "--projection",
+        choices=("pca", "tsne", "umap"),
+        default="pca",
+        help="how --report lays inputs on a plane",
+    )
 
 
 def add_progress(parser: argparse.ArgumentParser) -> None:
@@ -76,23 +115,52 @@ def shown(arguments: argparse.Namespace) -> bool:
     return sys.stderr.isatty() if arguments.progress is None else bool(arguments.progress)
 
 
-def columns_of(arguments: argparse.Namespace) -> tuple[Columns, dict[str, Any]]:
-    """Return the file's columns, and outcomes, inputs and weights among them."""
+def progress_of(arguments: argparse.Namespace) -> Progress:
+    """Return the line on which a whole command tells what it does."""
+    return Progress(shown(arguments), arguments.tol, leave=False)
+
+
+def columns_of(
+    arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], told: Progress
+) -> tuple[Columns, dict[str, Any]]:
+    """Return the file's columns, and outcomes, inputs, weights and groups among them.
+
+    All columns of the command, with those of its predictions, are read together.
+    """
+    told.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
-    found = {"y": columns.select(arguments.y, "--y"), "x": inputs_of(arguments, columns)}
-    if arguments.weights is not None:
-        found["sample_weight"] = columns.select(arguments.weights, "--weights")
+    wanted = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
+    wanted["--weights"] = arguments.weights
+    numbers = [
+        name
+        for option, names in wanted.items()
+        if names is not None
+        for name in columns.find(names, option)
+    ]
+    by = getattr(arguments, "by", None)
+    words = [] if by is None else columns.find(by, "--by")
+    if len(words) > 1:
+        raise UsageError(f"--by: {by!r} names {len(words)} columns; one is needed")
+    for spec in specs(columns):
+        numbers += columns_in(spec, columns)
+    columns.prepare(numbers, words, told)
+    found = {
+        name: None if names is None else columns.select(names, option)
+        for name, (option, names) in zip(("y", "x", "sample_weight"), wanted.items(), strict=True)
+    }
+    if words:
+        found["by"] = columns.labels(words[0])
     return columns, found
 
 
-def inputs_of(arguments: argparse.Namespace, columns: Columns) -> Any:
-    """Return the inputs, or None where there are none."""
+def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
+    """Return the names of the inputs with commas between, or None where there are none."""
     if arguments.x is not None:
-        return columns.select(arguments.x, "--x")
+        return str(arguments.x)
     if "x" in columns.names:
-        return columns.select("x", "--x")
+        return "x"
     numbered = [name for name in columns.names if name[:1] == "x" and name[1:].isdecimal()]
-    return columns.select(",".join(numbered), "--x") if numbered else None
+    return ",".join(numbered) or None
 
 
 def computation(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -100,10 +168,7 @@ def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "x_kernel": kernel(arguments, "x"),
         "y_kernel": kernel(arguments, "y"),
-        **{
-            name: getattr(arguments, name)
-            for name in ("lam", "tol", "solver", "backend", "dtype", "certificate", "memory_limit")
-        },
+        **{name: getattr(arguments, name) for name in _COMPUTATION},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.cli.output import show
+from fastmcmd.cli.sheets import of_records
+from fastmcmd.progress import Progress
+
 HELP = "seconds of this machine at a few sizes"
+EPILOG = """examples:
+  fastmcmd bench
+  fastmcmd bench --json > machine.json
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +33,30 @@ def run(arguments: argparse.Namespace) -> None:
     import fastmcmd as fm
     from fastmcmd.tables import aligned
 
+    with Progress(sys.stderr.isatty(), 0.0, leave=False) as told:
+        rows = _measured(told)
+    if arguments.json:
+        print(json.dumps({"threads": fm.get_num_threads(), "rows": rows}, indent=2))
+        return
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [
+        {name: value if name == "what" else f"{value:.3g}" for name, value in row.items()}
+        for row in rows
+    ]
+    threads = f"{fm.get_num_threads()} threads"
+    table = aligned([names, *([row.get(name, "") for name in names] for row in cells)])
+    show(of_records(threads, names, cells), f"{threads}\n{table}")
+
+
+def _measured(told: Progress) -> list[dict[str, Any]]:
+    """Return what was measured, a record each."""
+    import fastmcmd as fm
+
     rng = np.random.default_rng(0)
     rows: list[dict[str, Any]] = []
 
     def measure(what: str, call: Callable[[], Any]) -> Any:
+        told.stage(what)
         call()  # loads libraries and touches memory
         start = time.perf_counter()
         found = call()
@@ -42,15 +71,9 @@ def run(arguments: argparse.Namespace) -> None:
         x = rng.normal(size=(n, d)).astype(np.float32)
         y = x[:, 0] + rng.normal(size=n)
         kernel = fm.RBF(0.5) if d < 10 else None
-        call = partial(fm.cce, x, y, (x[:, 0], 1.0), x_kernel=kernel)
+        call = partial(fm.cce, x, y, (x[:, 0], 1.0), x_kernel=kernel, progress=told.shown)
         result = measure(f"CCE, n = {n:,}, d = {d}", call)
         rows[-1]["error <="] = result.error_bound
     y = rng.normal(size=1_000_000)
     measure("all other measures, n = 1,000,000", lambda: fm.evaluate(y, (np.zeros(len(y)), 1.0)))
-    if arguments.json:
-        print(json.dumps({"threads": fm.get_num_threads(), "rows": rows}, indent=2))
-        return
-    print(f"{fm.get_num_threads()} threads")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[f"{row[name]:.3g}" if name in row else "" for name in names[1:]] for row in rows]
-    print(aligned([names, *([row["what"], *line] for row, line in zip(rows, cells, strict=True))]))
+    return rows

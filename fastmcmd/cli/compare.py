@@ -12,12 +12,14 @@ from fastmcmd.cli.arguments import (
     add_computation,
     add_kernels,
     add_progress,
+    add_report,
     columns_of,
     computation,
-    shown,
+    progress_of,
 )
-from fastmcmd.cli.output import check_target
+from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, prediction
+from fastmcmd.cli.sheets import of_comparison
 
 HELP = "several models beside each other"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of all that is random")
     add_kernels(parser)
     add_computation(parser)
-    parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
+    add_report(parser)
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
 
@@ -55,28 +57,32 @@ def run(arguments: argparse.Namespace) -> None:
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
         check_target(report, (".html",), "--report")
-    columns, given = columns_of(arguments)
-    models = {}
+    specs = {}
     for told in arguments.model:
         name, equals, spec = told.partition("=")
-        if not equals or not name or name in models:
+        if not equals or not name or name in specs:
             raise UsageError(f"--model {told!r}; NAME=SPEC with a name of its own is needed")
-        models[name] = prediction(spec, columns)
-    y = given.pop("y")
-    found = fm.compare(
-        {
-            name: fm.evaluate(
+        specs[name] = spec
+    with progress_of(arguments) as progress:
+        columns, given = columns_of(arguments, lambda _: list(specs.values()), progress)
+        y = given.pop("y")
+        models = {name: prediction(spec, columns) for name, spec in specs.items()}
+        evaluations = {}
+        for name, model in models.items():
+            progress.under(name)
+            evaluations[name] = fm.evaluate(
                 y, model, **given, **computation(arguments), n_boot=arguments.n_boot,
-                random_state=arguments.seed, progress=shown(arguments),
-            )
-            for name, model in models.items()
-        }
-    )  # fmt: skip
-    if report is not None:
-        found.report(report, f"Models of {Path(arguments.file).name}")
+                random_state=arguments.seed, progress=progress.shown,
+            )  # fmt: skip
+        progress.under("")
+        found = fm.compare(evaluations)
+        if report is not None:
+            progress.stage(f"writing {report.name}")
+            title = f"Models of {Path(arguments.file).name}"
+            found.report(report, title, projection=arguments.projection)
     if arguments.format == "json":
         print(json.dumps(found.to_dict(), indent=2))
         return
-    print(found)
+    show(of_comparison(found), str(found))
     if report is not None:
         print(f"written: {report}")

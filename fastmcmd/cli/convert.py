@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.columns import open_columns
+from fastmcmd.cli.arguments import FILES, add_progress, shown
+from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import check_target
+from fastmcmd.progress import Progress
 
 HELP = "the columns of a file in another format"
 EPILOG = """examples:
@@ -25,9 +27,10 @@ Arrays = dict[str, NDArray[Any]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("file", metavar="FILE", help=".npz, .npy, .csv, .tsv, .parquet or .zarr")
+    parser.add_argument("file", metavar="FILE", help=FILES)
     parser.add_argument("target", metavar="TARGET", help=".npz, .csv, .parquet or .zarr")
     parser.add_argument("--columns", metavar="COLUMNS", default="*", help="which (default: all)")
+    add_progress(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -36,14 +39,33 @@ def run(arguments: argparse.Namespace) -> None:
 
     target = Path(arguments.target)
     check_target(target, tuple(_WRITERS), "TARGET")
-    columns = open_columns(arguments.file)
-    names = columns.find(arguments.columns, "--columns")
-    arrays = dict(zip(names, columns.read(names), strict=True))
-    write = _WRITERS[target.suffix](_narrow(arrays) if target.suffix in _TABLES else arrays, target)
-    if write is not None:
-        write_atomically(target, write)
+    with Progress(shown(arguments), 0.0, leave=False) as told:
+        told.stage(f"reading {Path(arguments.file).name}")
+        columns = open_columns(arguments.file)
+        names = columns.find(arguments.columns, "--columns")
+        columns.prepare((), names, told)
+        arrays = {name: _plain(columns.labels(name), name) for name in names}
+        told.stage(f"writing {target.name}")
+        make = _WRITERS[target.suffix]
+        write = make(_narrow(arrays) if target.suffix in _TABLES else arrays, target)
+        if write is not None:
+            write_atomically(target, write)
     rows = len(next(iter(arrays.values())))
     print(f"written: {target} ({len(arrays)} columns, {rows:,} rows)")
+
+
+def _plain(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return an array without Python objects, which files would hold as pickles."""
+    if array.dtype != object:
+        return array
+    strange = [(i, one) for i, one in enumerate(array) if not isinstance(one, str)]
+    if strange:
+        row, value = strange[0]
+        raise UsageError(
+            f"column {name!r} holds {value!r} in row {row}, neither a number nor text; leave it out with "
+            "--columns"
+        )
+    return array.astype(str)
 
 
 def _narrow(arrays: Arrays) -> Arrays:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fastmcmd.cli.arguments import add_progress, shown
+
 HELP = "judge two models of real data and draw a picture"
+EPILOG = """examples:
+  fastmcmd demo
+  fastmcmd demo --output visits.png
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PNG",
         help="picture (default: %(default)s)",
     )
-    parser.add_argument("--progress", action="store_true", help="show products and certificate")
+    add_progress(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -24,11 +30,14 @@ def run(arguments: argparse.Namespace) -> None:
     from fastmcmd import demo
     from fastmcmd.cli.output import check_target
     from fastmcmd.errors import MissingDependencyError
+    from fastmcmd.progress import Progress
     from fastmcmd.tables import aligned
 
     check_target(Path(arguments.output), (".png",))
     data = demo.load()
-    judged = demo.run(data, arguments.progress)
+    with Progress(shown(arguments), 0.0, leave=False) as told:
+        told.stage("reading the data")
+        judged = demo.run(data, told.shown)
     print("Doctor visits of 6,190 people held out: conditional congruence error (0 is perfect)\n")
     print(aligned(demo.table(judged)))
     print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,18 @@ from fastmcmd.cli.arguments import (
     add_computation,
     add_kernels,
     add_progress,
+    add_report,
     columns_of,
     computation,
-    shown,
+    progress_of,
 )
-from fastmcmd.cli.output import check_target
+from fastmcmd.cli.columns import Columns
+from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, guess, prediction
+from fastmcmd.cli.sheets import of_evaluation
+from fastmcmd.progress import Progress
+
+_TOLD = 8192  # rows between two looks at the clock
 
 HELP = "all measures of the predictions in a file"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -48,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernels(parser)
     parser.add_argument("--draws", type=int, help="draws an input (default: exact expectations)")
     add_computation(parser)
-    parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
+    add_report(parser)
     parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
@@ -64,38 +71,43 @@ def run(arguments: argparse.Namespace) -> None:
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
         check_target(report, (".html",), "--report")
-    columns, given = columns_of(arguments)
-    if arguments.by is not None:
-        given["by"] = columns.select(arguments.by, "--by")
-    found = fm.evaluate(
-        given.pop("y"),
-        prediction(arguments.prediction or guess(columns), columns),
-        **given,
-        **computation(arguments),
-        draws=arguments.draws,
-        level=arguments.level,
-        bins=arguments.bins,
-        n_boot=arguments.n_boot,
-        nan_policy=arguments.nan_policy,
-        random_state=arguments.seed,
-        progress=shown(arguments),
-    )
-    if output is not None:
-        _write(output, found)
-    if report is not None:
-        found.report(
-            report, f"Evaluation of {Path(arguments.file).name}", Path(arguments.file).stem
+    with progress_of(arguments) as told:
+        columns, given = columns_of(arguments, partial(_specs, arguments), told)
+        found = fm.evaluate(
+            given.pop("y"),
+            prediction(_specs(arguments, columns)[0], columns),
+            **given,
+            **computation(arguments),
+            draws=arguments.draws,
+            level=arguments.level,
+            bins=arguments.bins,
+            n_boot=arguments.n_boot,
+            nan_policy=arguments.nan_policy,
+            random_state=arguments.seed,
+            progress=told.shown,
         )
+        if output is not None:
+            _write(output, found, told)
+        if report is not None:
+            told.stage(f"writing {report.name}")
+            file = Path(arguments.file)
+            found.report(
+                report, f"Evaluation of {file.name}", file.stem, projection=arguments.projection
+            )
     if arguments.format == "json":
         print(json.dumps(found.to_dict(), indent=2))
         return
-    print(found)
+    show(of_evaluation(found), str(found))
     for written in (output, report):
         if written is not None:
             print(f"written: {written}")
 
 
-def _write(path: Path, found: Any) -> None:
+def _specs(arguments: argparse.Namespace, columns: Columns) -> list[str]:
+    return [arguments.prediction or guess(columns)]
+
+
+def _write(path: Path, found: Any, told: Progress) -> None:
     """Write values by row, with a name a column."""
     import io
 
@@ -115,8 +127,12 @@ def _write(path: Path, found: Any) -> None:
             return
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         text.write(",".join(["row", *values]) + "\n")
-        for row, line in enumerate(zip(*(v.tolist() for v in values.values()), strict=True)):
+        lists = [column.tolist() for column in values.values()]
+        sweep = told.sweep(f"writing {path.name}", found.n)
+        for row, line in enumerate(zip(*lists, strict=True)):
             text.write(f"{row},{','.join(map(repr, line))}\n")
+            if row % _TOLD == 0 or row == found.n - 1:
+                sweep.done(row + 1)
         text.flush()
         text.detach()
 

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "show versions, instruction set, threads, backends"
+from fastmcmd.cli.output import Sheet, show
 
-_EXTRAS = {"matplotlib": "plot", "tqdm": "progress", "torch": "no extra", "sklearn": "test"}
+HELP = "show versions, instruction set, threads, backends"
+EPILOG = """examples:
+  fastmcmd info
+  fastmcmd info --json > machine.json
+"""
+
+_EXTRAS = {
+    "matplotlib": "plot",
+    "pandas": "frame",
+    "pyarrow": "disk",
+    "rich": "cli",
+    "torch": "torch",
+    "sklearn": "test",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,5 +61,5 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(told, indent=2))
         return
     width = max(map(len, told))
-    for name, value in told.items():
-        print(f"{name.ljust(width)}  {value}")
+    plain = "\n".join(f"{name.ljust(width)}  {value}" for name, value in told.items())
+    show(Sheet("", [["", ""], *map(list, told.items())]), plain)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.arguments import add_computation, add_kernels, inputs_of, kernel
-from fastmcmd.cli.columns import open_columns
+from fastmcmd.cli.arguments import FILES, add_computation, add_kernels, inputs_named, kernel
+from fastmcmd.cli.formats import open_columns
+from fastmcmd.cli.output import show
+from fastmcmd.cli.sheets import of_plan
 
 HELP = "what a computation would take"
 EPILOG = """examples:
@@ -17,11 +20,17 @@ EPILOG = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("file", metavar="FILE", nargs="?", help="a file with inputs")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help=f"inputs: {FILES}",
+    )
     parser.add_argument("--shape", metavar="N,D", help="rows and columns instead of a file")
     parser.add_argument("--x", metavar="COLUMNS", help="inputs, as in 'fastmcmd evaluate'")
     add_kernels(parser)
     add_computation(parser)
+    parser.add_argument("--format", choices=("table", "json"), default="table")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -30,13 +39,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     if (arguments.file is None) == (arguments.shape is None):
         raise UsageError("either FILE or --shape N,D is needed")
-    print(
-        fm.plan(
-            _inputs(arguments), kernel(arguments, "x"), arguments.lam, tol=arguments.tol,
-            solver=arguments.solver, backend=arguments.backend, dtype=arguments.dtype,
-            memory_limit=arguments.memory_limit, certificate=arguments.certificate,
-        )
+    found = fm.plan(
+        _inputs(arguments), kernel(arguments, "x"), arguments.lam, tol=arguments.tol,
+        solver=arguments.solver, backend=arguments.backend, dtype=arguments.dtype,
+        devices=arguments.devices, device_memory_limit=arguments.device_memory_limit,
+        memory_limit=arguments.memory_limit, certificate=arguments.certificate,
     )  # fmt: skip
+    if arguments.format == "json":
+        print(json.dumps(found.to_dict(), indent=2))
+    else:
+        show(of_plan(found), str(found))
 
 
 def _inputs(arguments: argparse.Namespace) -> object:
@@ -49,9 +61,10 @@ def _inputs(arguments: argparse.Namespace) -> object:
             ) from None
         return n, d
     columns = open_columns(arguments.file)
-    found = inputs_of(arguments, columns)
-    if found is None:
+    names = inputs_named(arguments, columns)
+    if names is None:
         raise UsageError(
             f"--x is needed: {arguments.file} has no column x; it has {columns.told()}"
         )
-    return found
+    columns.prepare(columns.find(names, "--x"), ())
+    return columns.select(names, "--x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 
-__all__ = ["FAMILIES", "describe", "guess", "prediction"]
+__all__ = ["DRAWS", "FAMILIES", "QUANTILES", "columns_in", "describe", "guess", "prediction"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ FAMILIES = {
     "negative-binomial": Family("NegativeBinomial", ("mean", "dispersion")),
     "double-poisson": Family("DoublePoisson", ("mean", "phi")),
 }
-_DRAWS, _QUANTILES = "draws", "quantiles"
+DRAWS, QUANTILES = "draws", "quantiles"
 
 
 def describe() -> str:
@@ -47,13 +48,24 @@ def guess(columns: Columns) -> str:
     """Return the prediction that the names of the columns tell: draws, or mean and std."""
     for name in ("samples", "draws"):
         if name in columns.names:
-            return f"{_DRAWS}:{name}"
+            return f"{DRAWS}:{name}"
     if {"mean", "std"} <= set(columns.names):
         return "gaussian:mean=mean,std=std"
     raise UsageError(
         f"--prediction is needed: {columns.path} has no columns samples, draws, or mean and std; it has "
         f"{columns.told()}"
     )
+
+
+def columns_in(text: str, columns: Columns) -> list[str]:
+    """Return the columns that a prediction needs, so that they are read together."""
+    family, _, rest = text.partition(":")
+    parts = [rest] if family == DRAWS else [value for _, value in _pairs(text, rest)]
+    found: list[str] = []
+    for part in parts:
+        with contextlib.suppress(UsageError):  # a number, or what `prediction` refuses
+            found += columns.find(part, text)
+    return found
 
 
 def prediction(text: str, columns: Columns) -> Any:
@@ -64,16 +76,16 @@ def prediction(text: str, columns: Columns) -> Any:
     import fastmcmd as fm
 
     family, _, rest = text.partition(":")
-    if family == _DRAWS:
+    if family == DRAWS:
         return fm.Draws(columns.select(rest, "--prediction draws"))
     told = _pairs(text, rest)
-    if family == _QUANTILES:
+    if family == QUANTILES:
         levels = [_number(level, text) for level, _ in told]
         order = np.argsort(levels)
         values = [columns.select(told[i][1], f"--prediction {text}") for i in order]
         return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
     if family not in FAMILIES:
-        known = ", ".join([*FAMILIES, _DRAWS, _QUANTILES])
+        known = ", ".join([*FAMILIES, DRAWS, QUANTILES])
         raise UsageError(f"--prediction {text}: no family {family!r}; one of {known} is needed")
     needed = FAMILIES[family].parameters
     if sorted(name for name, _ in told) != sorted(needed):

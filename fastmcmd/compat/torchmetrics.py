@@ -9,6 +9,10 @@ must know float64 (Apple's MPS does not). Metrics of classes take ``logits=True`
 values. Metrics that randomise PITs of discrete distributions should have another ``random_state`` in each
 process.
 
+``compute()`` of a curve, a histogram or a decomposition is a named tuple of tensors, such as
+`ReliabilityValues`; ``plot()`` draws curves as `fastmcmd.plots` does, other metrics as torchmetrics does.
+``accumulator()`` has the objects of `fastmcmd.metrics`.
+
 Examples
 --------
 >>> import pytest
@@ -27,15 +31,20 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastmcmd import streaming
 from fastmcmd.checks import as_array
 from fastmcmd.classification import AreaEstimate
+from fastmcmd.classification import BrierDecomposition as Terms
 from fastmcmd.compat.flat import flatten, restore
 from fastmcmd.errors import MissingDependencyError
+from fastmcmd.metrics.pit import PITHistogram as Histogram
+from fastmcmd.metrics.reliability_sums import ReliabilityCurve
+from fastmcmd.metrics.variance_curve import VarianceCurve
 from fastmcmd.streaming import Accumulator
 
 # Whether large values are better; None where no value is best in itself.
@@ -43,6 +52,7 @@ _BETTER: dict[str, bool | None] = {
     "AUROC": True,
     "Accuracy": True,
     "Bias": None,
+    "BrierDecomposition": None,
     "BrierScore": False,
     "CRPS": False,
     "CheckScore": False,
@@ -53,6 +63,7 @@ _BETTER: dict[str, bool | None] = {
     "Coverage": None,
     "DawidSebastiani": False,
     "ENCE": False,
+    "ENCECurve": None,
     "EnergyScore": False,
     "IntervalScore": False,
     "MAE": False,
@@ -62,6 +73,7 @@ _BETTER: dict[str, bool | None] = {
     "MedianAbsoluteError": False,
     "MiscalibrationArea": False,
     "NLL": False,
+    "PITHistogram": None,
     "Pearson": True,
     "QCE": False,
     "R2": True,
@@ -69,6 +81,7 @@ _BETTER: dict[str, bool | None] = {
     "RMSE": False,
     "RankedProbabilityScore": False,
     "RegressionECE": False,
+    "Reliability": None,
     "Sharpness": None,
     "TopKAccuracy": True,
     "UCE": False,
@@ -78,7 +91,64 @@ _BETTER: dict[str, bool | None] = {
 }
 _OF_CLASSES = ("fastmcmd.streaming.classification", "fastmcmd.streaming.classification_parts")
 
-__all__ = [*_BETTER]
+
+class ReliabilityValues(NamedTuple):
+    """Tensors of a reliability curve; see `fastmcmd.metrics.reliability_curve`."""
+
+    expected: Any
+    observed: Any
+    within: Any
+    n: Any
+    effective: Any
+
+
+class PITValues(NamedTuple):
+    """Tensors of a histogram of PIT values; see `fastmcmd.metrics.pit_histogram`."""
+
+    edges: Any
+    mass: Any
+    n: Any
+
+
+class VarianceValues(NamedTuple):
+    """Tensors of errors against predicted spread; see `fastmcmd.metrics.ence_curve`."""
+
+    rmv: Any
+    rmse: Any
+    mass: Any
+    edges: Any
+    null_std: Any
+    empty: Any
+    n: Any
+
+
+class BrierTerms(NamedTuple):
+    """Tensors of the terms of a Brier score; see `fastmcmd.classification.brier_decomposition`."""
+
+    uncertainty: Any
+    resolution: Any
+    reliability: Any
+    within_variance: Any
+    within_covariance: Any
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a result of several numbers becomes tensors, and how these are drawn."""
+
+    values: type[Any]  # a named tuple, of the fields of the result that are no words
+    result: type[Any]
+    plot: str | None = None  # in `fastmcmd.plots`
+
+
+_SHAPES = {
+    "BrierDecomposition": _Shape(BrierTerms, Terms),
+    "ENCECurve": _Shape(VarianceValues, VarianceCurve, "variance"),
+    "PITHistogram": _Shape(PITValues, Histogram, "pit_histogram"),
+    "Reliability": _Shape(ReliabilityValues, ReliabilityCurve, "reliability"),
+}
+
+__all__ = [*_BETTER, "BrierTerms", "PITValues", "ReliabilityValues", "VarianceValues"]
 
 
 def __getattr__(name: str) -> Any:
@@ -89,7 +159,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_BETTER)
+    return sorted(__all__)
 
 
 def _packages() -> tuple[Any, Any]:
@@ -148,6 +218,8 @@ def _base() -> Any:
         def compute(self) -> Any:
             """Return the metric of all rows so far as a float64 tensor, on the device of the inputs.
 
+            Of a curve, a histogram or a decomposition: a named tuple of tensors.
+
             Raises
             ------
             ValueError
@@ -156,7 +228,44 @@ def _base() -> Any:
             value = self.accumulator().compute()
             value = value.value if isinstance(value, AreaEstimate) else value
             place = self.device if self._place is None else self._place
-            return torch.as_tensor(np.asarray(value, dtype=np.float64), device=place)
+
+            def tensor(number: Any) -> Any:
+                return torch.as_tensor(np.asarray(number, dtype=np.float64), device=place)
+
+            shape = _SHAPES.get(self.kind.__name__)
+            if shape is None:
+                return tensor(value)
+            return shape.values(*(tensor(getattr(value, one)) for one in shape.values._fields))
+
+        def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
+            """Draw the metric; returns the matplotlib figure and its axes.
+
+            Parameters
+            ----------
+            val : what `compute` or `forward` gave, or a list of these, optional
+                What to draw; default all rows so far. Of confusion matrices the last is drawn.
+            ax : matplotlib axes, optional
+                Where; default new ones.
+
+            Raises
+            ------
+            MissingDependencyError, ModuleNotFoundError
+                Without matplotlib.
+            """
+            val = self.compute() if val is None else val
+            shape = _SHAPES.get(self.kind.__name__)
+            if shape is not None and shape.plot is not None:
+                return _draw(self._kept, shape, val, ax)
+            if self.kind is streaming.ConfusionMatrix:
+                from torchmetrics.utilities.plot import plot_confusion_matrix
+
+                last = (
+                    val[-1] if isinstance(val, (list, tuple)) else val
+                )  # they cannot lie on each other
+                figure, axes = plot_confusion_matrix(last, ax)
+            else:
+                figure, axes = self._plot(_by_name(val), ax)
+            return figure, axes
 
         def accumulator(self) -> Accumulator[Any]:
             """Return the accumulator of `fastmcmd.streaming` with all rows so far."""
@@ -176,6 +285,42 @@ def _base() -> Any:
             return repr(self._kept)
 
     return Base
+
+
+def _by_name(val: Any) -> Any:
+    """Return named tuples as dicts, which torchmetrics can draw."""
+    if isinstance(val, BrierTerms):
+        return val._asdict()
+    return [_by_name(one) for one in val] if isinstance(val, (list, tuple)) else val
+
+
+def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
+    """Draw curves, as `compute` gives them, over each other."""
+    from fastmcmd import plots
+    from fastmcmd.plots.style import COLOURS
+
+    assert shape.plot is not None
+    curves = [val] if isinstance(val, shape.values) else val
+    if not isinstance(curves, (list, tuple)) or not curves:
+        raise TypeError(
+            f"val is a {type(val).__name__}; what compute() returns, or a list, is needed"
+        )
+    for place, one in enumerate(curves):
+        if not isinstance(one, shape.values):
+            raise TypeError(f"val holds a {type(one).__name__}; what compute() returns is needed")
+        parts: dict[str, Any] = {}
+        for field in fields(shape.result):
+            if field.name not in shape.values._fields:
+                parts[field.name] = kept.settings[field.name]  # a word, such as the kind
+            else:
+                part = as_array(getattr(one, field.name), field.name)
+                # torchmetrics makes numbers of arrays of one element: the field tells which it was.
+                change = {"int": int, "float": float}.get(str(field.type), np.atleast_1d)
+                parts[field.name] = change(part)
+        label = f"{place + 1}" if len(curves) > 1 else None
+        colour = COLOURS[place % len(COLOURS)]
+        ax = getattr(plots, shape.plot)(shape.result(**parts), ax, label, colour)
+    return ax.figure, ax
 
 
 def _logits(kind: type[Any], options: dict[str, Any]) -> bool:

@@ -307,7 +307,10 @@ class _Fitting:
             sweep.done(block.rows.stop)
             if keep is not None:
                 done, most = block.rows.stop, (largest, norm2)
-                keep.save(lambda: _sums_state(sums, stream, told, (done, step), most, miss, sizes))  # noqa: B023
+                keep.save(
+                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, sizes),  # noqa: B023
+                    force=done == n,  # a pass that is over is not made again
+                )
         self.passes += 1
         rounding = None
         if sizes is not None:
@@ -334,11 +337,26 @@ class _Fitting:
         sample.begin(stream.x[sample.rows], stream.columns)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         sweep = self.progress.sweep("sampled residuals", len(stream))
-        for block in stream.blocks(self.problem.step(features.rank)):
+        step, start = self.problem.step(features.rank), 0
+        keep = None if self.stages is None else self.stages(f"residuals {self.passes}")
+        told = fingerprint_of(features.pivots, features.factor, at, str(dtype)) if keep else ""
+        saved = None if keep is None else keep.load()
+        if saved is not None and str(saved["of"]) == told:
+            sample.restore(saved)
+            start, step = (int(value) for value in saved["rows"])
+            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
+        for block in stream.blocks(step, start):
             image = features.combine(block.x, at, dtype)
             coefficients = self.problem.coefficients(image, block.rhs, block.weight, sums.weight)
             sample.add(block.rows, block.x, coefficients, image)
-            sweep.done(block.rows.stop)
+            done = block.rows.stop
+            sweep.done(done)
+            if keep is not None:
+                reached = np.array((done, step))
+                keep.save(
+                    lambda: {"of": np.array(told), "rows": reached, **sample.state()},  # noqa: B023
+                    force=done == len(stream),
+                )
         self.passes += 1
         return self.problem.certified(sample, sample.residual(), solutions, sums.weight)
 

@@ -34,7 +34,7 @@ def intervals(
     rng = np.random.default_rng(random_state)
     n = len(context.y)
     found = np.empty((n_boot, len(measured)))
-    sweep = told.sweep("bootstrap", n_boot)
+    sweep = told.sweep("bootstrap", n_boot, unit="samples")
     for sample in range(n_boot):
         counts = np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
         if context.weights is not None:

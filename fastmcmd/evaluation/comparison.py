@@ -63,11 +63,17 @@ class Comparison:
         """Return a JSON-safe summary by model."""
         return {name: one.to_dict() for name, one in self.evaluations.items()}
 
-    def report(self, path: Any, title: str | None = None) -> None:
+    def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
+        """Draw all models in shared pictures; see `Evaluation.plot`."""
+        from fastmcmd import plots
+
+        return plots.evaluation(self, figure, projection)
+
+    def report(self, path: Any, title: str | None = None, projection: Any = "pca") -> None:
         """Write one HTML page of all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
-        write_report(self.evaluations, path, title)
+        write_report(self.evaluations, path, title, projection)
 
     def __repr__(self) -> str:
         return f"Comparison of {len(self.evaluations)} models\n{self.table()}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ def evaluate(
     memory_limit: Any = None,
     certificate: str = "auto",
     progress: bool = False,
+    devices: Sequence[int] | None = None,
+    device_memory_limit: int | str | None = None,
 ) -> Evaluation:
     """Evaluate predicted distributions: accuracy, scores, calibration, sharpness, congruence.
 
@@ -93,6 +96,7 @@ def evaluate(
     by : array_like (n,), optional
         Labels of groups of rows, which are evaluated apart, too.
     x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
+    devices, device_memory_limit
         As in `cce`.
     progress : bool
         Show what is done.
@@ -139,6 +143,7 @@ def evaluate(
                 x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws, encoder=encoder,
                 random_state=random_state, tol=tol, solver=solver, backend=backend, dtype=dtype,
                 memory_limit=memory_limit, certificate=certificate, progress=progress,
+                devices=devices, device_memory_limit=device_memory_limit,
             )  # fmt: skip
             inputs = _inputs(x, outcomes)
             congruence.fit(inputs, outcomes.y, outcomes.prediction, outcomes.weights)
@@ -151,11 +156,11 @@ def evaluate(
         if adversarial and context.numbers:
             told.stage("random groups")
             curves["groups"] = adversarial_group_calibration(
-                outcomes.y, context.prediction, random_state=random_state
+                replace(context.rows, weights=None), None, random_state=random_state
             )
         parts = None
         if labels is not None:
-            parts = _by_label(outcomes, labels, settings, values, told)
+            parts = _by_label(context, labels, told)
     finally:
         told.close()
     if outcomes.spoiled:
@@ -218,14 +223,16 @@ def _inputs(x: Any, outcomes: Outcomes) -> Any:
     return rows[outcomes.kept]
 
 
-def _measure(context: Context, told: Progress) -> tuple[tuple[Measured, ...], dict[str, str]]:
+def _measure(
+    context: Context, told: Progress, of: str = ""
+) -> tuple[tuple[Measured, ...], dict[str, str]]:
     measured, skipped = [], {}
     for one in MEASURES:
         reason = one.missing(context)
         if reason is not None:
             skipped[one.name] = reason
             continue
-        told.stage(one.label)
+        told.stage(one.label + of)
         measured.append(Measured(one.name, one.compute(context), one.section, one.label, one.best))
     return tuple(measured), skipped
 
@@ -266,26 +273,19 @@ def _notes(context: Context) -> tuple[str, ...]:
     if context.base.has_density:
         infinite = int(np.isinf(SCORES["log_score"](context)).sum())
         if infinite:
-            notes.append(f"{infinite:,} outcomes have no probability under their prediction")
+            what = "outcome has" if infinite == 1 else "outcomes have"
+            notes.append(f"{infinite:,} {what} no probability under the prediction")
     return tuple(notes)
 
 
 def _by_label(
-    outcomes: Outcomes, labels: NDArray[Any], settings: Settings, cce: Array | None, told: Progress
+    everything: Context, labels: NDArray[Any], told: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group."""
     found = {}
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
-        part = Outcomes(
-            outcomes.y[rows],
-            outcomes.prediction.take(rows),
-            None if outcomes.weights is None else outcomes.weights[rows],
-            None,
-            len(rows),
-            False,
-        )
-        context = Context(part, settings, None if cce is None else cce[rows])
+        context = everything.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
-        found[key] = (len(rows), _measure(context, told)[0])
+        found[key] = (len(rows), _measure(context, told, f", group {key}")[0])
     return found

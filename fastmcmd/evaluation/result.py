@@ -216,13 +216,23 @@ class Evaluation:
         """
         return frames.to_xarray(self.rows, self.labels)
 
-    def plot(self, figure: Any = None) -> Any:
-        """Draw reliability, PIT, errors against spread and CCE; returns the matplotlib figure."""
+    def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
+        """Draw calibration, sharpness and CCE, and where CCE is high; returns the matplotlib figure.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; a new one by default.
+        projection
+            As in `report`.
+        """
         from fastmcmd import plots
 
-        return plots.evaluation(self, figure)
+        return plots.evaluation(self, figure, projection)
 
-    def report(self, path: Any, title: str | None = None, name: str = "model") -> None:
+    def report(
+        self, path: Any, title: str | None = None, name: str = "model", projection: Any = "pca"
+    ) -> None:
         """Write one self-contained HTML page with all numbers and pictures.
 
         Parameters
@@ -233,15 +243,22 @@ class Evaluation:
             Heading of the page.
         name : str
             Name of the model.
+        projection : {"pca", "tsne", "umap"}, array_like (n, 2) or callable
+            How inputs of several columns (encoded ones, with an encoder) are laid on a plane: principal
+            components, t-SNE or UMAP where they are installed, places of your own, or a function from
+            rows (m, d) to places (m, 2). See `fastmcmd.plots.project`.
 
         Raises
         ------
         MissingDependencyError
-            Without matplotlib.
+            Without matplotlib, or without what the projection needs.
+        ValueError
+            A path that does not end in .html; a projection that is none of these, or has nothing to
+            project.
         """
         from fastmcmd.report import write_report
 
-        write_report({name: self}, path, title)
+        write_report({name: self}, path, title, projection)
 
     def __repr__(self) -> str:
         lines = [

@@ -4,14 +4,21 @@ from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.congruence import cce_histogram, cce_over_inputs, cce_projection, witness
 from fastmcmd.plots.downsampled import downsampled_cce
 from fastmcmd.plots.evaluation import evaluation
+from fastmcmd.plots.projection import project
+from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane
 
 __all__ = [
     "cce_histogram",
     "cce_over_inputs",
     "cce_projection",
+    "cumulative",
     "downsampled_cce",
     "evaluation",
+    "histogram",
+    "over_inputs",
+    "over_plane",
     "pit_histogram",
+    "project",
     "reliability",
     "variance",
     "witness",

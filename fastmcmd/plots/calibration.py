@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd.plots.style import COLOURS, axes, tidy
+from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
     from fastmcmd.metrics.pit import PITHistogram
@@ -23,6 +23,8 @@ def reliability(
     curve: ReliabilityCurve, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
 ) -> Any:
     """Draw observed against expected shares, with what a calibrated model scatters (95 %).
+
+    Where a curve is drawn already, the band stays that of the first.
 
     Parameters
     ----------
@@ -41,22 +43,20 @@ def reliability(
     """
     ax = axes(ax)
     expected, scatter = curve.expected, _Z * curve.scatter
-    ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
-    low, high = np.clip(expected - scatter, 0, 1), np.clip(expected + scatter, 0, 1)
-    ax.fill_between(expected, low, high, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
+    if not ax.lines:  # bands of several models over each other would look like one of another width
+        ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
+        low, high = np.clip(expected - scatter, 0, 1), np.clip(expected + scatter, 0, 1)
+        ax.fill_between(expected, low, high, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
     ax.plot(expected, curve.observed, color=colour, linewidth=1.8, label=label, zorder=3)
-    what = "below the quantile" if curve.kind == "quantile" else "in the central interval"
+    where = "below the quantile" if curve.kind == "quantile" else "in the central interval"
     ax.set(
         xlabel="expected share",
-        ylabel=f"share of outcomes {what}",
+        ylabel=f"share {where}",
         xlim=(0, 1),
         ylim=(0, 1),
         aspect="equal",
     )
-    if label:
-        ax.legend(frameon=False, loc="upper left")
-    tidy(ax)
-    return ax
+    return finish(ax, label, "upper left")
 
 
 def pit_histogram(
@@ -88,10 +88,7 @@ def pit_histogram(
     )
     ax.set(xlabel="PIT", ylabel="density", xlim=(0, 1))
     ax.set_ylim(bottom=0, auto=None)
-    if label:
-        ax.legend(frameon=False)
-    tidy(ax)
-    return ax
+    return finish(ax, label)
 
 
 def variance(
@@ -114,17 +111,14 @@ def variance(
     """
     ax = axes(ax)
     rmv, rmse = curve.rmv, curve.rmse
-    least, most = min(rmv.min(), rmse.min()), max(rmv.max(), rmse.max())
-    margin = 0.06 * (most - least) or 0.1 * most
-    ends = [max(0.0, least - margin), most + margin]
-    ax.plot(ends, ends, "--", color=_GREY, linewidth=0.9, zorder=1)
     bars = np.minimum(_Z * curve.null_std * rmv, rmse)
+    # Both axes reach from the least to the most of either, so that the dashed line is seen.
+    least, most = min(rmv.min(), (rmse - bars).min()), max(rmv.max(), (rmse + bars).max())
+    ax.update_datalim([(least, least), (most, most)])
+    if not ax.lines:  # one for all models
+        ax.axline((least, least), slope=1, linestyle="--", color=_GREY, linewidth=0.9, zorder=1)
     ax.errorbar(
         rmv, rmse, yerr=bars, fmt="o", markersize=5, color=colour, elinewidth=1, label=label, zorder=3
     )  # fmt: skip
     ax.set(xlabel="root mean predicted variance", ylabel="root mean squared error")
-    ax.set_xlim(*ends, auto=None)
-    if label:
-        ax.legend(frameon=False, loc="upper left")
-    tidy(ax)
-    return ax
+    return finish(ax, label, "upper left")

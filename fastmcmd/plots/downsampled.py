@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastmcmd.checks import as_rows, check_same_length
-from fastmcmd.plots.congruence import principal
-from fastmcmd.plots.style import COLOURS, axes, tidy
+from fastmcmd.plots.projection import line
+from fastmcmd.plots.style import COLOURS, axes, finish
+from fastmcmd.plots.values import bins_of
 
 if TYPE_CHECKING:
     from fastmcmd.downsampling import DownsampledResult
 
 __all__ = ["downsampled_cce"]
-
-_BINS = 15
 
 
 def downsampled_cce(
@@ -51,9 +50,13 @@ def downsampled_cce(
         position, values, std = np.linspace(0, 100, len(order)), values[order], std[order]
         name, marker = "points in order of their CCE, %", ""
     else:
-        rows = as_rows(x, "x").astype(np.float64)
+        rows = as_rows(x, "x")
         check_same_length(x=rows, values=values)
-        position, values, std, name = _binned(rows, values, std)
+        position, name = line(rows)
+        inside = bins_of(position)
+        position, values, std = (
+            np.array([np.median(part[rows]) for rows in inside]) for part in (position, values, std)
+        )
         marker = "o"
     ax = axes(ax)
     if result.repeats > 1:
@@ -64,24 +67,4 @@ def downsampled_cce(
     ax.plot(position, values, "-", marker=marker, markersize=3.5, color=colour, label=label)
     ax.set(xlabel=name, ylabel="CCE")
     ax.set_ylim(bottom=0, auto=None)
-    if label:
-        ax.legend(frameon=False)
-    tidy(ax)
-    return ax
-
-
-def _binned(rows: Any, values: Any, std: Any) -> tuple[Any, Any, Any, str]:
-    """Return medians of position, values and std in bins of about equal count."""
-    position, name = rows[:, 0], "x"
-    if rows.shape[1] > 1:
-        position = principal(rows, 1)[:, 0]
-        name = "first principal component of x"
-    edges = np.unique(np.quantile(position, np.linspace(0, 1, _BINS + 1)))
-    which = np.clip(np.searchsorted(edges, position, side="right") - 1, 0, max(0, len(edges) - 2))
-    found = [
-        [np.median(part[which == index]) for part in (position, values, std)]
-        for index in range(max(1, len(edges) - 1))
-        if (which == index).any()
-    ]
-    middle, height, width = np.array(found).T
-    return middle, height, width, name
+    return finish(ax, label)

@@ -2,92 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fastmcmd.plots.calibration import pit_histogram, reliability, variance
-from fastmcmd.plots.congruence import cce_histogram, cce_over_inputs, cce_projection
-from fastmcmd.plots.style import COLOURS, matplotlib
+from fastmcmd.plots.panels import inputs_of, panels, panels_over_plane
+from fastmcmd.plots.style import matplotlib, plain
 
 if TYPE_CHECKING:
+    from fastmcmd.evaluation.comparison import Comparison
     from fastmcmd.evaluation.result import Evaluation
 
-__all__ = ["evaluation", "panels"]
+__all__ = ["evaluation"]
 
 
-def panels(
-    found: Evaluation, points: int = 20_000, colour: str = COLOURS[0]
-) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Return title and drawing function (of axes) of every picture that applies.
-
-    Of more than ``points`` points some are drawn.
-    """
-    curves = found.curves
-    known: list[tuple[str, Callable[[Any], Any]]] = []
-    if "reliability" in curves:
-        known.append(
-            ("Reliability", lambda ax: reliability(curves["reliability"], ax, colour=colour))
-        )
-    if "pit" in curves:
-        known.append(
-            (
-                "Probability integral transform",
-                lambda ax: pit_histogram(curves["pit"], ax, colour=colour),
-            )
-        )
-    if "variance" in curves:
-        known.append(
-            (
-                "Errors and predicted spread",
-                lambda ax: variance(curves["variance"], ax, colour=colour),
-            )
-        )
-    if found.cce is not None:
-        cce = found.cce
-        known.append(("CCE of all points", lambda ax: cce_histogram(cce.values, ax, colour=colour)))
-        if drawable(found.x):
-            x = found.x
-            known.append(
-                (
-                    "CCE over inputs",
-                    lambda ax: cce_over_inputs(x, cce.values, ax, colour=colour, points=points),
-                )
-            )
-            if np.ndim(x) == 2 and np.shape(x)[1] > 1:
-                known.append(("Where CCE is high", lambda ax: cce_projection(x, cce.values, ax)))
-    return known
-
-
-def drawable(x: Any) -> bool:
-    """Tell whether inputs are an array in memory, which pictures can show."""
-    return getattr(x, "ndim", 0) in (1, 2) or isinstance(x, list)
-
-
-def evaluation(found: Evaluation, figure: Any = None) -> Any:
-    """Draw what there is of an evaluation: reliability, PIT, errors against spread, CCE.
+def evaluation(
+    found: Evaluation | Mapping[str, Evaluation] | Comparison,
+    figure: Any = None,
+    projection: Any = "pca",
+) -> Any:
+    """Draw what there is of an evaluation: calibration, sharpness, CCE, and where it is high.
 
     Parameters
     ----------
-    found : Evaluation
-        What is drawn.
+    found : Evaluation, dict of Evaluation by the name of the model, or Comparison
+        What is drawn; models share pictures where they can be told apart there.
     figure : matplotlib figure, optional
         Where to draw; a new one by default.
+    projection
+        How inputs of several columns are laid on a plane; as in `project`.
 
     Returns
     -------
     matplotlib figure
+
+    Examples
+    --------
+    >>> import numpy as np, pytest, fastmcmd as fm
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> from fastmcmd import plots
+    >>> y = np.random.default_rng(0).normal(size=100)
+    >>> models = {"right": (np.zeros(100), 1.0), "wide": (np.zeros(100), 3.0)}
+    >>> figure = plots.evaluation({name: fm.evaluate(y, model) for name, model in models.items()})
+    >>> [ax.get_title() for ax in figure.axes][1:3]
+    ['Errors and predicted spread', 'Probability integral transform: right']
     """
-    known = panels(found)
+    from fastmcmd.evaluation.comparison import Comparison, compare
+    from fastmcmd.evaluation.result import Evaluation
+
+    plt = matplotlib()
+    if not isinstance(found, Comparison):
+        found = compare({"model": found} if isinstance(found, Evaluation) else found)
+    evaluations = found.evaluations
+    inputs = inputs_of(evaluations)
+    known = panels(evaluations, inputs=inputs) + panels_over_plane(evaluations, projection, inputs)
     if not known:
         raise ValueError("there is nothing to draw: outputs are vectors and no inputs were given")
-    plt = matplotlib()
     columns = min(3, len(known))
     lines = -(-len(known) // columns)
     figure = figure or plt.figure(figsize=(5 * columns, 4.2 * lines), layout="constrained")
-    for place, (title, draw) in enumerate(known, start=1):
+    for place, panel in enumerate(known, start=1):
         ax = figure.add_subplot(lines, columns, place)
-        draw(ax)
-        ax.set_title(title)
+        panel.draw(ax)
+        ax.set_title(f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title)
     return figure

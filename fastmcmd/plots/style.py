@@ -6,7 +6,7 @@ from typing import Any
 
 from fastmcmd.errors import MissingDependencyError
 
-__all__ = ["COLOURS", "axes", "matplotlib", "tidy"]
+__all__ = ["COLOURS", "axes", "finish", "matplotlib", "plain", "tidy"]
 
 # Okabe & Ito's palette: told apart with any colour vision, and in grey by lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -33,3 +33,17 @@ def tidy(ax: Any) -> None:
     """Remove what carries no information."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
+
+
+def finish(ax: Any, label: str | None = None, place: str = "best") -> Any:
+    """Return the axes, tidied, with a legend where there is a label."""
+    if label:
+        ax.legend(frameon=False, loc=place)
+    tidy(ax)
+    return ax
+
+
+def plain(name: str) -> str:
+    """Return a name as matplotlib shows it: no mathematics, and not hidden from the legend."""
+    shown = name.replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib import resources
 
-__all__ = ["Cell", "Section", "figure", "note", "page", "paragraph", "pictures", "table"]
+__all__ = ["Cell", "Section", "figure", "heading", "note", "page", "paragraph", "pictures", "table"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cell:
     value : float or None
         What the column is sorted by.
     kind : str
-        "" for a number, "word" for text, "best" for the best of a row.
+        "" for a number, "word" for a few words, "text" for sentences, "best" for the best of a row.
     """
 
     text: str
@@ -57,12 +57,16 @@ def table(
     head: Sequence[str], rows: Sequence[Sequence[Cell] | str], *, sortable: bool = False
 ) -> str:
     """Return a table; a row that is a text is the heading of those below it."""
+    first = next((row for row in rows if not isinstance(row, str)), ())
+    kinds = [cell.kind for cell in first] or [""] * len(head)
 
-    def heading(name: str) -> str:
+    def head_cell(name: str, kind: str) -> str:
         inner = f'<button type="button">{escape(name)}</button>' if sortable else escape(name)
-        return f'<th scope="col">{inner}</th>'
+        left = f' class="{kind}"' if kind in ("word", "text") else ""
+        return f'<th scope="col"{left}>{inner}</th>'
 
-    lines = ['<div class="scroll"><table><thead><tr>', *map(heading, head), "</tr></thead><tbody>"]
+    heads = [head_cell(name, kind) for name, kind in zip(head, kinds, strict=True)]
+    lines = ['<div class="scroll"><table><thead><tr>', *heads, "</tr></thead><tbody>"]
     for row in rows:
         if isinstance(row, str):
             lines.append(
@@ -73,14 +77,20 @@ def table(
     return "".join(lines) + "</tbody></table></div>"
 
 
-def figure(svg: str, caption: str) -> str:
-    """Return a picture (SVG made by `pictures.svg`) with what it shows."""
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+def heading(text: str) -> str:
+    """Return a heading within a section."""
+    return f"<h3>{escape(text)}</h3>"
 
 
-def pictures(figures: Sequence[str]) -> str:
-    """Return pictures side by side."""
-    return f'<div class="pictures">{"".join(figures)}</div>'
+def figure(svg: str, title: str, caption: str) -> str:
+    """Return a picture (SVG made by `pictures.svg`) with its title and how it is read."""
+    told = f"<figcaption><strong>{escape(title)}</strong> {escape(caption)}</figcaption>"
+    return f"<figure>{svg}{told}</figure>"
+
+
+def pictures(figures: Sequence[str], kind: str = "") -> str:
+    """Return pictures side by side; of the kind "three" smaller ones, three in a row."""
+    return f'<div class="{f"pictures {kind}".strip()}">{"".join(figures)}</div>'
 
 
 def page(title: str, lead: str, sections: Sequence[Section], foot: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +16,13 @@ __all__ = ["svg"]
 # Colours as matplotlib writes them, and the page's own.
 _COLOURS = {colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)}
 _INK, _SOFT = "#000001", "#666667"  # told apart from colours that data might have
-_COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)", "#999999": "var(--soft)"}
+_COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)"}
+_COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the plots
 _SIZE = (5.2, 3.6)
 _numbers = itertools.count(1)
 
 
-def svg(draw: Callable[[Any], Any], label: str) -> str:
+def svg(draw: Callable[[Any], Any], label: str, size: tuple[float, float] | None = None) -> str:
     """Return what ``draw(ax)`` draws as an SVG element.
 
     Parameters
@@ -28,6 +30,8 @@ def svg(draw: Callable[[Any], Any], label: str) -> str:
     draw : callable (matplotlib axes)
     label : str
         What it shows, for people who do not see it.
+    size : (float, float), optional
+        Inches; only the shape, and how large text is in it, are seen in the page.
     """
     plt = matplotlib()
     settings = {
@@ -42,8 +46,10 @@ def svg(draw: Callable[[Any], Any], label: str) -> str:
         "font.size": 10,
         "legend.labelcolor": _INK,
     }
-    with plt.rc_context(settings):
-        figure, ax = plt.subplots(figsize=_SIZE, layout="constrained")
+    with plt.rc_context(settings), warnings.catch_warnings():
+        # Letters of names that matplotlib's font lacks: the page has fonts of its own.
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        figure, ax = plt.subplots(figsize=size or _SIZE, layout="constrained")
         try:
             draw(ax)
             stream = io.StringIO()

@@ -9,8 +9,15 @@ for (const button of document.querySelectorAll("th button")) {
     for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     const body = table.tBodies[0];
-    const key = (row) => Number(row.children[column].dataset.value);
-    const rows = Array.from(body.rows).sort((a, b) => (down ? key(b) - key(a) : key(a) - key(b)));
+    // Numbers by their value, everything else as text; NaN comes last either way.
+    const compare = (one, other) => {
+      const [a, b] = [one.children[column], other.children[column]];
+      if (a.dataset.value === undefined) return a.textContent.localeCompare(b.textContent);
+      return Number(a.dataset.value) - Number(b.dataset.value);
+    };
+    const lost = (row) => row.children[column].dataset.value === "nan";
+    const rows = Array.from(body.rows).sort((a, b) =>
+      lost(a) || lost(b) ? lost(a) - lost(b) : down ? compare(b, a) : compare(a, b));
     for (const row of rows) body.append(row);
   });
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fastmcmd._version import __version__
+from fastmcmd.report.material import Material
 from fastmcmd.report.page import page
 from fastmcmd.report.sections import SECTIONS
 
@@ -17,7 +18,10 @@ __all__ = ["write_report"]
 
 
 def write_report(
-    evaluations: Mapping[str, Evaluation], path: Any, title: str | None = None
+    evaluations: Mapping[str, Evaluation],
+    path: Any,
+    title: str | None = None,
+    projection: Any = "pca",
 ) -> None:
     """Write the page atomically; see `Evaluation.report`."""
     from fastmcmd.storage import write_atomically
@@ -28,7 +32,8 @@ def write_report(
     rows = next(iter(evaluations.values())).n
     models = ", ".join(evaluations)
     lead = f"{models}: predicted distributions judged at {rows:,} outcomes"
-    parts = [part for make in SECTIONS for part in [make(evaluations)] if part is not None]
+    material = Material(evaluations, projection)
+    parts = [part for make in SECTIONS for part in [make(material)] if part is not None]
     text = page(title or "Evaluation of predictions", lead, parts, f"fastmcmd {__version__}")
 
     def write(stream: BinaryIO) -> None:

@@ -381,6 +381,16 @@ class ResidualSample:
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         self._seen[first:last] = image[self.rows[first:last] - rows.start]
 
+    def state(self) -> dict[str, Array]:
+        """Return what was gathered so far, to be written down."""
+        assert self._image is not None
+        assert self._seen is not None
+        return {"image": self._image, "seen": self._seen}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from what was written down."""
+        self._image, self._seen = state["image"], state["seen"]
+
     def residual(self) -> Array:
         """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
         assert self._image is not None

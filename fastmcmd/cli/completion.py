@@ -1,0 +1,302 @@
+"""Print a script with which a shell completes commands, options, choices, files and names of columns."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+
+from fastmcmd.cli.prediction import DRAWS, FAMILIES, QUANTILES
+
+HELP = "completion for bash, zsh or fish"
+EPILOG = """to have it in every new shell (folders must exist):
+  fastmcmd completion bash > ~/.local/share/bash-completion/completions/fastmcmd
+  fastmcmd completion zsh > _fastmcmd     (in a folder of $fpath)
+  fastmcmd completion fish > ~/.config/fish/completions/fastmcmd.fish
+
+without the package bash-completion:
+  fastmcmd completion bash > ~/.fastmcmd.bash && echo '. ~/.fastmcmd.bash' >> ~/.bashrc
+"""
+
+_TOLD = 60  # characters of help beside an option
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("shell", choices=tuple(_SHELLS), help="for which shell")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the script."""
+    from fastmcmd.cli.app import make_parser
+
+    quote = _fish_quoted if arguments.shell == "fish" else shlex.quote
+    print(_SHELLS[arguments.shell].replace("@ANSWER@", quote(answer(make_parser()))))
+
+
+def answer(parser: argparse.ArgumentParser) -> str:
+    """Return a program for ``sh`` that prints what may follow, a line each, with a tab before help.
+
+    Its arguments are the word begun and the words before it. It starts no Python, whose imports take
+    longer than a person at a prompt waits. A single line ``@files .csv .npz`` asks the shell for files.
+    """
+    commands = next(a.choices for a in parser._actions if isinstance(a.choices, dict))
+    helps = {c.dest: c.help or "" for a in parser._actions for c in _choices(a)}
+    offers = [_say(name, helps[name]) for name in commands]
+    cases = [f"    ' -'*) {_options(parser)} ;;", f"    ' '*) {'; '.join(offers)} ;;"]
+    kinds = []
+    for name, sub in commands.items():
+        cases.append(f"    '{name} -'*) {_options(sub)} ;;")
+        place = 0
+        for action in sub._actions:
+            if not action.option_strings:
+                place += 1
+                kinds.append(f"    '{name} {place}') kind={shlex.quote(_kind(action))} ;;")
+            elif action.nargs != 0:
+                labels = "|".join(f"'{name} {option}'" for option in action.option_strings)
+                kinds.append(f"    {labels}) kind={shlex.quote(_kind(action))} ;;")
+    families = [
+        f"    {name}) parameters={shlex.quote(' '.join(family.parameters))} ;;"
+        for name, family in FAMILIES.items()
+    ]
+    return (
+        _ANSWER.replace("@KINDS@", "\n".join(kinds))
+        .replace("@CASES@", "\n".join(cases))
+        .replace("@PARAMETERS@", "\n".join(families))
+        .replace("@FAMILIES@", " ".join([*FAMILIES, DRAWS, QUANTILES]))
+        .replace("@DRAWS@", DRAWS)
+        .replace("@QUANTILES@", QUANTILES)
+    )
+
+
+def _choices(action: argparse.Action) -> Iterator[argparse.Action]:
+    """Yield the commands of an action with their helps."""
+    yield from getattr(action, "_choices_actions", ())
+
+
+def _options(parser: argparse.ArgumentParser) -> str:
+    return "; ".join(
+        _say(option, action.help or "")
+        for action in parser._actions
+        for option in action.option_strings
+        if option.startswith("--")
+    )
+
+
+def _say(word: str, told: str) -> str:
+    return f"say {shlex.quote(word)} {shlex.quote(told[:_TOLD].replace('%', ''))}"
+
+
+def _kind(action: argparse.Action) -> str:
+    """Return what an argument takes, as its choices, its metavar and the endings in its help say."""
+    if action.choices:
+        return "words " + " ".join(map(str, action.choices))
+    match action.metavar:
+        case "COLUMN":
+            return "column"
+        case "COLUMNS":
+            return "columns"
+        case "SPEC":
+            return "prediction"
+        case "NAME=SPEC":
+            return "model"
+        case "FILE" | "TARGET" | "PNG":
+            endings = re.findall(r"(?<!\w)\.[a-z]+", action.help or "")
+            return " ".join(["files", *endings])
+    return "anything"
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_ANSWER = r"""
+cur=$1 prefix= command= option= file= place=0 used=
+shift
+kind_of() {
+    kind=
+    case "$1 $2" in
+@KINDS@
+    esac
+    [ -n "$kind" ]
+}
+say() {
+    case $1 in "$cur"*) printf '%s%s\t%s\n' "$prefix" "$1" "$2" ;; esac
+}
+columns() {
+    case $file in "~/"*) file=$HOME/${file#"~/"} ;; esac
+    [ -r "$file" ] || return
+    # The first line of a text; the names in a zip file; the folders in a folder.
+    case $file in
+    *.csv) head -c 65536 "$file" | head -n 1 | tr ',' '\n' ;;
+    *.tsv) head -c 65536 "$file" | head -n 1 | tr '\t' '\n' ;;
+    *.npz) unzip -Z1 "$file" 2>/dev/null | sed 's/\.npy$//' ;;
+    *.zarr) for each in "$file"/*/; do each=${each%/}; printf '%s\n' "${each##*/}"; done ;;
+    esac | tr -d '"\r\357\273\277' | sed 's/^ *//; s/ *$//' | while read -r name; do
+        case $name,$used in ,*|*",$name,"*) ;; *) say "$name" '' ;; esac
+    done
+}
+list() {
+    case $cur in *,*) used=,${cur%,*}, prefix=$prefix${cur%,*}, cur=${cur##*,} ;; esac
+    columns
+}
+after() {  # what begins with $1 is done
+    prefix=$prefix$1 cur=${cur#"$1"}
+}
+prediction() {
+    case $cur in
+    *:*) family=${cur%%:*} ;;
+    *) for each in @FAMILIES@; do say "$each:" ''; done; return ;;
+    esac
+    after "$family:"
+    [ "$family" = @DRAWS@ ] && { list; return; }
+    told=$cur parameters=
+    case $cur in *,*) after "${cur%,*}," ;; esac
+    case $cur in *=*) after "${cur%%=*}="; columns; return ;; esac
+    case $family in
+@PARAMETERS@
+    @QUANTILES@) return ;;
+    esac
+    for each in $parameters; do
+        case ,$told in *,"$each="*) ;; *) say "$each=" '' ;; esac
+    done
+}
+for word do
+    if [ -n "$option" ]; then option=; continue; fi
+    case $word in
+    -*=*) ;;
+    -*) if [ -n "$command" ] && kind_of "$command" "$word"; then option=$word; fi ;;
+    *) if [ -z "$command" ]; then command=$word; else
+        place=$((place + 1))
+        [ -n "$file" ] || file=$word
+    fi ;;
+    esac
+done
+if [ -n "$option" ]; then
+    kind_of "$command" "$option"
+else
+    case $cur in
+    --*=*) option=${cur%%=*}; after "$option="; kind_of "$command" "$option" || exit 0 ;;
+    -*) kind= ;;
+    *) [ -n "$command" ] && { kind_of "$command" $((place + 1)) || exit 0; } ;;
+    esac
+fi
+case $kind in
+'') case "$command $cur" in
+@CASES@
+    esac ;;
+words*) for each in ${kind#words}; do say "$each" ''; done ;;
+files*) printf '@%s\n' "$kind"; printf '%s\n' "$prefix" ;;
+column) columns ;;
+columns) list ;;
+prediction) prediction ;;
+model) case $cur in *=*) after "${cur%%=*}="; prediction ;; esac ;;
+esac
+"""
+
+_BASH = r"""# bash completion of fastmcmd
+_fastmcmd_answer=@ANSWER@
+
+_fastmcmd() {
+    local rest=${COMP_LINE:0:COMP_POINT} words=() i piece trimmed
+    for ((i = 0; i <= COMP_CWORD; i++)); do  # bash cuts at : and =, too: only blanks cut here
+        piece=${COMP_WORDS[i]}
+        trimmed=${rest#"${rest%%[![:blank:]]*}"}
+        ((i == COMP_CWORD)) && piece=$trimmed
+        if [[ $i -eq 0 || $trimmed != "$rest" ]]; then
+            words+=("$piece")
+        else
+            words[${#words[@]} - 1]+=$piece
+        fi
+        rest=${trimmed#"$piece"}
+    done
+    for ((i = 0; i < ${#words[@]}; i++)); do  # quotes and backslashes are not part of names
+        words[i]=${words[i]//[\\\'\"]/}
+    done
+    local last=$((${#words[@]} - 1)) line endings= prefix= found=()
+    local cur=${words[last]}
+    while IFS= read -r line; do
+        if [[ $line == @files* ]]; then
+            endings=${line#@files} && IFS= read -r prefix && endings="$endings "
+        else
+            found+=("${line%%$'\t'*}")
+        fi
+    done < <(sh -c "$_fastmcmd_answer" sh "$cur" "${words[@]:1:last - 1}")
+    if [[ -n $endings ]]; then
+        while IFS= read -r line; do
+            if [[ -d $line || $endings == ' ' || $endings == *" .${line##*.} "* ]]; then
+                found+=("$prefix$line")
+            fi
+        done < <(compgen -f -- "${cur#"$prefix"}")
+        compopt -o filenames 2>/dev/null
+    elif [[ ${#found[@]} -eq 1 && ${found[0]} == *[:=] ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+    local done= sign  # what bash has cut off must not come again
+    for sign in : =; do
+        if [[ $COMP_WORDBREAKS == *$sign* && $cur == *$sign* ]]; then
+            piece=${cur%"${cur##*$sign}"}
+            [[ ${#piece} -gt ${#done} ]] && done=$piece
+        fi
+    done
+    COMPREPLY=()
+    for line in "${found[@]}"; do
+        COMPREPLY+=("${line#"$done"}")
+    done
+}
+complete -F _fastmcmd fastmcmd"""
+
+_ZSH = r"""#compdef fastmcmd
+_fastmcmd_answer=@ANSWER@
+
+_fastmcmd() {
+    local -a lines open whole open_told whole_told
+    local line word
+    lines=("${(@f)$(sh -c $_fastmcmd_answer sh "${(Q)PREFIX}" "${(@Q)words[2,CURRENT-1]}")}")
+    if [[ $lines[1] == @files* ]]; then
+        local -a endings=(${=lines[1]#@files})
+        [[ -n $lines[2] ]] && compset -P '*='
+        if (( $#endings )); then _files -g "*(${(j:|:)endings})"; else _files; fi
+        return
+    fi
+    for line in $lines; do
+        word=${line%%$'\t'*}
+        if [[ $word == *[:=] ]]; then
+            open+=("$word") open_told+=("${line/$'\t'/  }")
+        else
+            whole+=("$word") whole_told+=("${line/$'\t'/  }")
+        fi
+    done
+    (( $#open )) && compadd -S '' -l -d open_told -a open
+    (( $#whole )) && compadd -l -d whole_told -a whole
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _fastmcmd "$@"
+else
+    compdef _fastmcmd fastmcmd
+fi"""
+
+_FISH = r"""# fish completion of fastmcmd
+set -g __fastmcmd_answer @ANSWER@
+
+function __fastmcmd_complete
+    set -l before (commandline -opc)
+    set -l now (commandline -ct | string unescape)
+    set -l lines (sh -c $__fastmcmd_answer sh "$now" $before[2..-1])
+    if string match -q '@files*' -- $lines[1]
+        set -l endings (string split -n ' ' -- $lines[1])[2..-1]
+        for each in (__fish_complete_path (string replace -- "$lines[2]" '' "$now"))
+            set -l path (string split \t -- $each)[1]
+            set -l ending (string match -r '\.[^.]*$' -- $path)
+            if test -z "$endings"; or string match -q '*/' -- $path; or contains -- "$ending" $endings
+                echo $lines[2]$path
+            end
+        end
+    else
+        printf '%s\n' $lines
+    end
+end
+complete -c fastmcmd -f -a '(__fastmcmd_complete)'"""
+
+_SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}

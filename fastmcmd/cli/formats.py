@@ -1,0 +1,152 @@
+"""Files of named columns: .npz, .npy, .csv, .tsv, Parquet, Zarr. A new one is a class and a line here."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.columns import Columns
+from fastmcmd.cli.text import Text
+
+__all__ = ["open_columns"]
+
+
+def open_columns(path: str) -> Columns:
+    """Return the columns of a file; its ending says how it is read."""
+    where = Path(path)
+    if not where.exists():
+        raise UsageError(f"{path} cannot be read: No such file or directory")
+    kind = _KINDS.get(where.suffix.lower())
+    if kind is None:
+        raise UsageError(f"{path} ends in {where.suffix!r}; one of {', '.join(_KINDS)} is needed")
+    if where.is_dir() and kind is not _Zarr:
+        raise UsageError(f"{path} cannot be read: it is a folder")
+    try:
+        return kind(where)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _refused(path: Path, kind: str, error: Exception) -> UsageError:
+    """Return why NumPy did not read a file; it takes whatever it does not know for a pickle."""
+    why = str(error)
+    if "pickle" in why or "Python objects" in why:
+        why = "it holds something else, or Python objects, which are never loaded"
+    return UsageError(f"{path} cannot be read as an {kind} file: {why}")
+
+
+class _Npz(Columns):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._open() as stored:
+            self.names = list(stored.files)
+
+    def _open(self) -> Any:
+        try:
+            stored = np.load(self.path, allow_pickle=False)
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+            raise _refused(self.path, ".npz", error) from None
+        if isinstance(stored, np.ndarray):
+            raise UsageError(f"{self.path} holds a single array; it should end in .npy")
+        return stored
+
+    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+        try:
+            with self._open() as stored:
+                return [stored[name] for name in names]
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError) as error:
+            raise _refused(self.path, ".npz", error) from None
+
+
+class _Npy(Columns):
+    """Fields of a structured array, or columns "0", "1", ... of a plain one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (EOFError, ValueError) as error:
+            raise _refused(path, ".npy", error) from None
+        fields = self._array.dtype.names
+        if fields is None and self._array.ndim not in (1, 2):
+            raise UsageError(f"{path} has shape {self._array.shape}; columns need (n,) or (n, k)")
+        width = 1 if self._array.ndim == 1 else self._array.shape[1]
+        self.names = list(fields) if fields is not None else [str(j) for j in range(width)]
+
+    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+        if self._array.dtype.names is not None:
+            return [np.array(self._array[name]) for name in names]
+        table = self._array.reshape(len(self._array), -1)
+        return [np.array(table[:, int(name)]) for name in names]
+
+
+class _Parquet(Columns):
+    def __init__(self, path: Path) -> None:
+        from fastmcmd.rows.packages import package, told
+
+        self.path = path
+        self._parquet = package("pyarrow.parquet", str(path))
+        with told(f"{path} cannot be read"):
+            self.names = list(self._parquet.ParquetFile(path).schema_arrow.names)
+        self.check_names()
+
+    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+        from fastmcmd.rows.packages import told
+
+        with told(f"{self.path} cannot be read"):
+            table = self._parquet.read_table(self.path, columns=list(names))
+        return [self._array(table.column(name), name) for name in names]
+
+    def _array(self, column: Any, name: str) -> NDArray[Any]:
+        """Return numbers or words (n,), or numbers (n, k) of lists of one length."""
+        from fastmcmd.rows.packages import package
+
+        kinds = package("pyarrow", str(self.path)).types
+        kind = column.type
+        if not (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
+            return column.to_numpy()
+        lists = column.combine_chunks()
+        sizes = set(lists.value_lengths().to_pylist())
+        if len(sizes) > 1 or None in sizes:
+            raise UsageError(
+                f"{self.path}, column {name!r} holds lists of different lengths or nulls; lists of one "
+                "length are needed"
+            )
+        values = lists.flatten().to_numpy(zero_copy_only=False)
+        return values.reshape(len(lists), -1)
+
+
+class _Zarr(Columns):
+    def __init__(self, path: Path) -> None:
+        from fastmcmd.rows.packages import package, told
+
+        self.path = path
+        zarr = package("zarr", str(path))
+        with told(f"{path} cannot be read as Zarr"):
+            self._group = zarr.open(str(path), mode="r")
+            if not hasattr(self._group, "array_keys"):
+                raise ValueError("it is a single array; a group of named arrays is needed")
+            self.names = sorted(self._group.array_keys())
+
+    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+        from fastmcmd.rows.packages import told
+
+        with told(f"{self.path} cannot be read as Zarr"):
+            return [np.asarray(self._group[name][...]) for name in names]
+
+
+_KINDS: dict[str, Any] = {
+    ".npz": _Npz,
+    ".npy": _Npy,
+    ".csv": Text,
+    ".tsv": Text,
+    ".parquet": _Parquet,
+    ".zarr": _Zarr,
+}

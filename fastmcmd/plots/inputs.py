@@ -1,0 +1,117 @@
+"""Inputs as the kernel sees them, some rows at a time, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import as_rows
+from fastmcmd.rows import Rows, open_rows
+
+__all__ = ["FEW", "Inputs", "some"]
+
+FEW = 3_000  # rows of encoders, t-SNE, UMAP, callables: t-SNE of them takes half a minute
+_MANY = 100_000  # other rows: hexagons of more look the same, and take a tenth of a second
+_ELEMENTS = 1 << 25  # taken together: 256 MB
+_SEED = 0  # the same rows are drawn every time
+
+
+def some(n: int, most: int) -> NDArray[np.intp]:
+    """Return all of n rows in order, or ``most`` of them, drawn at random with a fixed seed.
+
+    At random and not evenly: rows may repeat with a period.
+
+    Examples
+    --------
+    >>> some(3, 5).tolist(), len(some(1000, 5))
+    ([0, 1, 2], 5)
+    """
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(_SEED).choice(n, most, replace=False))
+
+
+class Inputs:
+    """Inputs that pictures show, encoded where there is an encoder.
+
+    Parameters
+    ----------
+    x : array_like (n, d) or (n,), rows on disk, or what ``encoder`` takes
+        Inputs.
+    n : int
+        Rows there are.
+    encoder : callable, optional
+        Turns inputs into rows; it is given the rows asked for only, where they can be told apart.
+
+    Examples
+    --------
+    >>> Inputs(["a", "bb", "ccc"], 3, lambda words: [len(word) for word in words]).take([0, 2]).tolist()
+    [[1.0], [3.0]]
+    """
+
+    def __init__(self, x: Any, n: int, encoder: Callable[[Any], Any] | None = None) -> None:
+        self._x, self._n, self.encoder = x, n, encoder
+
+    @classmethod
+    def of(cls, x: Any) -> Inputs:
+        """Return inputs of an array or of rows on disk; inputs stay as they are."""
+        if isinstance(x, cls):
+            return x
+        rows = open_rows(x, "x")
+        return cls(rows, len(rows))
+
+    def __len__(self) -> int:
+        return self._n
+
+    @cached_property
+    def sample(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """The rows that pictures are drawn from, and what is in them (m, d)."""
+        rows = some(self._n, self.most)
+        return rows, self.take(rows)
+
+    @property
+    def most(self) -> int:
+        """Rows that a picture is drawn from at most."""
+        if self.encoder is not None:
+            return FEW
+        return min(_MANY, max(FEW, _ELEMENTS // self._rows.shape[1]))
+
+    @cached_property
+    def _rows(self) -> NDArray[Any] | Rows:
+        """All rows; of an encoder's inputs these are made once, and only if they cannot be cut."""
+        return open_rows(self._x, "x") if self.encoder is None else self._encode(self._x, self._n)
+
+    def _encode(self, part: Any, count: int) -> NDArray[Any]:
+        assert self.encoder is not None
+        found = as_rows(self.encoder(part), "encoder(x)")
+        if len(found) != count:
+            raise ValueError(
+                f"the encoder made {len(found)} rows of {count} inputs; a row an input is needed"
+            )
+        return found
+
+    def take(self, rows: Any) -> NDArray[Any]:
+        """Return some rows (m, d) of the inputs, encoded; ascending where they lie in a file."""
+        rows = np.asarray(rows)
+        part = None if self.encoder is None else self.raw(rows)
+        if part is not None:
+            return self._encode(part, len(rows))
+        everything = isinstance(self._rows, np.ndarray) and len(rows) == self._n
+        if everything and np.array_equal(rows, np.arange(self._n)):
+            return self._rows[:]  # no copy
+        return self._rows[rows]
+
+    def raw(self, rows: NDArray[np.intp]) -> Any:
+        """Return some rows as they were given, or None where x does not say what its rows are."""
+        x = self._x
+        if hasattr(x, "iloc"):  # of a data frame [] takes columns
+            return x.iloc[rows]
+        if isinstance(x, list | tuple):
+            return [x[row] for row in rows.tolist()]
+        if hasattr(x, "shape") and hasattr(x, "__getitem__"):
+            return x[rows]
+        return None

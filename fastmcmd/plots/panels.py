@@ -1,0 +1,296 @@
+"""Which pictures an evaluation has, or several in the same pictures. A new one is a function here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.plots.calibration import pit_histogram, reliability, variance
+from fastmcmd.plots.inputs import Inputs
+from fastmcmd.plots.projection import Plane, project
+from fastmcmd.plots.style import COLOURS, plain
+from fastmcmd.plots.values import colour_limits, cumulative, histogram, over_inputs, over_plane
+
+if TYPE_CHECKING:
+    from fastmcmd.evaluation.result import Evaluation
+
+    Evaluations = Mapping[str, Evaluation]
+
+__all__ = ["Panel", "inputs_of", "panels", "panels_over_plane", "used_rows"]
+
+_STD = "predicted standard deviation"
+_SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first that there is
+_HEADROOM = 1.06  # above the highest bar
+_POINTS = 20_000
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture.
+
+    Attributes
+    ----------
+    title : str
+    draw : callable (matplotlib axes)
+    model : str
+        Whose it is where there are several models; "" where it shows all of them.
+    drawn, n : int
+        Rows that it is drawn from, and rows that there are.
+    """
+
+    title: str
+    draw: Callable[[Any], Any]
+    model: str = ""
+    drawn: int = 0
+    n: int = 0
+
+
+def used_rows(found: Evaluation) -> NDArray[np.intp]:
+    """Return the rows given that were used: all but those left out for NaN."""
+    return np.flatnonzero(np.isfinite(found.rows["cce"]))
+
+
+def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
+    """Return the inputs of every evaluation that has some, made once where they are the same.
+
+    An iterator is used up by the evaluation: its inputs are not there.
+    """
+    known: dict[tuple[int, int], Inputs] = {}
+    found = {}
+    for name, one in evaluations.items():
+        if one.congruence is None or one.cce is None or hasattr(one.x, "__next__"):
+            continue
+        encoder = one.congruence.encoder
+        key = (id(one.x), id(encoder))
+        if key not in known:
+            known[key] = Inputs(one.x, len(one.cce), encoder)
+        found[name] = known[key]
+    return found
+
+
+def panels(
+    evaluations: Evaluations, points: int = _POINTS, inputs: Mapping[str, Inputs] | None = None
+) -> list[Panel]:
+    """Return the pictures of calibration, sharpness and CCE that apply; models share a picture.
+
+    Parameters
+    ----------
+    evaluations : dict of Evaluation
+        By the name of the model.
+    points : int
+        Points drawn at most, of all models together.
+    inputs : dict of Inputs, optional
+        `inputs_of` the evaluations, where they are at hand.
+    """
+    inputs = inputs_of(evaluations) if inputs is None else inputs
+    several = len(evaluations) > 1
+    points //= len(evaluations)
+    found = [*_together(
+        "Reliability", evaluations, lambda one: "reliability" in one.curves,
+        lambda ax, one, **how: reliability(one.curves["reliability"], ax, **how),
+    )]  # fmt: skip
+    found += _together(
+        "Errors and predicted spread", evaluations, lambda one: "variance" in one.curves,
+        lambda ax, one, **how: variance(one.curves["variance"], ax, **how),
+    )  # fmt: skip
+    found += _pit(evaluations)
+    distribution = cumulative if several else histogram
+    found += _together(
+        "Sharpness", evaluations, _has_spread,
+        lambda ax, one, **how: distribution(one.prediction.std, ax, name=_STD, **how),
+    )  # fmt: skip
+    found += _together(
+        "CCE of all points", evaluations, lambda one: one.cce is not None,
+        lambda ax, one, **how: distribution(one.cce, ax, name="CCE", **how),
+    )  # fmt: skip
+    told = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
+    found += _together(
+        "CCE over inputs", evaluations, lambda one: id(one) in told,
+        lambda ax, one, **how: over_inputs(
+            told[id(one)], one.cce, ax, points=points, name="CCE", **how
+        ),
+        told,
+    )  # fmt: skip
+    for score, name in _SCORES.items():
+        found += _score_over_inputs(score, name, evaluations, told)
+    return found
+
+
+def _score_over_inputs(
+    score: str, name: str, evaluations: Evaluations, told: Mapping[int, Inputs]
+) -> Iterable[Panel]:
+    """Return a score over inputs of one column, of the models that have it as their score."""
+    return _together(
+        f"{_title(name)} over inputs", evaluations,
+        lambda one: id(one) in told and _on_a_line(one) and _score(one) == score,
+        lambda ax, one, **how: over_inputs(
+            told[id(one)], one.rows[score][used_rows(one)], ax, points=0, name=name, **how
+        ),
+        told,
+    )  # fmt: skip
+
+
+def panels_over_plane(
+    evaluations: Evaluations, projection: Any = "pca", inputs: Mapping[str, Inputs] | None = None
+) -> list[Panel]:
+    """Return CCE and a score of every model, and the outcomes, over a plane of the inputs.
+
+    Parameters
+    ----------
+    evaluations, inputs
+        As in `panels`.
+    projection
+        As in `project`; an array has a row for each row given to `evaluate`, or for each that was used.
+        With "pca", inputs of one column have no plane.
+
+    Raises
+    ------
+    ValueError
+        Another projection, and no evaluation has inputs to project.
+    """
+    inputs = inputs_of(evaluations) if inputs is None else inputs
+    default = isinstance(projection, str) and projection == "pca"
+    if not inputs and not default:
+        raise ValueError(
+            "projection needs the inputs: fastmcmd.evaluate(y, prediction, x), x not an iterator"
+        )
+    wanted = {
+        name: evaluations[name]
+        for name in inputs
+        if not (default and _on_a_line(evaluations[name]))
+    }
+    planes: dict[int, Plane] = {}
+    for name, one in wanted.items():
+        if id(inputs[name]) not in planes:
+            planes[id(inputs[name])] = project(inputs[name], _of_used(projection, one))
+    where = {name: planes[id(inputs[name])] for name in wanted}
+    several = len(evaluations) > 1
+    values = {name: _values(one) for name, one in wanted.items()}
+    limits = {
+        title: colour_limits([(where[name], v[title]) for name, v in values.items() if title in v])
+        for title in dict.fromkeys(title for v in values.values() for title in v)
+    }
+    found = []
+    outcomes: set[int] = set()
+    for name, one in wanted.items():
+        plane = where[name]
+        parts = dict(values[name])
+        drawn = [(title, part, name if several else "") for title, part in parts.items()]
+        if one.y.ndim == 1 and id(plane) not in outcomes:
+            outcomes.add(id(plane))
+            drawn.append(("outcome y", one.y, ""))
+        for title, part, model in drawn:
+            found.append(
+                Panel(
+                    f"{_title(title)} over the plane",
+                    _over(plane, part, title, limits.get(title)),
+                    model,
+                    len(plane.rows),
+                    plane.n,
+                )
+            )
+    return found
+
+
+def _title(name: str) -> str:
+    return f"{name[:1].upper()}{name[1:]}"
+
+
+def _over(
+    plane: Plane, values: Any, name: str, limits: tuple[float, float] | None
+) -> Callable[[Any], Any]:
+    return lambda ax: over_plane(plane, values, ax, name=name, limits=limits)
+
+
+def _values(found: Evaluation) -> dict[str, Any]:
+    """Return what is drawn over the plane for each model: CCE, and its score by row."""
+    assert found.cce is not None
+    score = _score(found)
+    values: dict[str, Any] = {"CCE": found.cce.values}
+    if score is not None:
+        values[_SCORES[score]] = found.rows[score][used_rows(found)]
+    return values
+
+
+def _of_used(projection: Any, found: Evaluation) -> Any:
+    """Return a projection given as places, for the rows that were used."""
+    if isinstance(projection, str) or callable(projection):
+        return projection
+    places = np.asarray(projection)
+    given = found.n != len(found.y) and len(places) == found.n
+    return places[used_rows(found)] if given else places
+
+
+def _score(found: Evaluation) -> str | None:
+    return next((name for name in _SCORES if name in found.rows), None)
+
+
+def _on_a_line(found: Evaluation) -> bool:
+    return found.congruence is not None and found.congruence.n_features_in_ == 1
+
+
+def _has_spread(found: Evaluation) -> bool:
+    return found.y.ndim == 1 and bool(np.isfinite(found.prediction.std).all())
+
+
+def _together(
+    title: str,
+    evaluations: Evaluations,
+    applies: Callable[[Any], bool],
+    draw: Callable[..., Any],
+    inputs: Mapping[int, Inputs] | None = None,
+) -> Iterable[Panel]:
+    """Yield one picture of all models to which it applies: of more than there are colours, several.
+
+    ``inputs`` are those that it is drawn over, by the id of the evaluation.
+    """
+    names = list(evaluations)
+    for start in range(0, len(names), len(COLOURS)):
+        part = {
+            name: (evaluations[name], colour)
+            for name, colour in zip(names[start:], COLOURS, strict=False)
+            if applies(evaluations[name])
+        }
+        if not part:
+            continue
+        over = [] if inputs is None else [inputs[id(one)] for one, _ in part.values()]
+        n = max(map(len, over), default=0)
+        drawn = min((min(len(one), one.most) for one in over), default=0)
+        yield Panel(title, _each(part, draw, len(names) > 1), drawn=drawn, n=n)
+
+
+def _each(
+    part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., Any], several: bool
+) -> Callable[[Any], Any]:
+    def every(ax: Any) -> Any:
+        for name, (found, colour) in part.items():
+            draw(ax, found, label=plain(name) if several else None, colour=colour)
+        return ax
+
+    return every
+
+
+def _pit(evaluations: Evaluations) -> Iterable[Panel]:
+    """Yield a PIT histogram of each model, all of the same height: bars over bars are not told apart."""
+    curves = {name: one.curves["pit"] for name, one in evaluations.items() if "pit" in one.curves}
+    top = _HEADROOM * max((curve.heights.max() for curve in curves.values()), default=1.0)
+    for place, name in enumerate(evaluations):
+        if name in curves:
+            colour = COLOURS[place % len(COLOURS)]
+            model = name if len(evaluations) > 1 else ""
+            yield Panel(
+                "Probability integral transform", _one_pit(curves[name], colour, top), model
+            )
+
+
+def _one_pit(curve: Any, colour: str, top: float) -> Callable[[Any], Any]:
+    def draw(ax: Any) -> Any:
+        pit_histogram(curve, ax, colour=colour)
+        ax.set_ylim(0, max(top, ax.get_ylim()[1]))
+        return ax
+
+    return draw

@@ -1,0 +1,211 @@
+"""Inputs on a line or a plane. A new projection is a function and a line in `PROJECTIONS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import as_rows, check_same_length
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.plots.inputs import FEW, Inputs, some
+
+__all__ = ["PROJECTIONS", "Plane", "line", "principal", "project"]
+
+Array = NDArray[np.float64]
+
+_AXES = 20_000  # rows that principal axes are found from,
+_LARGEST = 2_000  # and the largest matrix whose eigenvectors are looked for: a second
+_BLOCK = 1 << 22  # elements converted together
+_WIDE = 50  # columns that t-SNE is given at most, as its authors do (van der Maaten & Hinton, 2008)
+_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Where rows lie on a plane; made by `project`, drawn by `over_plane`.
+
+    Attributes
+    ----------
+    places : ndarray (m, 2)
+        Coordinates of the rows.
+    rows : ndarray (m,)
+        Which rows of the inputs these are, ascending.
+    n : int
+        Rows of the inputs.
+    names : (str, str)
+        What the coordinates are.
+    """
+
+    places: Array
+    rows: NDArray[np.intp]
+    n: int
+    names: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Named:
+    """How a projection places rows (m, d), what its coordinates are called, how many rows it takes."""
+
+    make: Callable[[Any], Any]
+    names: tuple[str, str]
+    most: int | None = FEW
+
+
+def principal(rows: Any, count: int) -> Array:
+    """Return the first principal components (n, count) of rows (n, d), unscaled.
+
+    Of more than 20,000 rows (2,000 of more than 2,000 columns) the axes are those of so many, drawn at
+    random. The largest loading of an axis is positive.
+    """
+    from scipy import linalg
+
+    most = _AXES if rows.shape[1] <= _LARGEST else _LARGEST
+    part = rows[some(len(rows), most)].astype(np.float64)
+    centre = part.mean(axis=0)
+    part -= centre
+    m, d = part.shape
+    # The smaller of the two matrices of products has the same directions.
+    products = part.T @ part if d <= m else part @ part.T
+    ends = (max(0, min(m, d) - count), min(m, d) - 1)
+    axes = linalg.eigh(products, subset_by_index=ends)[1][:, ::-1]
+    if d > m:
+        axes = part.T @ axes
+        axes /= np.maximum(np.linalg.norm(axes, axis=0), np.finfo(np.float64).tiny)
+    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    found = np.zeros((len(rows), count))  # axes that are not there have nothing along them
+    step = max(1, _BLOCK // d)
+    for start in range(0, len(rows), step):
+        block = slice(start, start + step)
+        found[block, : axes.shape[1]] = (rows[block].astype(np.float64) - centre) @ axes
+    return found
+
+
+def _pca(rows: Any) -> Array:
+    return principal(rows, 2)
+
+
+def _tsne(rows: Any) -> Any:
+    """Return t-SNE of rows (m, d), from scikit-learn."""
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # which scikit-learn needs, too
+    except ImportError as error:
+        raise MissingDependencyError(
+            "projection='tsne' needs scikit-learn: pip install 'fastmcmd[projection]'"
+        ) from error
+    if len(rows) < 4:
+        raise ValueError(f"x has {len(rows)} rows; projection='tsne' needs at least 4")
+    wide = rows.astype(np.float64) if rows.shape[1] <= _WIDE else principal(rows, _WIDE)
+    perplexity = min(30.0, (len(rows) - 1) / 3)  # its default; three times as many neighbours
+    # One thread: on a busy machine several wait for each other at each of 1,000 steps, 10 times as long.
+    with threadpool_limits(1):
+        return TSNE(init="pca", perplexity=perplexity, random_state=_SEED).fit_transform(wide)
+
+
+def _umap(rows: Any) -> Any:
+    """Return UMAP of rows (m, d), from umap-learn."""
+    try:
+        from umap import UMAP
+    except ImportError as error:
+        raise MissingDependencyError(
+            "projection='umap' needs umap-learn: pip install 'fastmcmd[projection]'"
+        ) from error
+    if len(rows) < 4:
+        raise ValueError(f"x has {len(rows)} rows; projection='umap' needs at least 4")
+    neighbours = min(15, len(rows) - 1)  # its default
+    # One thread: more are not used with a random_state, and it would warn.
+    return UMAP(n_neighbors=neighbours, random_state=_SEED, n_jobs=1).fit_transform(rows)
+
+
+PROJECTIONS = {
+    "pca": _Named(_pca, ("first principal component", "second"), None),
+    "tsne": _Named(_tsne, ("t-SNE, first coordinate", "second")),
+    "umap": _Named(_umap, ("UMAP, first coordinate", "second")),
+}
+
+
+def project(x: Any, projection: Any = "pca") -> Plane:
+    """Return where inputs lie on a plane, to draw values over with `over_plane`.
+
+    Parameters
+    ----------
+    x : array_like (n, d), or rows on disk
+        Inputs.
+    projection : {"pca", "tsne", "umap"}, array_like (n, 2) or callable
+        Principal components (of two columns these themselves), t-SNE (from scikit-learn), UMAP (from
+        umap-learn), places of your own, or a function from rows (m, d) to places (m, 2). Principal
+        components and places are those of at most 100,000 rows, the others of at most 3,000, drawn at
+        random with a fixed seed.
+
+    Returns
+    -------
+    Plane
+
+    Raises
+    ------
+    ValueError, TypeError
+        x has one column, or ``projection`` is none of these or gives something else.
+    MissingDependencyError
+        A package that is not installed; the message has the command that installs it.
+
+    Notes
+    -----
+    Columns are not scaled, as the kernel does not scale them. t-SNE (van der Maaten & Hinton, 2008)
+    begins at principal components and is given at most 50 of them; its perplexity is 30, UMAP's
+    (McInnes et al., 2018) neighbours 15, fewer where there are few rows. Both have a fixed seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd import plots
+    >>> x = np.random.default_rng(0).normal(size=(200, 5))
+    >>> plots.project(x).places.shape
+    (200, 2)
+    >>> plots.project(x, lambda rows: rows[:, 3:]).names
+    ('first coordinate', 'second')
+    """
+    inputs = Inputs.of(x)
+    if isinstance(projection, str):
+        if projection not in PROJECTIONS:
+            raise ValueError(
+                f"projection is {projection!r}; {', '.join(map(repr, PROJECTIONS))}, an (n, 2) array or "
+                "a callable is needed"
+            )
+        named = PROJECTIONS[projection]
+    elif callable(projection):
+        named = _Named(projection, ("first coordinate", "second"))
+    else:
+        places = as_rows(projection, "projection", columns=2)
+        check_same_length(x=inputs, projection=places)
+        rows = some(len(inputs), inputs.most)
+        return Plane(
+            places[rows].astype(np.float64), rows, len(inputs), ("first coordinate", "second")
+        )
+    make, names = named.make, named.names
+    rows, part = inputs.sample
+    if named.most is not None and len(rows) > named.most:
+        rows = some(len(inputs), named.most)
+        part = inputs.take(rows)
+    if not callable(projection) and part.shape[1] == 1:
+        raise ValueError(
+            f"x has 1 column; projection={projection!r} needs at least two: use over_inputs"
+        )
+    if projection == "pca" and part.shape[1] == 2:
+        make, names = np.asarray, ("x, column 1", "x, column 2")
+    places = as_rows(make(part), "the projection of x")
+    if places.shape != (len(rows), 2):
+        raise ValueError(
+            f"the projection made an array {places.shape} of {len(rows)} rows; ({len(rows)}, 2) is needed"
+        )
+    return Plane(places.astype(np.float64), rows, len(inputs), names)
+
+
+def line(rows: NDArray[Any]) -> tuple[Array, str]:
+    """Return where rows (n, d) lie on a line, and its name: x itself, or its first component."""
+    if rows.shape[1] == 1:
+        return rows[:, 0].astype(np.float64), "x"
+    return principal(rows, 1)[:, 0], "first principal component of x"

@@ -1,0 +1,311 @@
+"""Pictures of values by point: their distribution, and where among the inputs they are high."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import as_array, check_same_length
+from fastmcmd.plots.inputs import Inputs, some
+from fastmcmd.plots.projection import Plane, line, project
+from fastmcmd.plots.style import COLOURS, axes, finish
+
+__all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
+
+_BINS = 15
+_CELLS = 30  # hexagons across: smaller ones hold too few points for a mean
+_BARS = 60  # of a histogram at most: no finer than a few pixels
+_ROUNDING = 1e-9  # of their mean: values so near to each other are the same
+_THIN = 0.02  # of a constant value: half the width of its bar
+_STEPS = 500  # of a cumulative curve: no finer than a pixel
+_TRIMMED = (0.01, 0.99)  # of the hexagons' means: colours are not spent on the rest
+_HUGE = 1e290  # stands for infinity: sums of it do not overflow,
+_HUGE_MEAN = 1e280  # and a mean with one such value among all rows is above this
+_NEAR = 0.5  # of the range between these: extremes that are so near are shown after all
+
+
+def histogram(
+    values: Any,
+    ax: Any = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+    name: str = "value",
+) -> Any:
+    """Draw the distribution of values, with a line at their mean.
+
+    Parameters
+    ----------
+    values : array_like (n,)
+        Values at n points; those that are not finite are not drawn.
+    ax : matplotlib axes, optional
+        Where to draw.
+    label : str, optional
+        Name in the legend.
+    colour : str
+        Colour of bars and line.
+    name : str
+        What the values are, for the axis.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> from fastmcmd import plots
+    >>> plots.histogram([1.0, 2.0, 2.5], name="predicted std").get_xlabel()
+    'predicted std'
+    """
+    found = _read(values)
+    finite = found[np.isfinite(found)]
+    if not finite.size:
+        raise ValueError("values has no finite value; there is nothing to draw")
+    ax = axes(ax)
+    middle = finite.mean()
+    count = min(_BARS, math.ceil(math.sqrt(len(finite))))
+    ends = finite.min(), finite.max()
+    if ends[1] - ends[0] <= _ROUNDING * abs(middle):  # bins could not be told apart: one thin bar
+        margin = _THIN * abs(middle) or 0.5
+        count, ends = 1, (middle - margin, middle + margin)
+    heights, edges = np.histogram(finite, count, ends)
+    ax.stairs(heights, edges, fill=True, color=colour, alpha=0.35, label=label)
+    ax.axvline(middle, color=colour, linewidth=1.5)
+    ax.set(xlabel=name, ylabel="points")
+    if finite.min() >= 0:
+        ax.set_xlim(left=0, auto=None)
+    return finish(ax, label)
+
+
+def cumulative(
+    values: Any,
+    ax: Any = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+    name: str = "value",
+) -> Any:
+    """Draw the share of points at which a value is at most so high: to compare models in one picture.
+
+    Parameters
+    ----------
+    values, ax, label, colour, name
+        As in `histogram`; infinite values count as points that the curve does not reach.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> from fastmcmd import plots
+    >>> ax = plots.cumulative([1.0, 2.0, 4.0, 8.0], name="CCE")
+    >>> ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()
+    ([1.0, 1.0, 2.0, 4.0, 8.0], [0.0, 0.25, 0.5, 0.75, 1.0])
+    """
+    found = np.sort(_read(values))
+    ax = axes(ax)
+    share = np.arange(1, len(found) + 1) / len(found)
+    shown = np.unique(np.linspace(0, len(found) - 1, _STEPS).astype(int))
+    height, share = found[shown], share[shown]
+    kept = np.isfinite(height)
+    height, share = height[kept], share[kept]
+    if height.size:
+        height, share = np.append(height[0], height), np.append(0.0, share)
+    ax.plot(height, share, drawstyle="steps-post", color=colour, linewidth=1.8, label=label)
+    ax.set(xlabel=name, ylabel="share of points", ylim=(0, 1.02))
+    if height.size and height[0] >= 0:
+        ax.set_xlim(left=0, auto=None)
+    return finish(ax, label)
+
+
+def over_inputs(
+    x: Any,
+    values: Any,
+    ax: Any = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+    points: int = 20_000,
+    name: str = "value",
+) -> Any:
+    """Draw values over one input: points, and the median with the middle 80 % in 15 bins of equal count.
+
+    Parameters
+    ----------
+    x : array_like (n,) or (n, d), or rows on disk
+        Inputs; of several columns the first principal component is drawn. Of more than 100,000 rows so
+        many are used, drawn at random with a fixed seed.
+    values : array_like (n,)
+        Values at the inputs, such as CCE or a score by row.
+    ax : matplotlib axes, optional
+        Where to draw.
+    label : str, optional
+        Name in the legend.
+    colour : str
+        Colour of points, line and band.
+    points : int
+        Points drawn at most; of more, some are drawn at random with a fixed seed. With 0, only the
+        median and the band.
+    name : str
+        What the values are, for the axis.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> from fastmcmd import plots
+    >>> plots.over_inputs([0.0, 1.0, 2.0], [0.3, 0.1, 0.4], name="CRPS").get_ylabel()
+    'CRPS'
+    """
+    found = _read(values)
+    inputs = Inputs.of(x)
+    check_same_length(x=inputs, values=found)
+    ax = axes(ax)
+    rows, part = inputs.sample
+    found = found[rows]
+    position, axis = line(part)
+    shown = some(len(found), points)
+    if points:
+        ax.plot(
+            position[shown], found[shown], ".", color=colour, alpha=0.15, markersize=3, zorder=1
+        )
+    inside = bins_of(position)
+    centres = [np.median(position[bin]) for bin in inside]
+    low, middle, high = np.array([_middle(found[bin]) for bin in inside]).T
+    ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
+    ax.plot(centres, middle, "-o", color=colour, markersize=3.5, label=label, zorder=3)
+    ax.set(xlabel=axis, ylabel=name)
+    if (found >= 0).all():
+        ax.set_ylim(bottom=0, auto=None)
+    return finish(ax, label)
+
+
+def bins_of(position: NDArray[np.float64]) -> list[NDArray[np.intp]]:
+    """Return the rows of each of at most 15 bins of about equal count; equal positions stay together."""
+    edges = np.unique(np.quantile(position, np.linspace(0, 1, _BINS + 1)))
+    order = np.argsort(position, kind="stable")
+    ends = np.searchsorted(position[order], edges[1:-1], side="left")
+    return [part for part in np.split(order, ends) if part.size]
+
+
+def _middle(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the 10, 50 and 90 % quantiles; what is not finite is not drawn."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return np.quantile(values, [0.1, 0.5, 0.9])
+    found = np.quantile(values, [0.1, 0.5, 0.9], method="inverted_cdf")  # never between infinities
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def over_plane(
+    x: Any,
+    values: Any,
+    ax: Any = None,
+    projection: Any = "pca",
+    name: str = "value",
+    limits: tuple[float, float] | None = None,
+) -> Any:
+    """Draw the mean of values in hexagons over a plane of the inputs, with a colour bar.
+
+    Parameters
+    ----------
+    x : array_like (n, d), rows on disk, or Plane
+        Inputs, or what `project` found of them.
+    values : array_like (n,)
+        Values at the inputs, such as CCE, a score by row, or outcomes.
+    ax : matplotlib axes, optional
+        Where to draw.
+    projection
+        As in `project`; a `Plane` has its own.
+    name : str
+        What the values are, for the colour bar.
+    limits : (float, float), optional
+        Ends of the colour bar; default: the hexagons' least and largest mean, or their 1 and 99 %
+        quantiles where a few extreme ones would take all colours. Means beyond, and infinite ones,
+        have the colour of the end.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np, pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> from fastmcmd import plots
+    >>> x = np.random.default_rng(0).normal(size=(300, 4))
+    >>> plots.over_plane(x, x[:, 0] ** 2, name="CRPS").get_xlabel()
+    'first principal component'
+    """
+    if isinstance(x, Plane) and not (isinstance(projection, str) and projection == "pca"):
+        raise ValueError("x is a Plane, which has its projection; give inputs, or no projection")
+    plane = x if isinstance(x, Plane) else project(x, projection)
+    found = _read(values)
+    if len(found) != plane.n:
+        raise ValueError(f"rows must match: x has {plane.n}, values has {len(found)}")
+    ax = axes(ax)
+    cells = _hexagons(ax, plane, found)
+    means = cells.get_array()
+    low, high = _limits(means) if limits is None else limits
+    cells.set_clim(low, high)
+    below, above = bool((means < low).any()), bool((means > high).any())
+    extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
+    ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
+    ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
+    return finish(ax)
+
+
+def colour_limits(drawn: Sequence[tuple[Plane, Any]]) -> tuple[float, float]:
+    """Return ends of a colour bar that serves several pictures: planes with values (n,) over them."""
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    means = [_hexagons(ax, plane, _read(values)).get_array() for plane, values in drawn]
+    return _limits(np.concatenate(means))
+
+
+def _hexagons(ax: Any, plane: Plane, values: NDArray[np.float64]) -> Any:
+    """Draw means in hexagons; that of a hexagon with an infinite value is huge."""
+    # Of infinite values hexbin would leave out the rows, and draw the mean of the others.
+    shown = np.clip(values[plane.rows], -_HUGE, _HUGE)
+    return ax.hexbin(
+        *plane.places.T, C=shown, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1
+    )
+
+
+def _limits(means: Any) -> tuple[float, float]:
+    finite = np.asarray(means)
+    finite = finite[np.abs(finite) < _HUGE_MEAN]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = np.quantile(finite, _TRIMMED)
+    margin = _NEAR * (high - low)
+    if finite.min() >= low - margin:
+        low = finite.min()
+    if finite.max() <= high + margin:
+        high = finite.max()
+    return float(low), float(high)
+
+
+def _read(values: Any) -> NDArray[np.float64]:
+    """Return values by point; infinite scores are values, too, NaN is not."""
+    found = as_array(values, "values").astype(np.float64, copy=False)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1 or not found.size:
+        raise ValueError(f"values has shape {found.shape}; (n,) is needed: a value a point")
+    if np.isnan(found).any():
+        raise ValueError(
+            f"values holds NaN (first in row {int(np.argmax(np.isnan(found)))}); leave such rows out"
+        )
+    return found

@@ -1,0 +1,45 @@
+"""What the parts of the page are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fastmcmd.plots.inputs import Inputs
+from fastmcmd.plots.panels import inputs_of
+
+if TYPE_CHECKING:
+    from fastmcmd.evaluation.result import Evaluation
+
+__all__ = ["Material"]
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Evaluations by the names of their models, and how inputs are laid on a plane."""
+
+    evaluations: Mapping[str, Evaluation]
+    projection: Any = "pca"
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several models, so that each is named."""
+        return len(self.evaluations) > 1
+
+    @cached_property
+    def inputs(self) -> dict[str, Inputs]:
+        """Inputs of the evaluations that have some, encoded once."""
+        return inputs_of(self.evaluations)
+
+    def of(self, name: str, told: str) -> str:
+        """Return a text with the model's name before it, where there are several."""
+        return f"{name}: {told}" if self.several else told
+
+    def label(self, label: str) -> str:
+        """Return what people call a number, with the level where it depends on one."""
+        levels = {one.settings["level"] for one in self.evaluations.values()}
+        if "central interval" in label and len(levels) == 1:
+            return f"{label} ({100 * levels.pop():g} %)"
+        return label

@@ -1,0 +1,133 @@
+"""The parts of the page that hold numbers: the headline, all of them, by groups, how each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastmcmd.evaluation.comparison import Comparison
+from fastmcmd.evaluation.result import BEST
+from fastmcmd.report.material import Material
+from fastmcmd.report.page import Cell, Section, note, paragraph, table
+from fastmcmd.report.reading import READING
+
+__all__ = ["all_numbers", "groups", "headline", "reading"]
+
+# A score or two, whether stated uncertainty is right, how large it is, and CCE.
+_HEADLINE = (
+    "rmse", "nll", "mean_crps", "mean_energy_score", "coverage", "ence", "null_ence",
+    "sharpness", "mean_cce", "max_cce",
+)  # fmt: skip
+
+_HOW = (
+    "Scores (lower is better) say which model is better, not whether one is good. Calibration says "
+    "whether stated uncertainty is right on average over all inputs: a model that ignores its inputs "
+    "can be calibrated. The conditional congruence error (CCE) says how far the predicted "
+    "distribution is from the true one at each input, and sees both.",
+    "No number is exactly 0 for a finite sample of a perfect model: ENCE stands beside what a "
+    "calibrated model would have, curves beside a band.",
+)
+
+
+def headline(material: Material) -> Section:
+    """Return the numbers to look at first, what to know of them, and how they belong together."""
+    body = _table(material, lambda name: name in _HEADLINE, sections=False)
+    if material.several:
+        body += paragraph("The best of a line is bold.", "how")
+    first = next(iter(material.evaluations.values()))
+    if any(one.low is not None for one in first.measured):
+        share = 100 * first.settings["confidence"]
+        body += paragraph(f"In brackets: bootstrap intervals of level {share:g} %.", "how")
+    for name, found in material.evaluations.items():
+        told = list(found.notes)
+        if found.cce is not None:
+            bound, kind = found.cce.error_bound, found.cce.info.certificate
+            body += paragraph(
+                material.of(name, f"Every CCE is right to {bound:.1e} ({kind})."), "how"
+            )
+            told += found.cce.info.notes
+        body += "".join(note(material.of(name, one)) for one in told)
+    return Section("summary", "Summary", body + "".join(paragraph(told, "how") for told in _HOW))
+
+
+def all_numbers(material: Material) -> Section:
+    """Return all numbers, a model a column."""
+    body = _table(material, lambda _: True, sections=True)
+    return Section("numbers", "All numbers", body)
+
+
+def _table(material: Material, wanted: Callable[[str], bool], sections: bool) -> str:
+    compared = Comparison(material.evaluations)
+    rows: list[Any] = []
+    section = ""
+    for one, values in compared.lines():
+        if not wanted(one.name):
+            continue
+        if sections and one.section != section:
+            section = one.section
+            rows.append(section)
+        best = compared.best(one.best, values)
+        cells = [Cell(material.label(one.label))]
+        for place, (value, found) in enumerate(
+            zip(values, material.evaluations.values(), strict=True)
+        ):
+            told = "" if value is None else f"{value:.4g}"
+            bounds = next((m for m in found.measured if m.name == one.name), None)
+            if bounds is not None and bounds.low is not None:
+                told += f" ({bounds.low:.3g} to {bounds.high:.3g})"
+            cells.append(Cell(told, value, "best" if place in best else ""))
+        rows.append([*cells, Cell(BEST[one.best], kind="word")])
+    head = ["", *(material.evaluations if material.several else ["value"]), ""]
+    return table(head, rows)
+
+
+def groups(material: Material) -> Section | None:
+    """Return all numbers of each group of rows, a group a column, and the worst of random groups."""
+    body = ""
+    for name, found in material.evaluations.items():
+        parts = dict(found.by or {})
+        if not parts:
+            continue
+        head = [name if material.several else ""]
+        head += [f"{label} ({rows:,} rows)" for label, (rows, _) in parts.items()]
+        rows: list[Any] = []
+        for one in found.measured:
+            values = [
+                next((m.value for m in numbers if m.name == one.name), None)
+                for _, numbers in parts.values()
+            ]
+            cells = [Cell("" if v is None else f"{v:.4g}", v) for v in values]
+            rows.append([Cell(material.label(one.label)), *cells])
+        body += table(head, rows)
+    body += _random_groups(material)
+    return Section("groups", "Groups", body) if body else None
+
+
+def _random_groups(material: Material) -> str:
+    body = ""
+    for name, found in material.evaluations.items():
+        if "groups" not in found.curves:
+            continue
+        curve = found.curves["groups"]
+        columns = (curve.sizes, curve.fractions, curve.mean, curve.std)
+        rows = [
+            [Cell(f"{size:,}"), Cell(f"{share:.3g}"), Cell(f"{mean:.4g}"), Cell(f"{std:.2g}")]
+            for size, share, mean, std in zip(*columns, strict=True)
+        ]
+        told = "Calibration error of the worst of random groups, by their size: high for small groups, "
+        body += paragraph(material.of(name, f"{told}by chance, too."))
+        body += table(["rows", "share of all", "error of the worst", "std over trials"], rows)
+    return body
+
+
+def reading(material: Material) -> Section:
+    """Return how each number that is there is read."""
+    rows: list[Any] = []
+    section = ""
+    for one, _ in Comparison(material.evaluations).lines():
+        if one.section != section:
+            section = one.section
+            rows.append(section)
+        label = material.label(one.label)
+        rows.append([Cell(label), Cell(READING[one.name], kind="text")])
+    return Section("reading", "How to read each number", table(["", ""], rows))

@@ -1,0 +1,134 @@
+"""The best and the worst points, and the witness of the worst."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastmcmd.plots.congruence import witness
+from fastmcmd.plots.inputs import Inputs
+from fastmcmd.plots.panels import used_rows
+from fastmcmd.plots.style import COLOURS
+from fastmcmd.report.material import Material
+from fastmcmd.report.page import Cell, Section, figure, heading, note, paragraph, pictures, table
+from fastmcmd.report.pictures import svg
+
+if TYPE_CHECKING:
+    from fastmcmd.evaluation.result import Evaluation
+
+__all__ = ["points"]
+
+_LISTED = 15  # best and worst points
+_COLUMNS = 4  # of inputs that are shown beside a point: more do not fit
+_LETTERS = 60  # of an input or a label that is text
+_GRID = 200  # outputs at which a witness is drawn
+_RANGE = (0.001, 0.999)  # quantiles of y between which it is drawn
+_NAMES = {"pit": "PIT", "crps": "CRPS", "log_score": "log score"}
+
+
+def points(material: Material) -> Section | None:
+    """Return tables of points, and the witness of the worst, model by model."""
+    body = ""
+    for place, (name, found) in enumerate(material.evaluations.items()):
+        if found.cce is None:
+            continue
+        if material.several:
+            body += heading(name)
+        inputs = material.inputs.get(name)
+        if inputs is None:
+            body += note("x was an iterator, which is used up: inputs and witness are not shown.")
+        else:
+            body += _witness_of_worst(found, inputs, COLOURS[place % len(COLOURS)])
+        for what, rows in _extremes(found.rows["cce"]):
+            body += paragraph(f"Points of {what} CCE (a click on a heading sorts).")
+            body += table(*_listed(found, inputs, rows), sortable=True)
+    return Section("points", "Best and worst points", body) if body else None
+
+
+def _extremes(cce: Any) -> list[tuple[str, Any]]:
+    order = np.argsort(cce)  # NaN, of rows left out, last
+    order = order[: int(np.isfinite(cce).sum())]
+    return [("largest", order[::-1][:_LISTED]), ("smallest", order[:_LISTED])]
+
+
+def _listed(found: Evaluation, inputs: Inputs | None, rows: Any) -> tuple[list[str], list[Any]]:
+    """Return head and rows of a table of some points."""
+    columns: list[tuple[str, list[Cell]]] = [("row", _numbers(rows))]
+    if found.labels is not None and found.labels.index is not None:
+        index = found.labels.index
+        columns.append(("label", [Cell(_short(index[int(row)]), kind="word") for row in rows]))
+    columns.append(("CCE", _numbers(found.rows["cce"][rows])))
+    where = np.searchsorted(used_rows(found), rows)  # among the rows that were used
+    if inputs is not None:
+        columns += _inputs(found, inputs, where)
+    if found.y.ndim == 1:
+        some = found.prediction.take(where)
+        columns.append(("outcome", _numbers(found.y[where])))
+        columns.append(("predicted mean", _numbers(some.mean)))
+        columns.append(("predicted std", _numbers(some.std)))
+    for name, told in _NAMES.items():
+        if name in found.rows:
+            columns.append((told, _numbers(found.rows[name][rows])))
+    head = [name for name, _ in columns]
+    return head, [list(line) for line in zip(*(cells for _, cells in columns), strict=True)]
+
+
+def _inputs(found: Evaluation, inputs: Inputs, where: Any) -> list[tuple[str, list[Cell]]]:
+    """Return the inputs of some points as columns, where they are few numbers or text."""
+    assert found.congruence is not None
+    if inputs.encoder is not None:
+        ascending = np.argsort(where)  # as rows in a file must be asked for
+        raw = inputs.raw(where[ascending])
+        told = [] if raw is None or getattr(raw, "ndim", 1) != 1 else list(raw)
+        if len(told) != len(where) or not all(isinstance(one, str) for one in told):
+            return []
+        in_order = [told[place] for place in np.argsort(ascending)]
+        return [("x", [Cell(_short(one), kind="word") for one in in_order])]
+    count = found.congruence.n_features_in_
+    if count > _COLUMNS:
+        return []
+    names = [str(name) for name in getattr(found.x, "columns", ())]  # of a data frame
+    if len(names) != count:
+        names = ["x"] if count == 1 else [f"x {column + 1}" for column in range(count)]
+    return [
+        (name, _numbers(values)) for name, values in zip(names, inputs.take(where).T, strict=True)
+    ]
+
+
+def _numbers(values: Any) -> list[Cell]:
+    return [Cell(_number(value), float(value)) for value in values]
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.4g}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+
+
+def _witness_of_worst(found: Evaluation, inputs: Inputs, colour: str) -> str:
+    """Return the witness at the point of largest CCE, where outputs are numbers."""
+    if found.y.ndim != 1 or found.congruence is None:
+        return ""
+    worst = int(np.nanargmax(found.rows["cce"]))
+    at = int(np.searchsorted(used_rows(found), worst))
+    low, high = np.quantile(found.y, _RANGE)
+    low, high = min(low, found.y[at]), max(high, found.y[at])
+    outputs = np.linspace(low, high, _GRID)
+    if found.prediction.discrete and high - low < _GRID:
+        outputs = np.arange(np.floor(low), np.ceil(high) + 1)
+    # Of encoded inputs, which the fitted object would encode once more.
+    grid = inputs.take([at]).astype(found.congruence.input_dtype_, copy=False)
+    h = found.congruence.fitted().witness(grid, outputs[:, None].astype(np.float64))[0]
+    title = "Witness of the worst point"
+    drawn = svg(
+        lambda ax: witness(outputs, h, ax, colour=colour, outcome=float(found.y[at])), title
+    )
+    caption = (
+        f"At row {worst:,}, the point of largest CCE: for which outcomes the model puts too little mass "
+        "(above 0) or too much (below 0) there. The mark is the outcome."
+    )
+    return pictures([figure(drawn, title, caption)])

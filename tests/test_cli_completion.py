@@ -1,0 +1,250 @@
+"""Completion, asked of real shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from cli_process import environment, run_cli
+
+from fastmcmd.cli.app import COMMANDS, make_parser
+from fastmcmd.cli.completion import answer
+from fastmcmd.cli.prediction import FAMILIES
+
+pytestmark = pytest.mark.skipif(
+    os.name != "posix" or shutil.which("sh") is None, reason="needs a POSIX shell"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files to complete: names of files, and names of columns in them."""
+    path = tmp_path_factory.mktemp("files")
+    (path / "visits.csv").write_text('\ufeffage,"pay",mu,sd,y\r\n1,2,3,4,5\r\n')
+    (path / "visits.tsv").write_text("age\tmu\n1\t2\n")
+    (path / "with space.csv").write_text("alpha,beta\n1,2\n")
+    (path / "notes.txt").write_text("a,b\n")
+    np.savez(path / "data.npz", x=np.zeros(3), y=np.zeros(3), samples=np.zeros(3))
+    for name in ("inputs", "outputs"):
+        (path / "group.zarr" / name).mkdir(parents=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    found = {}
+    for shell in ("bash", "zsh", "fish"):
+        done = run_cli("completion", shell)
+        assert done.returncode == 0
+        assert done.stderr == ""
+        found[shell] = done.stdout
+    return found
+
+
+# A line as typed, and what may follow: words, or files.
+ALL = {"age", "pay", "mu", "sd", "y"}
+FILES = {"visits.csv", "visits.tsv", "data.npz", "group.zarr"}
+LINES = [
+    ("", set(COMMANDS)),
+    ("ev", {"evaluate"}),
+    ("--ver", {"--version"}),
+    ("nonsense ", set()),
+    ("evaluate --solv", {"--solver"}),
+    ("evaluate visits.csv --solver ", {"auto", "cholesky", "cg", "lowrank"}),
+    ("evaluate visits.csv --solver c", {"cholesky", "cg"}),
+    ("evaluate visits.csv --solver=ch", {"--solver=cholesky"}),
+    ("evaluate visits.csv --x-kernel po", {"polynomial"}),
+    ("evaluate visits.csv --tol ", set()),
+    ("evaluate visits.csv --y ", ALL),
+    ("evaluate --progress visits.csv --y a", {"age"}),
+    ("evaluate --solver cg visits.csv --y m", {"mu"}),
+    ("evaluate visits.tsv --x ", {"age", "mu"}),
+    ("evaluate data.npz --y ", {"x", "y", "samples"}),
+    ("evaluate group.zarr --y ", {"inputs", "outputs"}),
+    ("evaluate nowhere.csv --y ", set()),
+    ("evaluate visits.csv --x age,", {f"age,{name}" for name in ALL - {"age"}}),
+    ("evaluate visits.csv --x age,p", {"age,pay"}),
+    ("evaluate visits.csv --x=age,p", {"--x=age,pay"}),
+    ("evaluate visits.csv --prediction ga", {"gaussian:", "gamma:"}),
+    ("evaluate visits.csv --prediction ", {f"{one}:" for one in [*FAMILIES, "draws", "quantiles"]}),
+    ("evaluate visits.csv --prediction gaussian:", {"gaussian:mean=", "gaussian:std="}),
+    ("evaluate visits.csv --prediction gaussian:mean=m", {"gaussian:mean=mu"}),
+    ("evaluate visits.csv --prediction gaussian:mean=mu,", {"gaussian:mean=mu,std="}),
+    ("evaluate visits.csv --prediction gaussian:mean=mu,std=s", {"gaussian:mean=mu,std=sd"}),
+    ("evaluate visits.csv --prediction draws:age,m", {"draws:age,mu"}),
+    ("evaluate visits.csv --prediction quantiles:0.5=m", {"quantiles:0.5=mu"}),
+    ("compare visits.csv --model a", set()),
+    ("compare visits.csv --model a=poi", {"a=poisson:"}),
+    ("compare visits.csv --model a=poisson:mean=m", {"a=poisson:mean=mu"}),
+    ("completion ", {"bash", "zsh", "fish"}),
+    ("plan --shape 3,", set()),
+]
+LINES_OF_FILES = [
+    ("evaluate ", FILES | {"with space.csv"}),
+    ("evaluate vis", {"visits.csv", "visits.tsv"}),
+    ("evaluate d", {"data.npz"}),
+    ("evaluate n", set()),
+    ("convert data.npz v", {"visits.csv"}),  # .tsv can be read, but not written
+    ("demo --output n", {"notes.txt"}),
+    ("plan d", {"data.npz"}),
+]
+
+
+def split(line):
+    """Return a line as bash cuts it: at blanks, and : and = are words of their own."""
+    words = [""]
+    for sign in line:
+        if sign == " ":
+            words.append("")
+        elif sign in ":=":
+            words += [sign, ""]
+        else:
+            words[-1] += sign
+    kept = [word for word in words[:-1] if word] + [words[-1]]
+    return kept[:-1] if line[-1] in ":=" else kept
+
+
+def ask_bash(script, folder, line):
+    """Return the words that bash would show, with what it has cut off before them."""
+    line = f"fastmcmd {line}"
+    words = split(line)
+    program = (
+        f'{script}\n_fastmcmd 2>/dev/null; for each in "${{COMPREPLY[@]}}"; do echo "$each"; done'
+    )
+    quoted = " ".join("'" + word + "'" for word in words)
+    begin = (
+        f"COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_WORDS=({quoted}); "
+        f"COMP_CWORD={len(words) - 1}; COMP_WORDBREAKS=$' \\t\\n\"=:;<>|&('\n"
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", begin + program],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    word = line.rsplit(" ", 1)[1]
+    cut = word[: max(word.rfind(":"), word.rfind("=")) + 1]
+    return {cut + found for found in done.stdout.splitlines()}
+
+
+def ask_fish(script, folder, line):
+    program = f"{script}\ncomplete -C 'fastmcmd {line}'"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", program],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    return {
+        found.split("\t")[0].rstrip("/").replace("\\ ", " ") for found in done.stdout.splitlines()
+    }
+
+
+ASK = {"bash": ask_bash, "fish": ask_fish}
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+@pytest.mark.parametrize(("line", "wanted"), LINES + LINES_OF_FILES)
+def test_what_may_follow(scripts, folder, shell, line, wanted):
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    if "data.npz --y" in line and shutil.which("unzip") is None:
+        pytest.skip("names in .npz files need unzip")
+    assert ASK[shell](scripts[shell], folder, line) == wanted
+
+
+TYPED = [
+    ("ev\t", "<evaluate>"),
+    ("evaluate d\t--solver ch\t", "<evaluate><data.npz><--solver><cholesky>"),
+    ("evaluate visits.csv --solver=ch\t", "<evaluate><visits.csv><--solver=cholesky>"),
+    ("evaluate visits.csv --prediction gaussian:mean=m\t",
+     "<evaluate><visits.csv><--prediction><gaussian:mean=mu>"),
+    ("evaluate visits.csv --prediction poi\tm\tm\t",
+     "<evaluate><visits.csv><--prediction><poisson:mean=mu>"),
+    ("evaluate visits.csv --x 'age,p\t", "<evaluate><visits.csv><--x><age,pay>"),
+    ("evaluate with\t--y al\t", "<evaluate><with space.csv><--y><alpha>"),
+]  # fmt: skip
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize(("keys", "wanted"), TYPED)
+def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, wanted):
+    """Tab completes, and the command gets what the line then says."""
+    from terminal import opened, until
+
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    script = tmp_path / "script"
+    script.write_text(scripts[shell])
+    start = {"bash": ["bash", "--norc", "-i"], "zsh": ["zsh", "-f", "-i"]}[shell]
+    prepare = {"bash": "bind 'set bell-style none'", "zsh": "autoload -U compinit; compinit -u -D"}
+    ours, theirs = opened(200)
+    process = subprocess.Popen(
+        start, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, start_new_session=True,
+        env={**environment(), "TERM": "dumb", "HOME": str(tmp_path), "HISTFILE": ""},
+    )  # fmt: skip
+    os.close(theirs)
+
+    def said(text, end):
+        os.write(ours, text.encode())
+        found = "".join(part for _, part in until(ours, lambda so_far: end(so_far), 20))
+        assert end(found), found
+        return found
+
+    try:
+        said(f"{prepare[shell]}; source {script}; echo re''ady\n", lambda text: "ready" in text)
+        said(
+            "fastmcmd() { printf '<%s>' \"$@\"; echo ']''['; }; echo do''ne\n",
+            lambda t: "done" in t,
+        )
+        pieces = keys.split("\t")
+        for piece in pieces[:-1]:
+            os.write(ours, ("fastmcmd " if piece is pieces[0] else "").encode() + piece.encode())
+            until(ours, lambda _: False, 0.15)
+            os.write(ours, b"\t")
+            until(ours, lambda _: False, 0.7)
+        found = said("\n", lambda text: "][" in text)
+        assert wanted in found.replace("\r", "").replace("\n", "")
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
+
+
+def test_options_are_those_of_the_parser():
+    """Nothing is missing: every option of every command is among the answers."""
+    program = answer(make_parser())
+    commands = next(a.choices for a in make_parser()._actions if isinstance(a.choices, dict))
+    for name, parser in commands.items():
+        done = subprocess.run(
+            ["sh", "-c", program, "sh", "--", name], text=True, capture_output=True, timeout=30
+        )
+        told = {line.split("\t")[0] for line in done.stdout.splitlines()}
+        options = {o for a in parser._actions for o in a.option_strings if o.startswith("--")}
+        assert told == options, name
+        assert all("\t" in line for line in done.stdout.splitlines())
+
+
+def test_columns_with_hostile_names_run_nothing(tmp_path):
+    """Names of columns and files are words, never commands."""
+    (tmp_path / "$(touch a).csv").write_text("$(touch b),`touch c`,;touch d\n")
+    done = subprocess.run(
+        ["sh", "-c", answer(make_parser()), "sh", "", "evaluate", "$(touch a).csv", "--y"],
+        cwd=tmp_path, text=True, capture_output=True, timeout=30,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["$(touch b)\t", "`touch c`\t", ";touch d\t"]
+    assert [path.name for path in tmp_path.iterdir()] == ["$(touch a).csv"]
+
+
+def test_an_unknown_shell_is_told():
+    done = run_cli("completion", "tcsh")
+    assert done.returncode == 2
+    assert "bash" in done.stderr

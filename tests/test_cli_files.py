@@ -1,0 +1,350 @@
+"""Files that the command line reads: bad ones of every kind as processes, and how texts are parsed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import numpy as np
+import pytest
+from cli_process import environment, run_cli
+
+from fastmcmd.cli import main
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.formats import open_columns
+
+N = 20
+COLUMNS = {"y": np.arange(N) * 1.0, "mean": np.arange(N) * 1.0 + 0.5, "std": np.ones(N)}
+GARBAGE = random.Random(0).randbytes(3000)
+HEAD = "y,mean,std\n"
+
+
+def written(path, **changed):
+    """Write a good file but for some columns."""
+    columns = {**COLUMNS, **changed}
+    if path.suffix == ".npz":
+        np.savez(path, **columns)
+    else:
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table(columns), path)
+
+
+def truncated(path):
+    if path.suffix == ".npy":
+        np.save(path, np.column_stack(list(COLUMNS.values())))
+    else:
+        written(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+
+
+def arrow(path, cells):
+    import pyarrow
+
+    written(path, y=pyarrow.array(cells))
+
+
+def twice(path):
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.Table.from_arrays([[1.0], [2.0]], names=["y", "y"]), path)
+
+
+def group(path, **arrays):
+    import zarr
+
+    found = zarr.open_group(str(path), mode="w")
+    for name, values in arrays.items():
+        found[name] = values
+
+
+def single(path):
+    import zarr
+
+    zarr.save_array(str(path), np.zeros(3))
+
+
+def text(content, encoding="utf-8"):
+    return lambda path: path.write_bytes((HEAD + content).encode(encoding))
+
+
+def raw(content):
+    return lambda path: path.write_bytes(content)
+
+
+# A file's name, what writes it, what the line of the error holds.
+BAD = [
+    *((f"empty.{kind}", raw(b""), told) for kind, told in [
+        ("npz", "cannot be read as an .npz"), ("npy", "cannot be read as an .npy"),
+        ("csv", "is empty; a first line of names"), ("tsv", "is empty; a first line of names"),
+        ("parquet", "cannot be read"),
+    ]),
+    *((f"garbage.{kind}", raw(GARBAGE), told) for kind, told in [
+        ("npz", "cannot be read as an .npz"), ("npy", "Python objects, which are never loaded"),
+        ("csv", "cannot be read as text: line 1"), ("tsv", "cannot be read as text: line 1"),
+        ("parquet", "cannot be read"), ("zarr", "cannot be read as Zarr"),
+    ]),
+    *((f"folder.{kind}", lambda path: path.mkdir(), "it is a folder")
+      for kind in ("npz", "npy", "csv", "parquet")),
+    *((f"cut.{kind}", truncated, "cannot be read") for kind in ("npz", "npy", "parquet")),
+    ("objects.npz", lambda p: written(p, y=np.array([{}] * N, dtype=object)), "are never loaded"),
+    ("pickled.npy", lambda p: p.write_bytes(pickle.dumps([1.0])), "are never loaded"),
+    ("unequal.npz", lambda p: written(p, mean=np.zeros(3)), "mean"),
+    ("nan.npz", lambda p: written(p, y=np.full(N, np.nan)), "y holds NaN"),
+    ("one_number.npz", lambda p: written(p, y=np.array(3.0)), "which is one number"),
+    ("no_rows.npz", lambda p: np.savez(p, **dict.fromkeys(COLUMNS, np.empty(0))), "has no rows"),
+    ("cube.npy", lambda p: np.save(p, np.zeros((2, 2, 2))), "columns need (n,) or (n, k)"),
+    ("words.csv", text("1,2,3\n1,zwei,3\n"), "line 3, column 'mean': 'zwei' is not a number"),
+    ("hole.csv", text("1,2,3\n\n1,,3\n"), "line 4, column 'mean': nothing there"),
+    ("short.csv", text("1,2,3\n1,2\n"), "line 3: 2 cells, but line 1 names 3 columns"),
+    ("no_rows.csv", text(""), "no_rows.csv has no rows"),
+    ("names_alone.csv", raw(b"y,mean,std"), "names_alone.csv has no rows"),
+    ("nan.csv", text("nan,1,1\n2,2,1\n"), "y holds NaN"),
+    ("twice.csv", raw(b"y,y\n1,2\n"), "two columns named 'y'"),
+    ("utf16.csv", text("1,2,3\n", "utf-16"), "names in UTF-8 is needed"),
+    ("latin.csv", raw("größe,y\n1,2\n".encode("latin-1")), "names in UTF-8 is needed"),
+    ("latin_cell.csv", text("1,2é,3\n", "latin-1"), "line 2, column 'mean': '2?' is not a number"),
+    ("nul.csv", text("1,\x002,3\n"), "line 2, column 'mean'"),
+    ("quote.csv", text('1,"2,3\n1,2,3\n'), "column 'mean'"),
+    ("semicolons.csv", raw(b"y;mean;std\n1;2;3\n"), "columns need commas between"),
+    ("commas.tsv", raw(b"y,mean\n1,2\n"), "columns need tabs between"),
+    ("blank.csv", raw(b"\n\ny,mean\n"), "line 1 is empty"),
+    ("long_cell.csv", text(f"1,{'a' * 5000},3\n"), "'...  is not a number"),
+    ("nulls.parquet", lambda p: arrow(p, [None] + [1.0] * (N - 1)), "y holds NaN"),
+    ("words.parquet", lambda p: arrow(p, ["a"] * N), "y holds"),
+    ("dates.parquet", lambda p: arrow(p, [datetime(2020, 1, 1)] * N), "y has dtype datetime"),
+    ("ragged.parquet", lambda p: arrow(p, [[1.0], [1.0, 2.0]] * (N // 2)), "different lengths"),
+    ("null_lists.parquet", lambda p: arrow(p, [[1.0], None] * (N // 2)), "different lengths"),
+    ("structs.parquet", lambda p: arrow(p, [{"a": 1}] * N), "y holds Python objects"),
+    ("twice.parquet", twice, "two columns named 'y'"),
+    ("nothing.zarr", group, "has no column 'y'; it has none"),
+    ("single.zarr", single, "it is a single array"),
+    ("folder.zarr", lambda path: path.mkdir(), "cannot be read as Zarr"),
+    ("words.zarr", lambda p: group(p, **{**COLUMNS, "y": np.array(["a"] * N)}), "y has dtype"),
+    ("other.txt", raw(b"y\n1\n"), "ends in '.txt'; one of .npz"),
+    ("nowhere.csv", lambda path: None, "No such file"),
+]  # fmt: skip
+NEEDS = {"parquet": "pyarrow", "zarr": "zarr"}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """What a process answered to each file; several at once, since each start takes a second."""
+    folder = tmp_path_factory.mktemp("bad")
+    for name, write, _ in BAD:
+        with contextlib.suppress(ImportError):  # the test of the file is skipped
+            write(folder / name)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = pool.map(lambda one: run_cli("evaluate", folder / one[0]), BAD)
+        return dict(zip((one[0] for one in BAD), runs, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "message"), [(name, told) for name, _, told in BAD])
+def test_bad_files_are_one_line(judged, name, message):
+    if name.rpartition(".")[2] in NEEDS:
+        pytest.importorskip(NEEDS[name.rpartition(".")[2]])
+    done = judged[name]
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("fastmcmd: error: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.isprintable() or done.stderr[:-1].isprintable()
+    assert " ".join(message.split()) in done.stderr
+    assert len(done.stderr) < 500
+
+
+@pytest.mark.skipif(os.name != "posix" or not hasattr(os, "geteuid"), reason="rights of POSIX")
+def test_unreadable_files(tmp_path):
+    path = tmp_path / "secret.csv"
+    text("1,2,3\n")(path)
+    path.chmod(0)
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    done = run_cli("evaluate", path)
+    assert done.returncode == 2
+    assert "secret.csv cannot be read: Permission denied" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_output_to_a_full_disk():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fastmcmd", "info"],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# ---- texts ----
+
+
+@pytest.fixture(params=["pyarrow", "numpy"])
+def parser(request, monkeypatch):
+    """Each parser of texts."""
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow")
+    else:
+        monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+    return request.param
+
+
+def numbers(rng, count):
+    """Numbers of all sizes, with 17 digits and with few."""
+    wide = rng.normal(size=count) * 10.0 ** rng.integers(-300, 300, count)
+    bits = rng.integers(0, 2**63, count).view(np.float64)
+    found = np.concatenate(
+        [wide, bits[np.isfinite(bits)], [0.0, -0.0, 5e-324, 1.7976931348623157e308]]
+    )
+    return rng.permutation(found)
+
+
+def test_numbers_are_read_exactly(parser, tmp_path, rng):
+    values = numbers(rng, 400)
+    path = tmp_path / "a.csv"
+    short = [f"{value:.4g}" for value in values]
+    lines = [f"{float(v)!r},{s},{'word'!r}" for v, s in zip(values, short, strict=True)]
+    path.write_text("\n".join(["a,b,c", *lines, ""]))
+    columns = open_columns(str(path))
+    columns.prepare(["a", "b"], [])
+    np.testing.assert_array_equal(columns.select("a", "--a"), values)
+    np.testing.assert_array_equal(columns.select("b", "--b"), [float(one) for one in short])
+    assert np.signbit(columns.select("a", "--a")).tolist() == np.signbit(values).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("a,b\n1,2\n\n3,4\n", [1, 3]),
+        ("a,b\r\n1,2\r\n3,4\r\n", [1, 3]),
+        ('\ufeffa,b\n"1",2\n"3",4', [1, 3]),
+        (" a , b\n 1 , 2\n3 ,4\n", [1, 3]),
+        ("a,b\n+1,2\n-inf,4\n", [1, -np.inf]),
+        ("a,b\n1e3,x\nnan,y\n", [1000, np.nan]),
+        ('a,"b\nof two lines"\n1,2\n3,4\n', [1, 3]),
+        ('a,b\n1,"line\nend"\n3,4\n', [1, 3]),
+        ("a,b\n1,2,of\n3,4,more\n", [1, 3]),
+        ("a\n1\n3\n", [1, 3]),
+    ],
+)
+def test_forms_of_texts(parser, tmp_path, content, wanted):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content.encode())
+    np.testing.assert_array_equal(open_columns(str(path)).select("a", "--a"), wanted)
+
+
+def test_both_parsers_refuse_the_same(parser, tmp_path):
+    for cell in ("NA", "null", "", "1_0", "0x10", "1,5", "true", "1 2", "--1", "1e"):
+        path = tmp_path / "a.csv"
+        path.write_text(f'a,b\n1,2\n"{cell}",4\n')
+        with pytest.raises(UsageError, match=r"a\.csv"):
+            open_columns(str(path)).select("a", "--a")
+
+
+def test_a_text_is_parsed_once(parser, table_of_words, monkeypatch, capsys):
+    """All columns of a command in one pass, with any number of options."""
+    from fastmcmd.cli import text as module
+
+    opened = []
+
+    class Counted(module._Counted):
+        def __init__(self, *arguments):
+            opened.append(arguments[0])
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(module, "_Counted", Counted)
+    options = ["--y", "visits", "--x", "age,pay*", "--weights", "w", "--format", "json"]
+    assert (
+        main(["evaluate", str(table_of_words), *options, "--prediction", "gaussian:mean=mu,std=sd"])
+        == 0
+    )
+    capsys.readouterr()
+    assert len(opened) == 1
+    models = ["--model", "a=gaussian:mean=mu,std=sd", "--model", "b=gaussian:mean=mu,std=2"]
+    assert main(["compare", str(table_of_words), *options, *models]) == 0
+    assert len(opened) == 2
+
+
+@pytest.fixture
+def table_of_words(tmp_path, rng):
+    n = 40
+    path = tmp_path / "t.csv"
+    regions = np.array(["north", "süd, west"])[np.arange(n) % 2]
+    with path.open("w", encoding="utf-8") as stream:
+        print("visits,age,pay0,pay1,w,mu,sd,region,code", file=stream)
+        for i, line in enumerate(rng.uniform(1, 2, (n, 7)).tolist()):
+            print(",".join(map(repr, line)), f'"{regions[i]}"', i % 3, sep=",", file=stream)
+    return path
+
+
+def test_groups_may_be_words(parser, table_of_words, capsys):
+    spec = ["--y", "visits", "--prediction", "gaussian:mean=mu,std=sd", "--format", "json"]
+    assert main(["evaluate", str(table_of_words), *spec, "--by", "region"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {name: group["n"] for name, group in told["by"].items()} == {
+        "north": 20,
+        "süd, west": 20,
+    }
+    assert main(["evaluate", str(table_of_words), *spec, "--by", "code"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["by"]) == {"0.0", "1.0", "2.0"}
+    assert main(["evaluate", str(table_of_words), *spec, "--by", "age,pay0"]) == 2
+    assert "--by: 'age,pay0' names 2 columns; one is needed" in capsys.readouterr().err
+    assert (
+        main(["evaluate", str(table_of_words), "--y", "region", *spec[2:], "--by", "region"]) == 2
+    )
+    assert "line 2, column 'region': 'north' is not a number" in capsys.readouterr().err
+
+
+def test_words_that_are_not_utf8(parser, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("y,g\n1,ä\n2,b\n".encode("latin-1"))
+    columns = open_columns(str(path))
+    np.testing.assert_array_equal(columns.select("y", "--y"), [1, 2])  # nobody asks for g
+    with pytest.raises(UsageError, match="line 2, column 'g': this is not UTF-8"):
+        columns.labels("g")
+
+
+def test_names_with_commas_and_patterns(parser, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"a,b",a,b,c1,c2\n1,2,3,4,5\n6,7,8,9,10\n')
+    columns = open_columns(str(path))
+    np.testing.assert_array_equal(columns.select("a,b", "--x"), [1, 6])
+    np.testing.assert_array_equal(columns.select("b,c*", "--x"), [[3, 4, 5], [8, 9, 10]])
+
+
+# ---- lists in Parquet, words in what is converted ----
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_lists_of_one_length_are_draws(tmp_path, rng, fixed):
+    pyarrow = pytest.importorskip("pyarrow")
+    draws = rng.normal(size=(N, 3))
+    kind = pyarrow.list_(pyarrow.float64(), 3 if fixed else -1)
+    written(tmp_path / "a.parquet", samples=pyarrow.array(draws.tolist(), kind))
+    columns = open_columns(str(tmp_path / "a.parquet"))
+    np.testing.assert_array_equal(columns.select("samples", "--prediction"), draws)
+
+
+def test_nothing_is_pickled_by_convert(tmp_path, capsys):
+    pyarrow = pytest.importorskip("pyarrow")
+    source, target = tmp_path / "a.parquet", tmp_path / "a.npz"
+    written(source, name=pyarrow.array(["a", "bc"] * (N // 2)))
+    assert main(["convert", str(source), str(target)]) == 0
+    with np.load(target, allow_pickle=False) as stored:
+        assert stored["name"].tolist() == ["a", "bc"] * (N // 2)
+    written(source, name=pyarrow.array(["a", None] * (N // 2)))
+    assert main(["convert", str(source), str(target)]) == 2
+    assert "column 'name' holds None in row 1" in capsys.readouterr().err
+    with np.load(target, allow_pickle=False) as stored:
+        assert stored["name"][1] == "bc"  # what was there is as it was
