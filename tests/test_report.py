@@ -317,7 +317,7 @@ def test_infinite_scores_and_spreads(rng, tmp_path):
     found.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     Page(text)
-    assert "1 outcomes have no probability" in text
+    assert "1 outcome has no probability" in text
     found = fm.evaluate(y, fm.StudentT(np.full(N, 1.5), np.zeros(N), np.ones(N)), x, tol=1.0)
     found.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -21,6 +21,9 @@ CASES = {
     "two systems": {"solver": "cg", "dtype": "float64", "lam": 1e-2, "lam_prime": 1e-3},
     "preconditioned": {"solver": "cg", "lam": 1e-4},
     "lowrank": {"solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-5},
+    "residuals": {
+        "solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-4, "certificate": "sampled",
+    },
     "two low-rank fits": {
         "solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-4, "other": True,
     },
@@ -54,7 +57,7 @@ class Stopped(Exception):
     pass
 
 
-def stopping(monkeypatch, after):
+def stopping(monkeypatch, after, stages=None):
     """Let the computation end at its save number ``after``, which is not made."""
     save, left = Checkpoint.save, [after]
 
@@ -62,6 +65,8 @@ def stopping(monkeypatch, after):
         left[0] -= 1
         if left[0] < 0:
             raise Stopped
+        if stages is not None:
+            stages.add(stage)
         save(self, stage, state, force=force)
 
     monkeypatch.setattr(Checkpoint, "save", counted)
@@ -73,10 +78,10 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
     monkeypatch.setattr("fastmcmd.estimate.part_problem._LEAST_ROWS", 64)
     monkeypatch.setattr("fastmcmd.estimate.part_problem._MOST_ROWS", 300)
     expected = run(case)
-    stops = 0
+    stops, stages = 0, set()
     for _ in range(200):
         with monkeypatch.context() as patch:
-            stopping(patch, 1)
+            stopping(patch, 1, stages)
             try:
                 found = run(case, path)
             except Stopped:
@@ -90,6 +95,9 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
     assert found.info.notes == expected.info.notes
     assert found.info.iterations == expected.info.iterations
     assert os.listdir(tmp_path) == []
+    if case == "residuals":
+        assert any("residuals" in stage for stage in stages)
+        assert found.info.certificate == "sampled"
     if case == "preconditioned":
         assert any("preconditioned with" in note for note in found.info.notes)
 
