@@ -257,6 +257,41 @@ class FakeTFP:
 FakeTFP.__module__ = "tensorflow_probability.python.distributions.fake"
 
 
+def test_a_type_of_numpy_and_parts_that_cannot_be_copied():
+    """As over JAX: the dtype is NumPy's, and bijectors are not to be copied one by one."""
+
+    class Bijector:
+        _validate_args = True
+
+        def __copy__(self):
+            raise TypeError("missing argument")
+
+    class Lenient(FakeTFP):
+        dtype = np.float32
+        _validate_args = validate_args = False
+        __module__ = FakeTFP.__module__
+
+        def __init__(self, frozen):
+            super().__init__(frozen)
+            self.bijector = Bijector()
+
+    class Strict(Lenient):
+        _validate_args = validate_args = True
+        __module__ = FakeTFP.__module__
+
+        def copy(self, validate_args):
+            assert validate_args is False
+            return Lenient(self._frozen)
+
+        def cdf(self, value):
+            raise ValueError("outside the support")
+
+    expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
+    for kind in (Lenient, Strict):
+        found = as_predictive(kind(stats.logistic(LOC, SCALE)), 3)
+        np.testing.assert_allclose(found.cdf(0.3), expected.cdf(0.3), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "without", [(), ("quantile",), ("mean", "variance"), ("survival_function", "quantile", "mean")]
 )

@@ -101,7 +101,8 @@ class Caller:
 
                 return torch.as_tensor(np.ascontiguousarray(y), device=_device(self._value))
             case "tensorflow_probability":
-                return np.asarray(y, dtype=self._value.dtype.as_numpy_dtype)
+                kind = self._value.dtype  # TensorFlow's own, or NumPy's over JAX
+                return np.asarray(y, dtype=getattr(kind, "as_numpy_dtype", kind))
         return y
 
     def _array(self, found: Any, name: str) -> Array:
@@ -170,9 +171,11 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _lenient(value: Any) -> Any:
-    """Return a copy of a PyTorch or NumPyro distribution that does not raise outside its support."""
+    """Return a copy of a distribution that does not raise outside its support."""
     if not hasattr(value, "_validate_args"):
         return value
+    if library(value) == "tensorflow_probability":  # its bijectors cannot be copied one by one
+        return value.copy(validate_args=False) if value.validate_args else value
     found = copy.copy(value)
     parts = vars(found)
     for name, part in list(parts.items()):
