@@ -119,10 +119,22 @@ def bounds(value: Any) -> tuple[Any, Any]:
     else:
         low = _attribute(support, "lower_bound")
         high = _attribute(support, "upper_bound")
+    if support is None and library(value) == "tensorflow_probability":
+        # It tells no support, and outside it cdfs may be NaN or anything.
+        low, high = _end(value, 0.0), _end(value, 1.0)
     return (
         -np.inf if low is None else as_array(low, "support").astype(np.float64),
         np.inf if high is None else as_array(high, "support").astype(np.float64),
     )
+
+
+def _end(value: Any, level: float) -> Any:
+    """Return the quantiles of level 0 or 1; None where they are not implemented, or NaN."""
+    try:
+        found = np.asarray(_lenient(value).quantile(np.float32(level)))
+    except (AttributeError, NotImplementedError):
+        return None
+    return None if np.isnan(found).any() else found
 
 
 def says_discrete(value: Any) -> bool | None:
