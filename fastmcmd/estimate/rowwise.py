@@ -135,7 +135,7 @@ class RowStream:
         weight = np.ones(len(block.x)) if block.weight is None else block.weight
         self._total += float(weight.sum())
         for index, miss in enumerate(block.missed):
-            self._truncated[index] += float(weight @ (miss**2 + noise))
+            self._truncated[index] += float((weight * (miss**2 + noise)).sum())
         self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.missed))))
 
     def state(self) -> dict[str, Array]:

@@ -78,8 +78,9 @@ class RowSums:
             self.square += inner(rhs, rhs)
         else:
             self.weight += float(weight.sum())
-            self.missed += float(weight @ missed)
-            self.diagonal += float(weight @ diagonal)
+            # Not `@`: BLAS would wake its threads for each block, and wait where others use the machine.
+            self.missed += float((weight * missed).sum())
+            self.diagonal += float((weight * diagonal).sum())
             self.square += inner(rhs * weight[:, None], rhs)
         backend.add_products(f, rhs, weight, self.gram, self.cross)
         self.most_missed = max(self.most_missed, float(missed.max()))
