@@ -30,6 +30,7 @@ from fastmcmd.solvers.direct import cholesky_bytes
 __all__ = ["Plan", "plan"]
 
 _ROWS = 2000  # on which rates are measured
+_CARD_ROWS = 16_384  # the same on a card, where smaller tiles tell how long it takes to start them
 _FEATURES = 30  # of a scalar output under an RBF kernel, about
 
 
@@ -185,13 +186,19 @@ def _inputs(x: Any, options: Options) -> tuple[tuple[int, int], NDArray[Any]]:
         if n < 1 or d < 1:
             raise ValueError(f"x is {x}; a shape (n, d) of positive numbers is needed")
         rng = np.random.default_rng(0)
-        return (n, d), rng.standard_normal((min(n, _ROWS), d)).astype(np.float32)
+        return (n, d), rng.standard_normal((min(n, _rows(options)), d)).astype(np.float32)
     rows = inputs(x, "x", options)
     shape = (len(rows), int(rows.shape[1]))
-    if len(rows) <= _ROWS:
+    if len(rows) <= _rows(options):
         return shape, rows[:] if isinstance(rows, Rows) else rows
-    index = np.sort(np.random.default_rng(len(rows)).choice(len(rows), _ROWS, replace=False))
+    index = np.sort(
+        np.random.default_rng(len(rows)).choice(len(rows), _rows(options), replace=False)
+    )
     return shape, rows[index]
+
+
+def _rows(options: Options) -> int:
+    return _CARD_ROWS if options.backend == "cupy" else _ROWS
 
 
 def _seconds(work: Any) -> float:
