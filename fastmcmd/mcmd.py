@@ -109,8 +109,9 @@ def mcmd(
         File in which a long computation keeps its state, every 30 seconds and at Ctrl-C. The same call
         goes on from there, also after the process was killed, to the same values bit for bit; one
         with other data or options is refused, and so is a second one at the same time (not on Windows).
-        Removed when the call succeeds. Kept are iterations of CG and passes of the low-rank solver; a
-        Cholesky factorisation begins anew.
+        Removed when the call succeeds. Kept are iterations of CG, passes of the low-rank solver, and panels
+        of a Cholesky factor in ``cache_dir``, whose file then stays there until the call succeeds or fails;
+        a factorisation in memory begins anew.
     devices : sequence of int, optional
         CUDA cards that share the work of ``backend="cupy"``; default the first, ``[0]``.
     device_memory_limit : int or str, optional

@@ -85,8 +85,8 @@ def solve(
 
     "auto" takes Cholesky where its cubic cost is below that of the iterations expected, else
     block CG in float32, then in float64, and Cholesky after all where CG does not converge within
-    the cost of a factorisation and the factor fits in memory, or in ``cache_dir``. CG is kept in
-    ``checkpoint``.
+    the cost of a factorisation and the factor fits in memory, or in ``cache_dir``. CG, and a factor
+    in ``cache_dir``, are kept in ``checkpoint``.
     """
     notes: list[str] = []
     goal = problem.goal
@@ -98,7 +98,7 @@ def solve(
     if options.solver != "cholesky":
         operator = _operator(problem, dtype, searched)
         if options.solver == "auto" and direct_is_cheaper(problem, operator):
-            return _direct(problem, options, progress, notes)
+            return _direct(problem, options, progress, notes, checkpoint)
         for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
             if precision != operator.dtype:
                 notes.append(
@@ -132,7 +132,7 @@ def solve(
             f"{goal.error:.1e} is needed: went on with cholesky"
         )
     try:
-        solved = _direct(problem, options, progress, notes, passes)
+        solved = _direct(problem, options, progress, notes, checkpoint, passes)
     except (MemoryLimitError, ValueError):
         if best is None:
             raise
@@ -150,11 +150,13 @@ def _direct(
     options: Options,
     progress: Progress,
     notes: list[str],
+    checkpoint: Checkpoint | None,
     passes: int = 0,
 ) -> Solved:
     operator = _operator(problem, options.dtype or EXACT)
     operator.passes = passes
-    direct = DirectSolver(operator, options.cache_dir)
+    stages = stages_of(checkpoint, f"{problem.name} cholesky")
+    direct = DirectSolver(operator, options.cache_dir, stages)
     solutions = direct.solve(problem.systems, problem.goal, progress)
     return Solved(solutions, operator, "cholesky", 0, notes)
 

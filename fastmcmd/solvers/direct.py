@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
+from fastmcmd.checkpoint import Stages
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
@@ -55,13 +56,20 @@ class DirectSolver:
         K; a copy of it is factored for each different diagonal.
     cache_dir : str or os.PathLike, optional
         Folder for factors that do not fit in memory.
+    stages : Stages, optional
+        Where factors in ``cache_dir`` keep how far they are.
     """
 
     def __init__(
-        self, operator: GramOperator, cache_dir: str | os.PathLike[str] | None = None
+        self,
+        operator: GramOperator,
+        cache_dir: str | os.PathLike[str] | None = None,
+        stages: Stages | None = None,
     ) -> None:
         self.operator = operator
         self.cache_dir = cache_dir
+        self._stages = stages
+        self._made = 0
         self._factors: list[tuple[NDArray[np.float64], Factor]] = []
 
     def close(self) -> None:
@@ -69,6 +77,13 @@ class DirectSolver:
         factors, self._factors = self._factors, []
         for _, factor in factors:
             _close(factor)
+
+    def _leave(self) -> None:
+        """Give back the factors; those on disk stay where a later run can go on with them."""
+        factors, self._factors = self._factors, []
+        for _, factor in factors:
+            if isinstance(factor, PanelCholesky):
+                factor.leave()
 
     def _factor(self, shift: NDArray[np.float64], progress: Progress) -> Factor:
         for known, factor in self._factors:
@@ -112,7 +127,9 @@ class DirectSolver:
         assert self.cache_dir is not None
         taken = sum(f.nbytes for _, f in self._factors if isinstance(f, PackedGram))
         room = operator.room - taken
-        factor = PanelCholesky(operator, shift, self.cache_dir, room, progress)
+        keep = None if self._stages is None else self._stages(f"factor {self._made}")
+        self._made += 1
+        factor = PanelCholesky(operator, shift, self.cache_dir, room, progress, keep)
         operator.has_filed = True
         return factor
 
@@ -121,7 +138,8 @@ class DirectSolver:
     ) -> list[Solution]:
         """Solve all systems, refined until the certified error is within ``goal``, or no better.
 
-        Without ``keep``, and after any error, no factor is left, in memory or on disk.
+        Without ``keep``, and after any error, no factor is left, in memory or on disk; after an interrupt
+        one that a checkpoint knows.
 
         Parameters
         ----------
@@ -151,6 +169,9 @@ class DirectSolver:
                 del factor  # freed before the next is made
                 if not keep:
                     self.close()
+        except KeyboardInterrupt:
+            self._leave()
+            raise
         except BaseException:
             self.close()
             raise

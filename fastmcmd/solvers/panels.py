@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Array, NotPositiveDefiniteError
+from fastmcmd.checkpoint import Keep, State, fingerprint_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.memory import format_bytes
@@ -157,6 +158,9 @@ class PanelCholesky:
         Bytes for the current panel, the blocks being applied to it and prepared rows.
     progress : Progress, optional
         Told of each panel and the rate so far.
+    keep : Keep, optional
+        Where it is kept how many panels are done. The file then has a name, and stays when the process is
+        killed or interrupted: the same factorisation goes on with the next panel.
 
     Raises
     ------
@@ -169,9 +173,9 @@ class PanelCholesky:
 
     Notes
     -----
-    The file has no name: it is removed from the folder when it is opened (on Windows the system
-    removes it when it is closed), so nothing is left behind by an error, an interrupt or even a killed
-    process, and runs in the same folder do not meet. Its space is taken at the start where the file
+    Without ``keep`` the file has no name: it is removed from the folder when it is opened (on Windows the
+    system removes it when it is closed), so nothing is left behind by an error, an interrupt or even a
+    killed process, and runs in the same folder do not meet. Its space is taken at the start where the file
     system can. `close`, or leaving the ``with`` block, gives it back.
 
     BLAS is SciPy's and uses its own number of threads.
@@ -202,6 +206,7 @@ class PanelCholesky:
         directory: str | os.PathLike[str],
         room: int,
         progress: Progress | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._operator = operator
         self._dtype = operator.dtype
@@ -209,16 +214,39 @@ class PanelCholesky:
         self._strips = _strips(self._plan.n, self._plan.width)
         self._gemm, self._trsm = scipy.linalg.get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
         (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
-        self._file = ScratchFile(directory, sum(strip.size for strip in self._strips), self._dtype)
+        panels, size = self._plan.panels(room), sum(strip.size for strip in self._strips)
+        told = name = None
+        if keep is not None:
+            cut = [panel[0].start for panel in panels]
+            told = fingerprint_of(shift, str(self._dtype), self._plan.width, str(cut))
+            name = f"fastmcmd-{told[:16]}.factor"
+        self._file = ScratchFile(directory, size, self._dtype, name)
+        saved = None if keep is None else keep.load()
+        done = 0
+        if saved is not None and self._file.found and str(saved["of"]) == told:
+            done = int(saved["panels"])
+
+        def finished(count: int) -> None:
+            def state() -> State:
+                self._held().sync()  # before the checkpoint says that it is there
+                return {"of": np.array(told), "panels": np.array(count)}
+
+            if keep is not None:
+                keep.save(state)
+
         try:
-            self._factor(shift, self._plan.panels(room), progress)
+            self._factor(shift, panels, progress, done, finished)
+        except KeyboardInterrupt:
+            self.leave()
+            raise
         except BaseException:
             self.close()
             raise
 
     def _factor(
-        self, shift: NDArray[np.float64], panels: list[list[_Strip]], progress: Progress | None
-    ) -> None:
+        self, shift: NDArray[np.float64], panels: list[list[_Strip]], progress: Progress | None,
+        done: int, finished: Callable[[int], None],
+    ) -> None:  # fmt: skip
         n, begun = self._plan.n, time.perf_counter()
 
         def told(text: str, columns: int) -> None:
@@ -229,6 +257,8 @@ class PanelCholesky:
 
         buffer = np.empty(max(sum(s.size for s in panel) for panel in panels), self._dtype)
         for index, panel in enumerate(panels):
+            if index < done:
+                continue
             told(f"Cholesky factorisation, panel {index + 1} of {len(panels)}", panel[0].start)
             held, at = [], 0
             for strip in panel:
@@ -241,6 +271,7 @@ class PanelCholesky:
             for strip, block in zip(panel, held, strict=True):
                 for rows in self._blocks(0, strip.rows):
                     self._held().write(strip.offset + rows.start * strip.width, block[rows])
+            finished(index + 1)
         told(f"Cholesky factorisation, {len(panels)} panels", n)
 
     def _blocks(self, start: int, stop: int, step: int | None = None) -> Iterator[slice]:
@@ -378,6 +409,12 @@ class PanelCholesky:
         if self._file is None:
             raise ValueError("the factor was closed; make a new PanelCholesky to solve again")
         return self._file
+
+    def leave(self) -> None:
+        """Close the file; one that a later run can go on with stays."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close(leave=True)
 
     def close(self) -> None:
         """Remove the file; may be called again."""

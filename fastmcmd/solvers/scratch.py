@@ -1,7 +1,12 @@
-"""A nameless file of numbers for what does not fit in memory: here the Cholesky factor."""
+"""A file of numbers for what does not fit in memory: here the Cholesky factor.
+
+Without a name nothing is left behind, whatever ends the process. With one, a run that goes on from a
+checkpoint finds what was written.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -19,7 +24,7 @@ _RESERVED_AT_ONCE = 1 << 30
 
 
 class ScratchFile:
-    """Numbers at given places of a nameless file; plain reads and writes, which hold no memory.
+    """Numbers at given places of a file; plain reads and writes, which hold no memory.
 
     Parameters
     ----------
@@ -29,6 +34,13 @@ class ScratchFile:
         Numbers that it will hold; their space is taken at once where the file system can.
     dtype : numpy.dtype
         Their type.
+    name : str, optional
+        Name in the folder; a file of that name and size is gone on with. Default: a file without a name.
+
+    Attributes
+    ----------
+    found : bool
+        Whether it was there.
 
     Raises
     ------
@@ -37,27 +49,40 @@ class ScratchFile:
         ``cache_dir``.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], count: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        count: int,
+        dtype: np.dtype[Any],
+        name: str | None = None,
+    ) -> None:
         self.nbytes = count * dtype.itemsize
         self._itemsize = dtype.itemsize
         self._directory = os.fspath(directory)
         self._raw: Any = None
+        self._path = None if name is None else os.path.join(self._directory, name)
+        self.found = self._path is not None and _size(self._path) == self.nbytes
         if not os.path.isdir(self._directory):
             raise FileNotFoundError(
                 errno.ENOENT, f"cache_dir is {self._directory!r}; an existing folder is needed"
             )
         free = shutil.disk_usage(self._directory).free
-        if free < self.nbytes:
+        if free < self.nbytes and not self.found:
             raise OSError(
                 errno.ENOSPC,
                 f"cache_dir is {self._directory!r}; the Cholesky factor needs "
                 f"{format_bytes(self.nbytes)} there, and {format_bytes(free)} are free",
             )
         try:
-            self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
-                prefix="fastmcmd-", dir=directory, buffering=0
-            )
-            self._reserve()
+            if self._path is None:
+                self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
+                    prefix="fastmcmd-", dir=directory, buffering=0
+                )
+            else:
+                self._raw = open(self._path, "r+b" if self.found else "w+b", buffering=0)  # noqa: SIM115
+            if not self.found:
+                self._reserve()
+                self._raw.truncate(self.nbytes)
         except OSError as error:
             raise self._told("creating", error) from error
         except BaseException:
@@ -116,7 +141,25 @@ class ScratchFile:
             start, size = offset * self._itemsize, count * self._itemsize
             os.posix_fadvise(self._raw.fileno(), start, size, os.POSIX_FADV_WILLNEED)
 
-    def close(self) -> None:
-        """Close the file, and with that remove it."""
+    def sync(self) -> None:
+        """Wait until what was written is on the disk."""
+        try:
+            os.fsync(self._raw.fileno())
+        except OSError as error:
+            raise self._told("writing", error) from error
+
+    def close(self, *, leave: bool = False) -> None:
+        """Close the file, and with that remove it; ``leave`` one that has a name."""
         if self._raw is not None:
             self._raw.close()
+            if self._path is not None and not leave:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(self._path)
+            self._path = None
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
