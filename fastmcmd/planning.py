@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +26,7 @@ from fastmcmd.options import Options
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, System
 from fastmcmd.solvers.auto import direct_is_cheaper, expected_products
-from fastmcmd.solvers.direct import cholesky_bytes
+from fastmcmd.solvers.direct import cholesky_bytes, least_bytes
 
 __all__ = ["Plan", "plan"]
 
@@ -111,6 +112,7 @@ def plan(
     memory_limit: Any = None,
     certificate: str = "auto",
     rank: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Plan:
@@ -126,7 +128,8 @@ def plan(
         Regulariser.
     features : int
         Features that the output kernel needs: 20 to 35 for an RBF kernel on scalar outputs.
-    tol, solver, backend, dtype, memory_limit, certificate, rank, devices, device_memory_limit
+    tol, solver, backend, dtype, memory_limit, certificate, rank, cache_dir, devices
+    device_memory_limit
         As in `mcmd`.
 
     Returns
@@ -152,8 +155,8 @@ def plan(
     """
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
-        progress=False, certificate=certificate, rank=rank, devices=devices,
-        device_memory_limit=device_memory_limit,
+        progress=False, certificate=certificate, rank=rank, cache_dir=cache_dir,
+        devices=devices, device_memory_limit=device_memory_limit,
     )  # fmt: skip
     lam = check_positive(lam, "lam")
     rows, sample = _inputs(x, options)
@@ -254,7 +257,11 @@ def _exact(
         options.memory_limit, n=n, columns=features, outputs=2 * n, rank=features, points=n,
         threads=get_num_threads(),
     )  # fmt: skip
-    room = budget.room()
+    factored = _Larger(backend, kernel, sample, options.dtype or EXACT, options.memory_limit, n)
+    asked: tuple[()] | tuple[int, str] = ()
+    if options.solver == "cholesky":
+        asked = least_bytes(factored, options.cache_dir)
+    room = budget.room(*asked)
     dtype = options.dtype or (np.dtype(np.float32) if kernel.compiled else EXACT)
     operator = _Larger(backend, kernel, sample, dtype, room, n)
     problem = LinearProblem(
@@ -271,12 +278,13 @@ def _exact(
     rows = operator.row_bytes(dtype)
     if direct:
         seconds = (2.0 * n**3 / 3 + 4.0 * n * n * features) / rate + 2 * product
-        need = cholesky_bytes(operator)
-        if need > room:
-            reasons.append(f"the factor needs {format_bytes(need)}: give cache_dir, or use cg")
-        return Plan(
-            n, d, "cholesky", 0, "packed", budget.working + need, 2, seconds, tuple(reasons)
-        )
+        held, cache = cholesky_bytes(factored), "packed"
+        if held > room:  # `least_bytes` has seen to it that there is a folder
+            reasons.append(
+                f"the factor needs {format_bytes(held)}: it goes to cache_dir, in panels"
+            )
+            held, cache = room, "disk"
+        return Plan(n, d, "cholesky", 0, cache, budget.working + held, 2, seconds, tuple(reasons))
     count = int(np.ceil(expected_products(problem, operator)))
     if operator.caches:
         later = operator.cached_cost(features) / rate

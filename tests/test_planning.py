@@ -16,6 +16,7 @@ import fastmcmd as fm
         (5000, 8, fm.RBF(1 / 16), {}),
         (2500, 64, None, {"solver": "cg"}),
         (1500, 3, fm.RBF(0.3), {"solver": "cholesky"}),
+        (1500, 3, fm.RBF(0.3), {"solver": "cholesky", "dtype": "float32"}),
     ],
 )
 def test_plan_names_the_solver_that_runs(n, d, kernel, options):
@@ -61,3 +62,19 @@ def test_bad_input():
         fm.plan(np.ones((5, 1)), lam=0)
     with pytest.raises(fm.MemoryLimitError):
         fm.plan((10**6, 8), fm.RBF(1.0), memory_limit="10MB", solver="cg")
+
+
+def test_a_factor_beyond_memory(tmp_path):
+    """As the call itself: an error that names cache_dir, or panels in a file."""
+    x = np.random.default_rng(0).normal(size=(6000, 3)).astype(np.float32)
+    options = {"solver": "cholesky", "memory_limit": "100MB"}
+    with pytest.raises(fm.MemoryLimitError, match="with cache_dir, or use solver='cg'"):
+        fm.plan(x, fm.RBF(0.3), **options)
+    plan = fm.plan(x, fm.RBF(0.3), cache_dir=tmp_path, **options)
+    assert plan.cache == "disk"
+    assert plan.memory_bytes <= 100_000_000
+    assert any("it goes to cache_dir" in reason for reason in plan.reasons)
+    # Factors are float64 unless dtype says otherwise: n (n + 256) / 2 numbers, and rows.
+    whole = fm.plan(x, fm.RBF(0.3), solver="cholesky", memory_limit="2GB")
+    assert whole.cache == "packed"
+    assert whole.memory_bytes > 8 * 6000 * 6000 / 2
