@@ -21,6 +21,7 @@ _INSTALL = "pip install 'fastmcmd[gpu]' (CuPy for CUDA 12; for CUDA 13: pip inst
 _BLOCK = (32, 8)  # threads: a warp along x, whose threads read neighbouring numbers
 _LINE = (256, 1)
 _MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
+_LEAST_MEASURED = 512  # on a card that is nearly full
 _PAYS = 3.3  # three products, and what is read and written once more
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
@@ -103,6 +104,7 @@ class CudaDevice(Device):
             self.stream = cp.cuda.Stream(non_blocking=True)
             self.copies = cp.cuda.Stream(non_blocking=True)
         self._modules: dict[str, Any] = {}
+        self._kernels: dict[tuple[str, str], Any] = {}
         self._slots: dict[int, _Slot] = {}
         self._peak = 0
 
@@ -260,17 +262,24 @@ class CudaDevice(Device):
         """Run a kernel; compiled for this card at first use, and cached on disk by CuPy."""
         if not (size[0] and size[1]):
             return
-        if source.text not in self._modules:
-            # No fused or approximate arithmetic beyond what the certificate's constants allow for.
-            self._modules[source.text] = self._cp.RawModule(
-                code=source.text, options=("-std=c++17",)
-            )
         block = _LINE if size[1] == 1 else _BLOCK
         grid = tuple(-(-count // threads) for count, threads in zip(size, block, strict=True))
         told = [np.int64(value) if isinstance(value, int) else value for value in arguments]
         # A missing array is a null pointer.
         told = [np.uintp(0) if value is None else value for value in told]
-        self._modules[source.text].get_function(name)(grid, block, tuple(told))
+        self._kernel(source, name)(grid, block, tuple(told))
+
+    def _kernel(self, source: Source, name: str) -> Any:
+        """Return a compiled kernel."""
+        place = source.text, name
+        if place not in self._kernels:
+            if source.text not in self._modules:
+                # No approximate arithmetic: the certificate's constants do not allow for it.
+                self._modules[source.text] = self._cp.RawModule(
+                    code=source.text, options=("-std=c++17",)
+                )
+            self._kernels[place] = self._modules[source.text].get_function(name)
+        return self._kernels[place]
 
     @cached_property
     def rates(self) -> dict[str, float]:
@@ -284,6 +293,8 @@ class CudaDevice(Device):
     @on_card
     def _rate(self, dtype: Any, coarse: bool) -> float:
         cp, order = self._cp, _MEASURED
+        while order > _LEAST_MEASURED and 3 * 8 * order**2 > cp.cuda.runtime.memGetInfo()[0] // 4:
+            order //= 2
         with cp.cuda.using_allocator(None):  # beside the budget: these are given back at once
             a, b, out = (cp.zeros((order, order), dtype) for _ in range(3))
         best = 0.0
