@@ -1,5 +1,8 @@
 """What must hold on a real card as on its stand-in: the same tests on both, those of the card marked."""
 
+import sys
+
+import fake_cupy
 import numpy as np
 import pytest
 from host_device import HostDevice
@@ -7,23 +10,42 @@ from host_device import HostDevice
 import fastmcmd as fm
 from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda
+from fastmcmd.device.base import DeviceMemoryError
 
-KINDS = ["stand-in", pytest.param("cuda", marks=pytest.mark.gpu)]
+# The last is a card; the second one CuPy's calls with NumPy behind them.
+KINDS = ["stand-in", "calls", pytest.param("cuda", marks=pytest.mark.gpu)]
 KERNELS = [fm.Polynomial(3, 1 / 64, 1.0), fm.RBF(0.5), fm.Laplacian(0.1), fm.Matern(0.5, 3.0)]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """A module in the place of CuPy."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module())
+    monkeypatch.setattr(cuda, "_MEASURED", 64)
+    forget = (cuda.cuda_cards, cuda.cuda_device)
+    for cached in forget:
+        cached.cache_clear()
+    yield
+    for cached in forget:
+        cached.cache_clear()
 
 
 @pytest.fixture(params=KINDS)
 def make(request):
     """What makes a card with a budget."""
-    if request.param == "cuda":
-        return lambda budget: cuda.CudaDevice(0, budget)
-    return HostDevice
+    if request.param == "stand-in":
+        return HostDevice
+    if request.param == "calls":
+        request.getfixturevalue("calls")
+    return lambda budget: cuda.CudaDevice(0, budget)
 
 
 @pytest.fixture(params=KINDS)
 def cupy_backend(request, monkeypatch):
     """``backend="cupy"``, on a card or its stand-in; gives what looks a card up."""
-    if request.param == "cuda":
+    if request.param != "stand-in":
+        if request.param == "calls":
+            request.getfixturevalue("calls")
         return lambda limit: cuda.cuda_device(0, limit)
     made = {}
 
@@ -135,9 +157,83 @@ def test_arrays_of_cupy_and_torch_on_a_card():
         assert np.abs(found.values - here.values).max() <= bound
 
 
-@pytest.mark.gpu
-def test_rates_are_measured_on_a_card():
-    device = cuda.cuda_device(0, None)
-    assert set(device.rates) == {"float64", "float32", "tf32"}
-    assert min(device.rates.values()) > 1e9
-    assert device.tensor_cores_pay in (True, False)
+@pytest.fixture(params=KINDS[1:])
+def card(request):
+    """A card of CuPy, or CuPy's calls."""
+    if request.param == "calls":
+        request.getfixturevalue("calls")
+    return cuda.CudaDevice(0, 20_000_000)
+
+
+def test_rates_are_measured(card):
+    assert set(card.rates) == {"float64", "float32", "tf32"}
+    assert min(card.rates.values()) > 0
+    assert card.tensor_cores_pay in (True, False)
+    assert "cuda:0" in card.label
+
+
+def test_copies(card):
+    host = np.arange(600.0).reshape(20, 30)
+    there = card.upload(host)
+    np.testing.assert_array_equal(card.download(there), host)
+    np.testing.assert_array_equal(card.download(there[3:7, 5:9]), host[3:7, 5:9])
+    np.testing.assert_array_equal(card.download(card.copy(there[:, 2:4])), host[:, 2:4])
+    np.testing.assert_array_equal(card.download(card.zeros((4, 5), np.float32)), np.zeros((4, 5)))
+    for slot, rows in ((0, host[:8]), (1, host[8:]), (0, host[8:]), (1, host[:2])):
+        card.copy_in(slot, rows)
+        np.testing.assert_array_equal(card.download(card.arrived(slot)), rows)
+        card.done_with(slot)
+    card.drop_slots()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_and_solutions_of_parts(card, dtype):
+    """Slices of larger matrices, transposed or not, as NumPy has them."""
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.normal(size=(40, 50)).astype(dtype) for _ in range(3))
+    lower = (np.tril(rng.normal(size=(50, 50))) + 9 * np.eye(50)).astype(dtype)
+    unit = 500 * np.finfo(dtype).eps
+    for left, right in ((False, False), (True, False), (False, True), (True, True)):
+        x, y, z = (card.upload(v) for v in (a, b, c))
+        one = a[3:10, 5:17] if not left else a[5:17, 3:10]
+        two = b[1:13, 4:9] if not right else b[4:9, 1:13]
+        card.multiply(
+            z[2:9, 1:6],
+            x[3:10, 5:17] if not left else x[5:17, 3:10],
+            y[1:13, 4:9] if not right else y[4:9, 1:13],
+            transposed=(left, right), scale=-2.0, keep=0.5,
+        )  # fmt: skip
+        expected = c.copy()
+        product = (one.T if left else one) @ (two.T if right else two)
+        expected[2:9, 1:6] = -2 * product + 0.5 * c[2:9, 1:6]
+        np.testing.assert_allclose(card.download(z), expected, atol=unit)
+    factor = card.upload(lower)
+    part = lower[4:12, 4:12]
+    for right, transposed in ((False, False), (False, True), (True, False), (True, True)):
+        operator = part.T if transposed else part
+        rhs = a[:8, 3:20] if not right else a[:17, 3:11]
+        there = card.upload(a)
+        where = there[:8, 3:20] if not right else there[:17, 3:11]
+        card.solve(factor[4:12, 4:12], where, right=right, transposed=transposed)
+        expected = (
+            np.linalg.solve(operator, rhs) if not right else np.linalg.solve(operator.T, rhs.T).T
+        )
+        np.testing.assert_allclose(card.download(where), expected, atol=unit)
+
+
+def test_a_budget_that_is_used_up(card):
+    held = card.held
+    kept = card.empty((1_000_000,), np.float64)
+    assert card.held >= held + 8_000_000
+    assert not card.has_room(13_000_000)
+    with pytest.raises(DeviceMemoryError) as caught:
+        card.empty((2_000_000,), np.float64)
+    assert caught.value.wanted == 16_000_000
+    del kept
+    assert card.held < held + 1000
+    assert card.peak >= 8_000_000
+
+
+def test_cards_that_are_not_there(calls):
+    with pytest.raises(ValueError, match="devices holds 7; there are 2 cards, from 0"):
+        cuda.CudaDevice(7)
