@@ -126,7 +126,9 @@ core = Extension(
     "fastmcmd._core",
     sources=[*COMMON_SOURCES, KERNEL_SOURCE],
     include_dirs=["csrc", "fastmcmd/device", get_include()],  # the formulas are shared with CUDA
-    depends=sorted(str(path) for folder in ("csrc", "fastmcmd/device") for path in Path(folder).glob("*.h")),
+    depends=sorted(
+        str(path) for folder in ("csrc", "fastmcmd/device") for path in Path(folder).glob("*.h")
+    ),
     language="c++",
 )
 

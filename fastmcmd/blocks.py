@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from fastmcmd.backends.threads import get_num_threads
 
 __all__ = ["over_rows", "row_blocks"]
+
+_NAME = "fastmcmd-block"
 
 
 def row_blocks(n: int, step: int) -> Iterator[slice]:
@@ -21,11 +24,12 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     """Return what ``work`` gives for each block of rows, in order of the rows.
 
     Blocks run on threads, so ``work`` may only write to its own rows. How rows are cut does not depend
-    on the number of threads, so neither does a result that is summed in order.
+    on the number of threads, so neither does a result that is summed in order. Within ``work`` there
+    are no more threads.
     """
     blocks = list(row_blocks(n, step))
     threads = min(get_num_threads(), len(blocks))
-    if threads <= 1:
+    if threads <= 1 or threading.current_thread().name.startswith(_NAME):
         return [work(rows) for rows in blocks]
-    with ThreadPoolExecutor(threads, thread_name_prefix="fastmcmd-block") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix=_NAME) as pool:
         return list(pool.map(work, blocks))

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-__all__ = ["aligned"]
+__all__ = ["aligned", "columns_as_text"]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text as columns under a line: the first to the left, the others to the right."""
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """Return rows of text as columns under a line, those of ``left`` to the left, others to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for index, row in enumerate(rows):
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        cells = [
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
         if index == 0:
             lines.append("-" * len(lines[0]))
     return "\n".join(lines)
+
+
+def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Return named columns as text, words to the left and numbers, in four digits, to the right."""
+    rows = [list(columns)]
+    for row in zip(*columns.values(), strict=True):
+        rows.append([f"{value:.4g}" if isinstance(value, float) else str(value) for value in row])
+    words = [place for place, one in enumerate(columns.values()) if isinstance(one[0], str)]
+    return aligned(rows, words)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import select
+import signal
 import struct
 import subprocess
 import time
@@ -38,8 +40,11 @@ def until(end, done, limit=60.0):
     return found
 
 
-def watched(command, columns=100, both=False, **options):
-    """Run a command with stderr on a terminal, or both streams; returns (code, stdout, pairs)."""
+def watched(command, columns=100, both=False, interrupt=None, **options):
+    """Run a command with stderr on a terminal, or both streams; returns (code, stdout, pairs).
+
+    Ctrl-C is sent to it as soon as the words ``interrupt`` are shown.
+    """
     ours, theirs = opened(columns)
     options.setdefault("env", {**os.environ})
     options["env"] = {**options["env"], "TERM": "xterm-256color"}
@@ -49,8 +54,12 @@ def watched(command, columns=100, both=False, **options):
         stderr=theirs, text=True, **options,
     )  # fmt: skip
     os.close(theirs)
+    shown = []
     try:
-        shown = until(ours, lambda _: False)
+        if interrupt is not None:
+            shown = until(ours, lambda text: interrupt in text)
+            process.send_signal(signal.SIGINT)
+        shown += until(ours, lambda _: False)
         out = "" if both else process.stdout.read()
         return process.wait(timeout=60), out, shown
     finally:
@@ -58,16 +67,25 @@ def watched(command, columns=100, both=False, **options):
         os.close(ours)
 
 
-def screen(text):
-    """Return the lines that stay on a terminal, where "\\r" goes back to the begin of a line."""
-    lines = []
-    for line in text.replace("\r\n", "\n").split("\n"):
-        cells, at = [], 0
-        for sign in line:
-            if sign == "\r":
-                at = 0
-                continue
-            cells[at : at + 1] = [sign]
+def screen(text, columns=1000):
+    """Return the lines that a terminal of so many columns shows after a text.
+
+    Of sequences that begin with ESC it knows "[A", a line up; others, such as colours, show nothing.
+    """
+    lines, row, at = [[]], 0, 0
+    for sign in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x1b]", text, re.DOTALL):
+        if sign == "\r":
+            at = 0
+        elif sign == "\x1b[A":
+            row -= 1
+        elif sign == "\n":
+            row, at = row + 1, 0
+        elif not sign.startswith("\x1b"):
+            if at == columns:
+                row, at = row + 1, 0
+            lines.extend([] for _ in range(row + 1 - len(lines)))
+            lines[row].extend(" " * (at + 1 - len(lines[row])))
+            lines[row][at] = sign
             at += 1
-        lines.append("".join(cells).rstrip())
-    return lines
+    lines.extend([] for _ in range(row + 1 - len(lines)))
+    return ["".join(line).rstrip() for line in lines]

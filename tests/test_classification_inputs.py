@@ -151,7 +151,7 @@ def test_refuses_weights(weight, said):
     ],
 )
 def test_refuses_options(function, options, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, TypeError), match=said):
         function(Y, P, **options)
 
 

@@ -138,11 +138,11 @@ def test_vectors_of_draws(torch, rng):
 
 
 def test_every_accumulator_of_a_number_has_a_class():
-    others = {"Accumulator", "MeanOf", "AccuracyAboveConfidence", "UncertaintyHistogram"}
-    tuples = {"BrierTerms", "PITValues", "ReliabilityValues", "VarianceValues"}
+    others = {"Accumulator", "MeanOf", "UncertaintyHistogram"}  # the last has no labels
+    tuples = {"AboveValues", "BrierTerms", "PITValues", "ReliabilityValues", "VarianceValues"}
     assert set(dir(tm)) == set(streaming.__all__) - others | tuples
     tested = {one[0] for one in REGRESSION + ABOUT + CLASSES + CURVES}
-    tested |= {"EnergyScore", "VariogramScore", "BrierDecomposition"}
+    tested |= {"EnergyScore", "VariogramScore", "BrierDecomposition", "AccuracyAboveConfidence"}
     assert set(dir(tm)) == tested | tuples
 
 
@@ -191,6 +191,52 @@ def test_terms_of_the_brier_score(torch, labelled, rng):
         assert set(plain.compute()._asdict()) == {
             name for name in fc.brier_decomposition(labels, p).to_dict() if name != "score"
         }
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("taus", [None, [0.9, 0.0, 0.5, 0.5, 1.0], [0.6]])
+def test_accuracy_above_confidence(torch, labelled, rng, taus, weighted):
+    logits, y = labelled
+    w = torch.as_tensor(rng.integers(1, 4, N).astype(float)) if weighted else None
+    for given, labels in ((logits, y), (logits[:, 0], (y == 0).long())):
+        p = torch.sigmoid(given) if given.ndim == 1 else torch.softmax(given, 1)
+        whole = fc.accuracy_above_confidence(labels, p, thresholds=taus, sample_weight=w)
+        # By hand: of class 0 the probability is what class 1 leaves; ties go to the first class.
+        full = torch.stack([1 - p, p], 1) if p.ndim == 1 else p
+        sure, right = full.max(1).values, full.argmax(1) == labels
+        mass = torch.ones(N, dtype=torch.float64) if w is None else w
+        plain = tm.AccuracyAboveConfidence(taus)
+        of_logits = tm.AccuracyAboveConfidence(thresholds=taus, logits=True)
+        for part in _random_parts(rng, N):
+            plain.update(p[part], labels[part], None if w is None else w[part])
+            of_logits.update(given[part], labels[part], None if w is None else w[part])
+        for found in (plain.compute(), of_logits.compute()):
+            assert type(found) is tm.AboveValues
+            _same_curve(found, whole)
+            # torchmetrics makes numbers of arrays of one element.
+            for tau, accuracy, count, weight in zip(*map(torch.atleast_1d, found), strict=True):
+                kept = sure >= tau
+                assert float(count) == int(kept.sum())
+                assert float(weight) == float(mass[kept].sum())
+                exact = float((mass * right)[kept].sum() / mass[kept].sum())  # NaN of none
+                assert float(accuracy) == pytest.approx(exact, rel=1e-12, nan_ok=True)
+
+
+def test_accuracy_above_confidence_of_two_processes(torch, labelled):
+    logits, y = labelled
+    one, two, other = (tm.AccuracyAboveConfidence(t, logits=True) for t in ([0.5], [0.5], [0.6]))
+    one.update(logits[:20], y[:20])
+    for metric in (two, other):
+        metric.update(logits[20:], y[20:])
+    one.merge_state(two)
+    p = torch.softmax(logits, 1)
+    _same_curve(
+        pickle.loads(pickle.dumps(one)).compute(),
+        fc.accuracy_above_confidence(y, p, thresholds=[0.5]),
+    )
+    one.merge_state(other)
+    with pytest.raises(ValueError, match="other settings"):
+        one.compute()
 
 
 def test_curves_batch_by_batch(data):
@@ -265,6 +311,27 @@ def test_curves_are_drawn(data, axes, name, options, drawn):
     _, where = metric.plot([found, found], ax)
     assert where is ax
     assert [one.get_text() for one in ax.get_legend().get_texts()] == ["1", "2"]
+
+
+def test_accuracy_above_confidence_is_drawn(labelled, axes):
+    logits, y = labelled
+    for taus in ([0.9, 0.0, 0.5], [0.4]):
+        metric = tm.AccuracyAboveConfidence(taus, logits=True)
+        metric.update(logits, y)
+        found, ax = metric.compute(), axes()
+        accuracy = dict(zip(taus, np.atleast_1d(_value(found.accuracy)).tolist(), strict=True))
+        for given in ((), (found,)):
+            figure, where = metric.plot(*given, ax=axes())
+            assert where.figure is figure
+            assert (where.get_xlabel(), where.get_ylabel()) == ("confidence at least", "accuracy")
+            (line,) = where.lines
+            assert line.get_xdata().tolist() == sorted(taus)
+            assert line.get_ydata().tolist() == [accuracy[tau] for tau in sorted(taus)]
+        assert metric.plot([found, found], ax)[1] is ax
+        assert [one.get_text() for one in ax.get_legend().get_texts()] == ["1", "2"]
+    for wrong in (3.0, [], [1.0]):
+        with pytest.raises(TypeError, match=r"what compute\(\) returns"):
+            metric.plot(wrong)
 
 
 def test_what_is_drawn_is_what_the_functions_return(data, axes, monkeypatch):

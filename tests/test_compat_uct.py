@@ -232,7 +232,7 @@ def test_groups_are_those_of_the_original(cali_type, kind, replace):
 def test_progress_of_groups_is_shown(capsys):
     mean, std, y = problem(1, n=20)
     ours.adversarial_group_calibration(mean, std, y, "mean_abs", num_group_bins=3, verbose=True)
-    assert "300 of 300" in capsys.readouterr().err
+    assert "300 of 300 groups" in capsys.readouterr().err
 
 
 def test_all_metrics(capsys):

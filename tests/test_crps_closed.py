@@ -317,7 +317,7 @@ def test_many_modes_and_jumps():
             return 1 - self._cdf(y, low, high)
 
         def _quantile(self, level, low, high):
-            found = least(lambda y: self._cdf(y, low, high) >= level, len(level))
+            found = least(lambda y: self._cdf(y, low, high) >= level, len(low))
             return np.where(level <= 0, -np.inf, np.where(level >= 1, np.inf, found))
 
     values = np.array([0.0, 1.0, 50.0, 7.0, 8.0])

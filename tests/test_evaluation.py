@@ -285,3 +285,92 @@ def test_a_group_of_one_row(gaussian):
     names = {one.name for one in numbers}
     assert "mae" in names
     assert "variance_variation" not in names
+
+
+class Counted(fm.Gaussian):
+    """A Gaussian that tells how many outcomes it was asked about."""
+
+    asked: dict[str, int] = {}
+
+    def _note(self, name, y):
+        self.asked[name] = self.asked.get(name, 0) + np.size(y)
+
+    def cdf(self, y):
+        self._note("cdf", y)
+        return super().cdf(y)
+
+    def log_prob(self, y):
+        self._note("log_prob", y)
+        return super().log_prob(y)
+
+    def crps(self, y):
+        self._note("crps", y)
+        return super().crps(y)
+
+    def take(self, rows):
+        return Counted(self.mean[rows], self.std[rows])
+
+
+def test_groups_and_bootstrap_ask_nothing_again(gaussian, rng):
+    """Scores of rows are computed once, whatever is told of them."""
+    _, y, prediction = gaussian
+    Counted.asked.clear()
+    counted = Counted(prediction.mean, prediction.std)
+    labels = rng.integers(0, 3, N)
+    found = fm.evaluate(y, counted, by=labels, n_boot=3)
+    assert Counted.asked == {"cdf": N, "log_prob": N, "crps": N}
+    for label in range(3):
+        rows = labels == label
+        alone = fm.evaluate(y[rows], prediction.take(np.flatnonzero(rows)))
+        count, numbers = found.by[label]
+        assert count == rows.sum()
+        for one in numbers:
+            assert one.value == pytest.approx(alone[one.name], rel=1e-12), one.name
+
+
+@pytest.mark.parametrize("name", ["Gamma", "StudentT", "Mixture", "Draws", "Poisson"])
+def test_scores_of_quantiles_are_those_of_the_functions(name, rng):
+    """From one pass over the quantiles of all of them."""
+    shape = rng.uniform(1, 5, 50)
+    prediction = {
+        "Gamma": lambda: fm.predictive.Gamma(shape, 2.0),
+        "StudentT": lambda: fm.predictive.StudentT(shape, 1.0, 2.0),
+        "Mixture": lambda: fm.predictive.Mixture(
+            [fm.predictive.Gamma(shape, 1.0), fm.Gaussian(shape, 1.0)]
+        ),
+        "Draws": lambda: fm.Draws(rng.normal(size=(50, 20))),
+        "Poisson": lambda: fm.Poisson(shape),
+    }[name]()
+    y = np.floor(rng.gamma(shape)) if name == "Poisson" else rng.gamma(shape)
+    found = fm.evaluate(y, prediction, level=0.8)
+    for measure, options in [
+        ("mean_check_score", {}),
+        ("mean_interval_score", {"level": 0.8}),
+        ("mean_weighted_interval_score", {}),
+        ("coverage", {"level": 0.8}),
+        ("mean_interval_width", {"level": 0.8}),
+    ]:
+        expected = getattr(metrics, measure)(y, prediction, **options)
+        assert found[measure] == pytest.approx(expected, rel=1e-12), measure
+
+
+def test_checked_outcomes_are_taken_as_they_are(gaussian):
+    _, y, prediction = gaussian
+    checked = metrics.inputs.read(y, prediction, np.arange(N) + 1.0)
+    assert metrics.inputs.read(checked, None) is checked
+    assert metrics.rmse(checked, None) == metrics.rmse(
+        y, prediction, sample_weight=np.arange(N) + 1.0
+    )
+
+
+def test_a_memo_knows_its_outcomes_by_identity(gaussian):
+    """Other outcomes that come to lie at the same address are others."""
+    _, y, prediction = gaussian
+    memo = Memo(prediction, y)
+    before = memo.cdf(y)
+    view = y[:]
+    view_answer = memo.cdf(view)
+    assert view_answer is not before
+    part = memo.subset(np.array([3, 1]))
+    np.testing.assert_array_equal(part.cdf(part.y), before[[3, 1]])
+    assert part.cdf(part.y) is part.cdf(part.y)

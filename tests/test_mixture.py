@@ -12,6 +12,7 @@ import fastmcmd as fm
 from fastmcmd.predictive import as_predictive
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.mixture_quantiles import between_components
 from fastmcmd.predictive.quantiles import Quantiles
 
 N = 7
@@ -158,7 +159,7 @@ def test_quantiles_of_gaussians_near_and_far(rng, far, ratio):
     assert (np.diff(found[:, np.argsort(levels)], axis=1) >= -1e-9).all()
     for at, level in enumerate(levels):
         alone = mixture.quantile(level)
-        general = mixture._inverted(levels[at : at + 1])[:, 0]
+        general = between_components(mixture, levels[at : at + 1])[:, 0]
         for y in (found[:, at], alone):
             # What the rounding of a cdf, and of y, leaves open.
             open_ = 1e-14 * level / np.exp(mixture.log_prob(general)) + 1e-14 * np.abs(general)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
+import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
 from cli_process import environment, run_cli
+from terminal import opened, screen, until, watched
 
 from fastmcmd import progress
 from fastmcmd.progress import Progress, clear_line, duration
@@ -28,11 +33,35 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def quiet(monkeypatch):
     """No clock that moves on its own, so that what is shown is known."""
-    monkeypatch.setattr(progress, "_TICK", 3600.0)
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(progress._Line, "tick", lambda _: False)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test moves; not that of tqdm."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def without_tqdm(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "tqdm"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
 
 
 def last(stream):
     return stream.getvalue().rsplit("\r", 1)[-1].rstrip()
+
+
+def soon(true, limit=20.0):
+    """Wait until something is true."""
+    end = time.monotonic() + limit
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    return true()
 
 
 @pytest.mark.parametrize(
@@ -44,64 +73,181 @@ def test_durations(seconds, told):
     assert duration(seconds) == told
 
 
-def test_nothing_where_nothing_is_asked_for():
-    stream = Terminal()
+@pytest.mark.parametrize("stream", [None, Terminal()])
+def test_nothing_where_nothing_is_asked_for(stream, capsys):
     with Progress(False, 1e-6, stream) as told:
         told.stage("a")
+        told.under("heading")
         told.product(1.0)
         told.sweep("b", 10).done(10)
         told.certified(1e-7)
         told.clear()
         assert not told.shown
-    assert stream.getvalue() == ""
+        assert not told.due
+    assert stream is None or stream.getvalue() == ""
+    assert capsys.readouterr().err == ""
 
 
-def test_lines_of_a_file_are_few():
+def test_nothing_without_standard_error(monkeypatch):
+    for stream in (None, io.StringIO()):
+        if stream is not None:
+            stream.close()
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Progress(True, 1e-6) as told:
+            told.stage("a")
+            clear_line()
+            assert not told.shown
+
+
+def test_a_stream_may_only_write():
+    class Written:
+        text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    stream = Written()
+    with Progress(True, 1e-6, stream) as told:
+        told.stage("a")
+    assert stream.text == "fastmcmd: a\n"
+
+
+# ---- lines of a file ----
+
+
+def test_lines_of_a_pass_are_two_seconds_apart(clock):
     stream = io.StringIO()
     with Progress(True, 1e-6, stream) as told:
-        sweep = told.sweep("rows", 1000)
-        for row in range(1, 1001):
+        sweep = told.sweep("rows", 640)
+        for row in range(1, 641):
+            clock[0] += 1 / 64
             sweep.done(row)
+    assert stream.getvalue().splitlines() == [
+        "fastmcmd: rows",
+        "fastmcmd: rows 20%, 8.0 s left, 128 of 640 rows, 64 rows/s",
+        "fastmcmd: rows 40%, 6.0 s left, 256 of 640 rows, 64 rows/s",
+        "fastmcmd: rows 60%, 4.0 s left, 384 of 640 rows, 64 rows/s",
+        "fastmcmd: rows 80%, 2.0 s left, 512 of 640 rows, 64 rows/s",
+        "fastmcmd: rows 100%, 0.0 s left, 640 of 640 rows, 64 rows/s",
+    ]
+
+
+def test_lines_of_products_are_two_seconds_apart(clock):
+    stream = io.StringIO()
+    with Progress(True, 1e-8, stream) as told:
+        for product in range(1, 31):
+            told.product(0.99 * 10 ** (-8 * product / 30), 6e8)
+            clock[0] += 0.25
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 2
-    assert lines[0] == "fastmcmd: rows"
-    assert lines[1].startswith("fastmcmd: rows 100%, 0.0 s left, 1,000 of 1,000 rows, ")
+    assert [line.split()[1] for line in lines] == ["1", "9", "17", "25", "30"]
+    assert lines[0].startswith(
+        "fastmcmd: 1 product, solving, time left unknown, certificate 5.4e-01"
+    )
+    # 8 products in 2 s, 21 to go; of 29 after the first.
+    assert re.fullmatch(
+        r"fastmcmd: 9 products, solving 28%, 5.[23] s left, "
+        r"certificate 3.9e-03 \(target 1.0e-08\), 2 GFLOP/s",
+        lines[1],
+    )
+    assert "solving 100%, 0.0 s left, certificate 9.9e-09" in lines[-1]
 
 
-def test_a_bar_follows_the_rows(quiet, monkeypatch):
-    stream, now = Terminal(), [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+def test_a_terminal_without_tqdm_gets_lines(without_tqdm):
+    stream = Terminal()
+    with Progress(True, 1e-6, stream, leave=False) as told:
+        told.stage("reading")
+        told.clear()
+        told.sweep("rows", 10).done(10)
+    first, second, third = stream.getvalue().splitlines()
+    assert (first, second) == ("fastmcmd: reading", "fastmcmd: rows")
+    assert third.startswith("fastmcmd: rows 100%, 0.0 s left, 10 of 10 rows, ")
+    assert "\r" not in stream.getvalue()
+
+
+def test_tqdm_is_imported_for_terminals_only():
+    code = (
+        "import io, sys, fastmcmd\n"
+        "from fastmcmd.progress import Progress\n"
+        "with Progress(True, 1e-6) as told: told.stage('words')\n"
+        "print([name for name in sys.modules if name.startswith('tqdm')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "fastmcmd: words\n")
+
+
+# ---- the bar of a terminal ----
+
+
+def test_a_bar_follows_the_rows(quiet, clock):
+    stream = Terminal()
     with Progress(True, 1e-6, stream) as told:
         sweep = told.sweep("pass", 100, unit="blocks")
         for row in range(10, 101, 10):
-            now[0] += 2.0
+            clock[0] += 2.0
             sweep.done(row)
             if row == 60:
                 line = last(stream)
     # After the first block: 50 rows in 10 s, so 40 more take 8 s.
-    assert line.startswith("fastmcmd 0:12  pass ")
-    assert " 60%, 8.0 s left, 60 of 100 blocks, 5 blocks/s" in line
-    bar = line.split()[3]
-    assert (bar.count("#"), bar.count(".")) == (14, 10)  # of 24
+    assert line.endswith("| pass, 8.0 s left, 60 of 100 blocks, 5 blocks/s")
+    assert line.startswith("fastmcmd 00:0")
+    assert "  60%|#######2    |" in line  # 7.2 of 12
+    assert "100%|############| pass, 0.0 s left, 100 of 100 blocks" in last(stream)
 
 
-def test_the_time_left_follows_the_certificate(quiet, monkeypatch):
-    stream, now = Terminal(), [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+def test_a_terminal_is_drawn_ten_times_a_second(quiet, clock):
+    stream = Terminal()
+    with Progress(True, 1e-6, stream) as told:
+        sweep = told.sweep("pass", 10_000)
+        sweep.done(1)
+        before = stream.getvalue().count("\r")
+        for row in range(2, 10_000):
+            clock[0] += 0.001
+            sweep.done(row)
+        assert stream.getvalue().count("\r") - before in (98, 99, 100)
+
+
+def test_operations_are_told_where_they_are_known(quiet, clock):
+    stream = Terminal()
+    with Progress(True, 1e-6, stream) as told:
+        sweep = told.sweep("pass", 100, work=3e9)
+        sweep.done(10)
+        clock[0] = 2.0
+        sweep.done(30)
+        assert last(stream).endswith("7.0 s left, 30 of 100 rows, 30 GFLOP/s")
+        told.sweep("nothing", 0).done(0)
+        assert "100%|############| nothing, 0.0 s left, 0 of 0 rows" in last(stream)
+        told.sweep("more than thought", 7, unit="MB").done(9)
+        assert "100%|############| more than thought, 0.0 s left, 7 of 7 MB" in last(stream)
+
+
+def test_the_time_left_follows_the_certificate(quiet, clock):
+    stream = Terminal()
     with Progress(True, 1e-8, stream) as told:
         told.product(1e-2)
-        assert "time left unknown" in last(stream)
-        now[0] = 10.0
+        assert "1 product, solving, time left unknown" in last(stream)
+        clock[0] = 10.0
         told.product(1e-4, work=2e10)  # two digits in 10 s, four to go
-        assert " 33%, 20 s left, certificate 1.0e-04" in last(stream)
-        assert "2 products, solving" in last(stream)
-        told.product(1e-3)
+        assert "  33%|####        | 2 products, solving, 20 s left, certificate 1.0e-04" in last(
+            stream
+        )
+        assert last(stream).endswith("(target 1.0e-08), 2 GFLOP/s")
+        clock[0] = 20.0
         told.product(1e-2)
-        assert "time left unknown" in last(stream)
+        assert "%" not in last(stream)
+        assert "solving, time left unknown" in last(stream)
         told.product(1e-9)
+        assert " 100%|" in last(stream)
         assert "0.0 s left" in last(stream)
         told.certified(1e-9)
         assert last(stream).endswith("certificate 1.0e-09 (target 1.0e-08)")
+        told.stage("next")  # what it took says nothing about other work
+        told.product(1e-3)
+        assert "time left unknown" in last(stream)
 
 
 def test_work_within_work_shares_the_line(quiet):
@@ -112,73 +258,218 @@ def test_work_within_work_shares_the_line(quiet):
             inner.stage("within")
         outer.stage("writing")
         assert "\n" not in stream.getvalue()
-    assert "\n" not in stream.getvalue()
-    assert last(stream) == ""
+    assert screen(stream.getvalue()) == [""]
     with Progress(True, 1e-6, stream) as kept:
         kept.stage("more")
-    assert stream.getvalue().endswith("more\n")
+    first, second = screen(stream.getvalue())
+    assert first.endswith("more")
+    assert second == ""
 
 
 def test_words_before_all_that_is_told(quiet):
-    stream = Terminal()
-    with Progress(True, 1e-6, stream) as outer:
-        outer.under("first")
-        with Progress(True, 1e-3, stream) as inner:
-            inner.stage("within")
-        assert last(stream) == "fastmcmd 0:00  first: within"
-        outer.under("")
-        outer.stage("writing")
-        assert last(stream) == "fastmcmd 0:00  writing"
+    for stream in (Terminal(), io.StringIO()):
+        with Progress(True, 1e-6, stream) as outer:
+            outer.under("first")
+            with Progress(True, 1e-3, stream) as inner:
+                inner.stage("within")
+            assert re.search(
+                r"fastmcmd(: | 00:00 )first: within\n?$", stream.getvalue().rstrip(" ")
+            )
+            outer.under("")
+            outer.stage("writing")
+            assert re.search(r"fastmcmd(: | 00:00 )writing\n?$", stream.getvalue().rstrip(" "))
 
 
-def test_other_threads_have_lines_of_their_own(quiet):
+def test_words_are_not_formats(quiet):
     stream = Terminal()
+    with Progress(True, 1e-6, stream) as told:
+        told.stage("reading {bar} {0} %s.csv")
+        assert last(stream).endswith("reading {bar} {0} %s.csv")
+
+
+def test_a_notebook_draws_the_bar(quiet, monkeypatch):
+    """A stand-in for the notebook, which finds its bar as `tqdm.notebook` does."""
+    import tqdm
+
+    seen = []
+
+    class Widget(tqdm.tqdm):
+        def display(self, *_, **__):
+            given = self.format_dict
+            given["bar_format"] = given["bar_format"].replace("{bar}", "<bar/>")
+            seen.append(self.format_meter(**given).split("<bar/>"))
+
+    monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", types.ModuleType("zmqshell"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Widget))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with Progress(True, 1e-6) as told:
+        told.stage("reading")
+        assert seen[-1] == ["fastmcmd 00:00", "reading"]
+        assert told._line._bar.total is None  # a total that is not reached ends red
+        told.sweep("rows", 10).done(10)
+        assert seen[-1][0] == "fastmcmd 00:00 100%|"
+        assert seen[-1][1].startswith("| rows, 0.0 s left, 10 of 10 rows")
+        assert told._line._bar.leave is True  # a notebook takes None for False
+    count, stream = len(seen), io.StringIO()
+    with Progress(True, 1e-6, stream) as told:
+        told.stage("elsewhere")
+    assert (len(seen), stream.getvalue()) == (count, "fastmcmd: elsewhere\n")
+
+
+def test_threads_have_lines_of_their_own():
+    pytest.importorskip("tqdm")
+    stream, turn = Terminal(), threading.Barrier(2, timeout=20)
+
+    def work():
+        with Progress(True, 1e-6, stream) as inner:
+            inner.stage("inner")
+            turn.wait()
+            turn.wait()
+            sweep = inner.sweep("pass", 1000)
+            for row in range(1000):
+                sweep.done(row + 1)
+
     with Progress(True, 1e-6, stream) as outer:
         outer.stage("outer")
-
-        def work():
-            with Progress(True, 1e-6, stream) as inner:
-                inner.stage("inner")
-
         thread = threading.Thread(target=work)
         thread.start()
+        turn.wait()
+        assert [line.split()[-1] for line in screen(stream.getvalue())] == ["outer", "inner"]
+        turn.wait()
+        for number in range(200):
+            outer.stage(f"outer {number}")
         thread.join()
-        assert stream.getvalue().endswith("inner\n")
+        assert "1,000 of 1,000 rows" in stream.getvalue()
+    line, below = screen(stream.getvalue())
+    assert line.split()[2:] == ["outer", "199"]
+    assert below == ""
+
+
+def test_nothing_is_drawn_while_others_draw(quiet):
+    """Drawing takes tqdm's lock, so that lines of several threads do not mix."""
+    tqdm = pytest.importorskip("tqdm").tqdm
+    stream = Terminal()
+
+    def work():
+        with Progress(True, 1e-6, stream) as told:
+            told.stage("first")
+            drawn.set()
+            go.wait(20)
+            told.stage("second")
+
+    drawn, go = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert drawn.wait(20)
+    with tqdm.get_lock():
+        go.set()
+        thread.join(0.2)
+        assert "second" not in stream.getvalue()
+    thread.join()
+    assert "second" in stream.getvalue()
+
+
+def test_a_bar_of_others_stays_above():
+    tqdm = pytest.importorskip("tqdm")
+    stream = Terminal()
+    for _ in tqdm.tqdm(range(3), desc="models", file=stream, mininterval=0):
+        with Progress(True, 1e-6, stream) as told:
+            told.stage("ours")
+            above, below = screen(stream.getvalue())
+            assert above.startswith("models:")
+            assert below.endswith("ours")
+    above, below = screen(stream.getvalue())
+    assert above.startswith("models: 100%")
+    assert below == ""
 
 
 def test_the_clock_of_a_terminal_moves_on_and_stops(monkeypatch):
+    pytest.importorskip("tqdm")
     monkeypatch.setattr(progress, "_TICK", 0.01)
     stream = Terminal()
-    before = threading.active_count()
+
+    def ticking():
+        return [
+            one for one in threading.enumerate() if getattr(one, "_target", 0) is progress._tick
+        ]
+
+    assert soon(lambda: not ticking())  # those of other tests
     with Progress(True, 1e-6, stream) as told:
         told.stage("long work")
-        end = time.monotonic() + 20
-        while stream.getvalue().count("long work") < 4 and time.monotonic() < end:
-            time.sleep(0.01)
-    assert stream.getvalue().count("long work") >= 4
-    end = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+        assert len(ticking()) == 1
+        assert soon(lambda: stream.getvalue().count("long work") >= 4)
+        line = told._line  # its thread ends when it is closed, even if it is kept
+    assert soon(lambda: not ticking())
+    assert line is not None
     told = Progress(True, 1e-6, stream)  # forgotten: its thread ends, too
+    told.stage("more")
+    assert len(ticking()) == 1
     del told
-    end = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    assert soon(lambda: not ticking())
 
 
-def test_a_clock_survives_a_closed_stream(monkeypatch):
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+def test_work_goes_on_where_the_stream_is_closed(monkeypatch, kind):
     monkeypatch.setattr(progress, "_TICK", 0.01)
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
-    stream = Terminal()
+    stream = kind()
+    with Progress(True, 1e-6, stream) as told:
+        told.stage("work")
+        stream.close()
+        told.stage("more work")
+        told.sweep("rows", 10).done(10)
+        told.clear()
+        time.sleep(0.1)  # some ticks
+    assert not raised
+
+
+class Broken(Terminal):
+    """A terminal of which writing fails from some time on."""
+
+    error = None
+
+    def write(self, text):
+        if self.error is not None:
+            raise self.error
+        return super().write(text)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EPIPE, errno.ENOSPC])
+def test_work_goes_on_where_the_terminal_has_gone(monkeypatch, number):
+    monkeypatch.setattr(progress, "_TICK", 0.01)
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    stream = Broken()
+    with Progress(True, 1e-6, stream) as told:
+        told.stage("work")
+        stream.error = OSError(number, "gone")
+        told.stage("more work")
+        told.clear()
+        time.sleep(0.1)
+    assert not raised
+
+
+def test_an_interrupt_while_drawing_blocks_nobody(quiet):
+    """Left with tqdm's lock, no bar of another thread could be drawn any more."""
+    tqdm = pytest.importorskip("tqdm").tqdm
+    stream, free = Broken(), []
+
+    def other():
+        with tqdm.get_lock():
+            free.append(True)
+
     told = Progress(True, 1e-6, stream)
     told.stage("work")
-    stream.close()
-    time.sleep(0.1)
-    assert not raised
-    del told
+    stream.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        told.stage("more work")
+    stream.error = None
+    thread = threading.Thread(target=other, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert free
+    told.close()
 
 
 def test_words_that_stay_get_a_line_of_their_own(quiet, monkeypatch):
@@ -187,28 +478,37 @@ def test_words_that_stay_get_a_line_of_their_own(quiet, monkeypatch):
     clear_line()  # without any line: nothing
     assert stream.getvalue() == ""
     with Progress(True, 1e-6) as told:
-        told.stage("work")
+        clear_line()  # nor before the first words
+        assert stream.getvalue() == ""
+        told.stage("work, of which the words are longer than those that follow")
         clear_line()
-        assert last(stream) == ""
+        print("words that stay", file=stream)
+        told.stage("more")
+    stays, line, _ = screen(stream.getvalue())
+    assert stays == "words that stay"
+    assert line.endswith("more")
 
 
 @posix
-@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("columns", [12, 40, 80, 120, 200])
 def test_a_line_never_wraps(quiet, columns):
-    from terminal import opened, screen, until
-
     ours, theirs = opened(columns)
     with os.fdopen(theirs, "w", encoding="utf-8") as stream, Progress(True, 1e-6, stream) as told:
+        told.stage("words " * 50)
         sweep = told.sweep("normal equations, 305 landmarks", 1_000_000, 1e6)
         sweep.done(1)
         sweep.done(1_000_000)
-        found = until(ours, lambda text: text.count("\r") == 2)
+        told.close()
+        found = until(ours, lambda text: "\n" in text)
     text = "".join(part for _, part in found)
     os.close(ours)
-    assert all(len(part) < columns for part in text.split("\r"))
-    (line,) = screen(text)
+    assert all(len(part.rstrip("\n")) <= columns for part in text.split("\r"))
+    line, below = screen(text, columns)
+    assert below == ""
+    assert line.startswith("fastmcmd 00")
+    assert ("100%|████████████| norma" in line) == (columns > 12)
     assert ("0.0 s left" in line) == (columns >= 80)
-    assert ("━" in line) == (columns >= 80)
+    assert ("1,000,000 of 1,000,000 rows, " in line) == (columns >= 120)
 
 
 # ---- a command, watched ----
@@ -229,18 +529,26 @@ COMMAND = [sys.executable, "-m", "fastmcmd"]
 KERNEL = ["--x-kernel", "rbf", "--x-gamma", "0.5"]
 
 
+@pytest.fixture
+def no_tqdm(tmp_path):
+    """The environment of processes that find no tqdm."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    (folder / "tqdm.py").write_text("raise ModuleNotFoundError(__name__)")
+    return environment(folder)
+
+
 @posix
 def test_an_evaluation_is_one_line_that_goes(predictions):
-    from terminal import screen, watched
-
+    pytest.importorskip("tqdm")
     output = str(predictions.with_name("rows.csv"))
     command = [*COMMAND, "evaluate", str(predictions), *KERNEL, "--n-boot", "5", "--output", output]
     code, out, shown = watched(command, 80, env=environment())
     text = "".join(part for _, part in shown)
     assert code == 0, text
     assert "\n" not in text
-    assert screen(text) == [""]  # at the end nothing is left
-    assert all(len(part) < 80 for part in text.split("\r"))
+    assert screen(text, 80) == [""]  # at the end nothing is left
+    assert all(len(part) <= 80 for part in text.split("\r"))
     for words in (
         "reading p.npz",
         "certificate",
@@ -255,9 +563,37 @@ def test_an_evaluation_is_one_line_that_goes(predictions):
 
 
 @posix
-def test_warnings_and_errors_have_lines_of_their_own(predictions):
-    from terminal import screen, watched
+def test_an_evaluation_on_a_terminal_without_tqdm(predictions, no_tqdm):
+    command = [*COMMAND, "evaluate", str(predictions), *KERNEL, "--n-boot", "5"]
+    code, out, shown = watched(command, 200, env=no_tqdm)
+    lines = screen("".join(part for _, part in shown), 200)
+    assert code == 0, lines
+    assert lines[0] == "fastmcmd: reading p.npz"
+    assert lines[-1] == ""
+    assert all(line.startswith("fastmcmd: ") for line in lines[:-1])
+    assert "mean absolute error" in out
 
+
+@posix
+@pytest.mark.parametrize("tqdm", [True, False])
+def test_an_interrupt_leaves_one_line(predictions, no_tqdm, tqdm):
+    if tqdm:
+        pytest.importorskip("tqdm")
+    options = ["--n-boot", "1000000", *KERNEL]
+    code, out, shown = watched(
+        [*COMMAND, "evaluate", str(predictions), *options],
+        interrupt="bootstrap",
+        env=environment() if tqdm else no_tqdm,
+    )
+    lines = [line for line in screen("".join(part for _, part in shown), 100) if line]
+    assert code == 130
+    assert out == ""
+    assert lines[-1] == "fastmcmd: interrupted; no file is half written"
+    assert len(lines) == 1 or not tqdm
+
+
+@posix
+def test_warnings_and_errors_have_lines_of_their_own(predictions):
     tight = [*KERNEL, "--tol", "1e-300"]
     _, _, shown = watched([*COMMAND, "evaluate", str(predictions), *tight], env=environment())
     lines = [line for line in screen("".join(part for _, part in shown)) if line]
@@ -284,8 +620,6 @@ def test_no_terminal_no_progress(predictions):
 
 @posix
 def test_no_progress_on_a_terminal(predictions):
-    from terminal import watched
-
     command = [*COMMAND, "evaluate", str(predictions), *KERNEL, "--no-progress"]
     code, _, shown = watched(command, env=environment())
     assert code == 0

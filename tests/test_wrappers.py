@@ -15,7 +15,7 @@ import fastmcmd as fm
 from fastmcmd.predictive import Draws, Predictive, as_predictive, base
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.double_poisson import DoublePoisson
-from fastmcmd.predictive.numerics.inverse import least, quantiles_at
+from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.truncated import Truncated
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
@@ -370,7 +370,7 @@ def test_zero_inflated_quantiles_do_not_depend_on_blocks(rng, monkeypatch):
 def test_quantiles_at_levels_of_each_row(name, rng):
     prediction = BASES[name]
     levels = rng.uniform(0.01, 0.99, (3, 5))
-    found = quantiles_at(prediction, levels)
+    found = prediction.quantiles_at(levels)
     for row in range(3):
         expected = prediction.take(np.array([row])).quantile(levels[row])[0]
         np.testing.assert_allclose(found[row], expected, rtol=1e-12)

@@ -1,7 +1,8 @@
 """Seconds that `fastmcmd.evaluate` takes, by family of predicted distributions.
 
 Run as ``python -m benchmarks.peers.families [table.json]``. 100,000 rows, and a million where that is
-expected to take less than half a minute.
+expected to take less than half a minute. Shapes differ from row to row, as models predict them; rows of
+one shape, in a line of their own, share their quantiles.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PATIENCE = 30.0  # seconds
 def families(rng, n):
     """Return functions to outcomes and predictions by name: counts of mean 12, outputs of scale 1."""
     mean, zero = rng.gamma(4, 3, n), np.zeros(n)
-    shape = np.full(n, 2.0)
+    shape, other = rng.uniform(1, 5, n), rng.uniform(1, 5, n)
     kept = rng.random(n) > 0.2
     normal, counts = rng.normal(size=n), rng.poisson(mean)
     pair = [fm.Gaussian(zero, 1.0), fm.Gaussian(zero + 3, 0.5)]
@@ -41,13 +42,18 @@ def families(rng, n):
 
     return {
         "Gaussian": lambda: (normal, fm.Gaussian(zero, 1.0)),
-        "StudentT": lambda: (rng.standard_t(4, n), StudentT(np.full(n, 4.0), 0.0, 1.0)),
+        "StudentT": lambda: (rng.standard_t(shape + 2), StudentT(shape + 2, 0.0, 1.0)),
         "LogNormal": lambda: (np.exp(normal / 2), LogNormal(zero, 0.5)),
-        "Gamma": lambda: (rng.gamma(2, 1, n), Gamma(shape, 1.0)),
-        "Beta": lambda: (rng.beta(2, 3, n), Beta(shape, 3.0)),
+        "Gamma": lambda: (rng.gamma(shape), Gamma(shape, 1.0)),
+        "Gamma of one shape": lambda: (rng.gamma(2, 1, n), Gamma(2.0, 1 + zero)),
+        "Beta": lambda: (rng.beta(shape, other), Beta(shape, other)),
         "Truncated(Gaussian)": lambda: (
             np.abs(normal),
             Truncated(fm.Gaussian(zero, 1.0), 0.0, np.inf),
+        ),
+        "Mixture of 2 Gammas": lambda: (
+            rng.gamma(shape),
+            Mixture([Gamma(shape, 1.0), Gamma(shape + 1, 2.0)]),
         ),
         "Mixture of 2 Gaussians": lambda: (
             np.where(kept, normal, 3 + normal / 2),

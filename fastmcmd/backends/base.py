@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "PackedGram",
     "Points",
+    "Products",
     "RowFeatures",
     "packed_shape",
 ]
@@ -97,6 +98,39 @@ class RowFeatures:
     values: Any
     squares: NDArray[np.float64]
     sizes: NDArray[np.float64] | None
+
+
+class Products(Protocol):
+    """Sums of products of features over blocks of rows, kept where the backend works."""
+
+    def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
+        """Add those of a block; see `Backend.add_products`."""
+
+    def sums(self) -> tuple[Array, Array]:
+        """Return ``f diag(w) f'`` (p, p) and ``f diag(w) rhs`` (p, c)."""
+
+    def start(self, gram: Array, cross: Array) -> None:
+        """Go on from sums that were written down."""
+
+
+class HostProducts:
+    """`Products` in the memory of the host."""
+
+    def __init__(self, backend: Backend, rank: int, columns: int) -> None:
+        self._backend = backend
+        self._gram, self._cross = np.zeros((rank, rank)), np.zeros((rank, columns))
+
+    def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
+        """Add those of a block."""
+        self._backend.add_products(f, rhs, weight, self._gram, self._cross)
+
+    def sums(self) -> tuple[Array, Array]:
+        """Return both sums."""
+        return self._gram, self._cross
+
+    def start(self, gram: Array, cross: Array) -> None:
+        """Go on from sums that were written down."""
+        self._gram, self._cross = gram, cross
 
 
 def packed_shape(n: int, tile: int) -> tuple[int, int, int]:
@@ -202,6 +236,10 @@ class Backend(ABC):
 
         ``f`` (p, b) are features, ``rhs`` (b, c), ``weight`` (b,) or None.
         """
+
+    def products(self, rank: int, columns: int) -> Products:
+        """Return sums of `add_products` that begin at zero."""
+        return HostProducts(self, rank, columns)
 
     @abstractmethod
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:

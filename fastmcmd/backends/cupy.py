@@ -19,10 +19,11 @@ from fastmcmd.backends.base import (
     NotPositiveDefiniteError,
     PackedGram,
     Points,
+    Products,
     RowFeatures,
 )
 from fastmcmd.device.base import Device, DeviceMemoryError
-from fastmcmd.device.features import DeviceFeatures, add_products, features_of
+from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles
 from fastmcmd.device.program import TileProgram
@@ -234,9 +235,14 @@ class CupyBackend(Backend):
         self, f: Any, rhs: Array, weight: Array | None, gram: Array, cross: Array
     ) -> None:
         """Add products of features, all in float64."""
-        device = self.devices[0]
-        kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(device, f)
-        add_products(kept, rhs, weight, gram, cross)
+        sums = self.products(*cross.shape)
+        sums.add(f, rhs, weight)
+        for total, part in zip((gram, cross), sums.sums(), strict=True):
+            total += part
+
+    def products(self, rank: int, columns: int) -> Products:
+        """Return sums of `add_products` on the first card."""
+        return DeviceProducts(self.devices[0], rank, columns)
 
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
         """Return the packed tiles, spread over the cards."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_choice
-from fastmcmd.classification.inputs import Rows, check_count, read
+from fastmcmd.checks import check_choice, check_count
+from fastmcmd.classification.inputs import Rows, read
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array

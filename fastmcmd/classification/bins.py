@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import check_choice
+from fastmcmd.checks import check_choice, check_count
 from fastmcmd.classification.columns import over_columns
-from fastmcmd.classification.inputs import Rows, check_count
+from fastmcmd.classification.inputs import Rows
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "gather_values",
     "mass_edges",
     "sort_column",
+    "spoil",
     "width_edges",
 ]
 
@@ -202,7 +203,7 @@ def gather_values(
     hit = sums[:, 1, 0][None]
     missing = np.full_like(hit, np.nan)
     found = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
-    return _spoil(found) if rows.spoiled else found
+    return spoil(found) if rows.spoiled else found
 
 
 def class_columns(rows: Rows) -> list[int]:
@@ -284,7 +285,7 @@ class ClassBins:
         weight, value, square, count = np.moveaxis(sums, 2, 0)
         hit, product = np.moveaxis(hits, 2, 0)
         found = BinSums(self.exact, count, weight, value, hit, square, product)
-        return _spoil(found) if self.rows.spoiled else found
+        return spoil(found) if self.rows.spoiled else found
 
     def gather_all(self) -> BinSums:
         """Return the sums of all rows, in one pass."""
@@ -341,6 +342,7 @@ def _exact_edges(cuts: Array, binning: Binning) -> Array:
     )
 
 
-def _spoil(sums: BinSums) -> BinSums:
+def spoil(sums: BinSums) -> BinSums:
+    """Return sums that are NaN, for rows whose NaN propagates."""
     nothing = np.full_like(sums.weight, np.nan)
     return BinSums(sums.edges, sums.count, *(nothing,) * 5)

@@ -2,155 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
     gather_classes,
-    gather_values,
-    mass_edges,
-    width_edges,
 )
-from fastmcmd.classification.inputs import Rows, read
-from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.text import as_text
+from fastmcmd.classification.events import check_event, gather_event
+from fastmcmd.classification.inputs import read
 from fastmcmd.predictive.base import Array
 
 __all__ = [
-    "EVENTS",
     "NORMS",
-    "ReliabilityCurve",
     "adaptive_ece",
-    "check_event",
     "check_threshold",
     "class_error",
     "classwise_ece",
-    "curve_of",
     "ece",
-    "gather_event",
     "mce",
-    "reliability_curve",
+    "mean_error",
 ]
 
 NORMS = ("l1", "l2", "max")
-EVENTS = ("top", "positive")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityCurve:
-    """Predicted probabilities against observed frequencies, by bin.
-
-    Attributes
-    ----------
-    edges : ndarray (bins + 1,)
-        Where bins begin and end.
-    count : ndarray (bins,)
-        Rows in each.
-    weight : ndarray (bins,)
-        Their weight.
-    confidence, accuracy : ndarray (bins,)
-        Mean probability and frequency of the event; NaN in empty bins.
-    """
-
-    edges: Array
-    count: NDArray[np.int64]
-    weight: Array
-    confidence: Array
-    accuracy: Array
-
-    @property
-    def gap(self) -> Array:
-        """Accuracy less confidence: below 0 where the model is too sure."""
-        return self.accuracy - self.confidence
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """Return the columns as lists, by name."""
-        return {
-            "low": self.edges[:-1].tolist(),
-            "high": self.edges[1:].tolist(),
-            "count": self.count.tolist(),
-            "weight": self.weight.tolist(),
-            "confidence": self.confidence.tolist(),
-            "accuracy": self.accuracy.tolist(),
-        }
-
-    def to_frame(self) -> Any:
-        """Return the columns as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
-
-    def table(self) -> str:
-        """Return the bins as text, a line each."""
-        return as_text(self.to_dict())
-
-    def __repr__(self) -> str:
-        return f"ReliabilityCurve of {self.count.sum():,} rows in {len(self.count)} bins\n{self.table()}"
-
-
-def reliability_curve(
-    y: Any,
-    p: Any,
-    *,
-    bins: int = 15,
-    binning: str = "width",
-    closed: str = "right",
-    of: str | None = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-    sum_tolerance: float | None = None,
-) -> ReliabilityCurve:
-    """Return mean predicted probability and observed frequency in bins.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    bins : int
-        Number of bins.
-    binning : {"width", "mass"}
-        Bins of even width in [0, 1], or of even weight. In the latter equal probabilities stay together.
-    closed : {"right", "left"}
-        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
-    of : {"top", "positive"}, optional
-        Which event is predicted: that the most probable class is the label, or, of two classes, that the
-        label is 1. Default "positive" for p of shape (n,), else "top".
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
-
-    Returns
-    -------
-    ReliabilityCurve
-        Edges, counts, mean probabilities and frequencies.
-
-    Notes
-    -----
-    Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 2, with
-    their bins (a, b]. ``sklearn.calibration.calibration_curve`` is ``of="positive"`` with bins (a, b],
-    and drops empty bins; its "quantile" bins interpolate between values.
-
-    Examples
-    --------
-    >>> import fastmcmd as fm
-    >>> print(fm.classification.reliability_curve([0, 1, 1], [0.2, 0.7, 0.9], bins=2).table())
-    low  high  count  weight  confidence  accuracy
-      0   0.5      1       1         0.2         0
-    0.5     1      2       2         0.8         1
-    """
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
-    return curve_of(gather_event(rows, check_event(of, rows), Binning(bins, binning, closed)))
 
 
 def ece(
@@ -389,19 +266,6 @@ def adaptive_ece(
     )
 
 
-def check_event(of: Any, rows: Rows) -> str:
-    """Return which event is predicted, "top" or "positive"."""
-    if of is None:
-        return "positive" if rows.binary else "top"
-    check_choice(of, "of", EVENTS)
-    if of == "positive" and rows.classes != 2:
-        raise ValueError(
-            f"of is 'positive', and p has {rows.classes} classes; it is meant for two "
-            "(of class c: y == c and p[:, c])"
-        )
-    return str(of)
-
-
 def check_threshold(threshold: Any) -> float | None:
     """Return ``threshold`` as a number in (0, 1), or None."""
     if threshold is None:
@@ -412,43 +276,14 @@ def check_threshold(threshold: Any) -> float | None:
     return threshold
 
 
-def gather_event(
-    rows: Rows, of: str, binning: Binning, summary: RowSummary | None = None
-) -> BinSums:
-    """Return the sums of one event's probabilities in bins; reads p unless a summary is given."""
-    assert rows.labels is not None
-    if of == "positive":
-        if not rows.binary and summary is None:
-            rows.check()
-        values, hits = rows.positive(), rows.labels
-    else:
-        summary = summary or summarize(rows)[0]
-        values, hits = summary.confidence, (summary.predicted == rows.labels).astype(np.int64)
-    if binning.kind == "width":
-        edges = width_edges(binning.bins, rows.p.dtype)
-    else:
-        weights = rows.weights
-        order = slice(None) if weights is None else np.argsort(values)
-        ordered = np.sort(values) if weights is None else values[order]
-        edges = mass_edges(ordered, None if weights is None else weights[order], binning)
-    return gather_values(rows, values, hits, edges, binning)
-
-
-def curve_of(sums: BinSums) -> ReliabilityCurve:
-    """Return the reliability curve of one event."""
-    return ReliabilityCurve(
-        sums.edges[:, 0],
-        sums.count[0].astype(np.int64),
-        sums.weight[0],
-        sums.confidence[0],
-        sums.accuracy[0],
-    )
-
-
 def class_error(sums: BinSums, norm: str) -> float:
     """Return the mean error over classes that have rows."""
+    return mean_error(sums.errors(norm), sums)
+
+
+def mean_error(errors: Array, sums: BinSums) -> float:
+    """Return the mean of errors (k,) over classes that have rows."""
     if np.isnan(sums.weight).any():
         return float("nan")
-    errors = sums.errors(norm)
     found = errors[~np.isnan(errors)]
     return float(found.mean()) if len(found) else float("nan")

@@ -10,7 +10,7 @@ import numpy as np
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.scores import halved
-from fastmcmd.classification.text import as_text
+from fastmcmd.tables import columns_as_text
 
 __all__ = ["BrierDecomposition", "brier_decomposition", "decomposition_of"]
 
@@ -68,7 +68,9 @@ class BrierDecomposition:
     def table(self) -> str:
         """Return the terms as text, a line each, with the signs they enter the score with."""
         told = self.to_dict()
-        return as_text({"term": list(told), "sign": list("+-++-="), "value": list(told.values())})
+        return columns_as_text(
+            {"term": list(told), "sign": list("+-++-="), "value": list(told.values())}
+        )
 
     def __repr__(self) -> str:
         return f"BrierDecomposition\n{self.table()}"
@@ -133,6 +135,7 @@ def brier_decomposition(
     >>> fm.classification.brier_decomposition([0, 1, 1, 1], [0.25, 0.75, 0.75, 0.75])
     BrierDecomposition
     term               sign   value
+    -------------------------------
     uncertainty        +     0.1875
     resolution         -     0.1875
     reliability        +     0.0625

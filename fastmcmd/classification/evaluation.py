@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_choice
+from fastmcmd.checks import check_choice, check_count
+from fastmcmd.classification.above_confidence import (
+    AccuracyAboveConfidence,
+    above_confidence_of,
+    check_thresholds,
+)
 from fastmcmd.classification.accuracy import gather_top_k
 from fastmcmd.classification.bins import (
     Binning,
@@ -16,27 +21,19 @@ from fastmcmd.classification.bins import (
     column_edges,
     sort_column,
 )
-from fastmcmd.classification.calibration import (
-    NORMS,
-    ReliabilityCurve,
-    check_event,
-    class_error,
-    curve_of,
-    gather_event,
-)
+from fastmcmd.classification.calibration import NORMS, class_error
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import (
     MEASURES,
-    AccuracyAboveConfidence,
     UncertaintyHistogram,
-    above_confidence_of,
     check_same_classes,
-    check_thresholds,
     histogram_of,
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
-from fastmcmd.classification.inputs import Rows, check_count, read
+from fastmcmd.classification.events import check_event, gather_event
+from fastmcmd.classification.inputs import Rows, read
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
+from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import (
     brier_of,
     check_clip,
@@ -45,9 +42,9 @@ from fastmcmd.classification.scores import (
     ranked_probability_score_of,
 )
 from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.text import as_text
 from fastmcmd.classification.totals import total
 from fastmcmd.predictive.base import Array
+from fastmcmd.tables import columns_as_text
 
 __all__ = ["ClassificationEvaluation", "evaluate"]
 
@@ -152,7 +149,7 @@ class ClassificationEvaluation:
     def table(self) -> str:
         """Return the numbers as text, a line each."""
         told = self.to_dict()
-        return as_text({"measure": list(told), "value": list(told.values())})
+        return columns_as_text({"measure": list(told), "value": list(told.values())})
 
     def __repr__(self) -> str:
         return f"Classification of {self.n:,} rows, {self.classes} classes\n{self.table()}"

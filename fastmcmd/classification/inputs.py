@@ -14,7 +14,7 @@ from fastmcmd.checks import as_array, as_weights, check_choice, check_positive, 
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.predictive.base import Array
 
-__all__ = ["SUM_TOLERANCES", "Rows", "check_count", "read"]
+__all__ = ["SUM_TOLERANCES", "Rows", "read"]
 
 # How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
 # over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
@@ -242,13 +242,6 @@ def read(
         nan_policy == "propagate",
         name,
     )
-
-
-def check_count(value: Any, name: str, least: int = 1) -> int:
-    """Return ``value`` as an integer of at least ``least``."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
-        raise ValueError(f"{name} is {value!r}; an integer of at least {least} is needed")
-    return int(value)
 
 
 def _as_numbers(y: Any) -> NDArray[Any]:

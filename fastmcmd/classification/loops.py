@@ -23,6 +23,7 @@ __all__ = [
     "check_rows",
     "concordance",
     "cumulative_squares",
+    "fine_bins",
     "rank_sum",
     "sketch_rows",
     "summarize_rows",
@@ -335,26 +336,41 @@ def concordance(scores: Array, positive: Integers, weights: Array) -> tuple[floa
 
 
 @_compiled
-def sketch_rows(
-    p: Array, labels: Integers, weights: Array, octaves: int, steps: int, hits: Array, misses: Array
-) -> None:
-    """Add the weight of each p to ``hits[class, bin]`` in the class of the label, else to ``misses``.
+def _fine_bin(x: float, octaves: int, steps: int) -> int:
+    """Return the fine bin of a probability, from 0 to ``2 * octaves * steps - 1``.
 
     Bins rise with p. They are ``steps`` even ones in each of ``octaves`` halvings of the distance to 0,
     below one half, and to 1 above.
     """
     half = octaves * steps
+    distance = min(x, 1.0 - x)
+    mantissa, exponent = math.frexp(distance)  # mantissa in [0.5, 1), exponent <= 0
+    # 0.5, of exponent 0, joins the bin below it
+    rank = half + exponent * steps + np.int64((2.0 * mantissa - 1.0) * steps)
+    rank = min(max(rank, 0), half - 1) if distance > 0.0 else 0
+    return rank if x <= 0.5 else 2 * half - 1 - rank
+
+
+@_compiled
+def fine_bins(values: Array, octaves: int, steps: int, out: Integers) -> None:
+    """Fill the fine bin of each value in [0, 1]."""
+    for i in range(len(values)):
+        out[i] = _fine_bin(values[i], octaves, steps)
+
+
+@_compiled
+def sketch_rows(
+    p: Array, labels: Integers, weights: Array, octaves: int, steps: int, hits: Array, misses: Array
+) -> None:
+    """Add the weight of each p to ``hits[class, bin]`` in the class of the label, else to ``misses``.
+
+    Bins are those of `_fine_bin`.
+    """
     weighted = len(weights) > 0
     for i in range(p.shape[0]):
         weight = weights[i] if weighted else 1.0
         for j in range(p.shape[1]):
-            x = np.float64(p[i, j])
-            distance = min(x, 1.0 - x)
-            mantissa, exponent = math.frexp(distance)  # mantissa in [0.5, 1), exponent <= 0
-            # 0.5, of exponent 0, joins the bin below it
-            rank = half + exponent * steps + np.int64((2.0 * mantissa - 1.0) * steps)
-            rank = min(max(rank, 0), half - 1) if distance > 0.0 else 0
-            b = rank if x <= 0.5 else 2 * half - 1 - rank
+            b = _fine_bin(np.float64(p[i, j]), octaves, steps)
             if j == labels[i]:
                 hits[j, b] += weight
             else:

@@ -33,7 +33,7 @@ AVERAGES = ("macro", "weighted")
 ABSENT = ("raise", "omit")
 
 # Halvings of the distance to 0 and to 1 that a sketch tells apart: down to 2e-10.
-_OCTAVES = 32
+OCTAVES = 32
 _SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the cache
 
 
@@ -340,7 +340,7 @@ def gather_sketch(rows: Rows, resolution: int) -> RankSketch:
     """Return the histograms; ``resolution`` bins in each halving of the distance to 0 and to 1."""
     from fastmcmd.classification import loops
 
-    shape = (len(class_columns(rows)), 2 * _OCTAVES * resolution)
+    shape = (len(class_columns(rows)), 2 * OCTAVES * resolution)
     sketch = RankSketch(np.zeros(shape), np.zeros(shape))
     # On one thread: histograms of its own for each would cost more than they save.
     for part in row_blocks(len(rows), _SKETCH_BLOCK // rows.classes):
@@ -349,7 +349,7 @@ def gather_sketch(rows: Rows, resolution: int) -> RankSketch:
         if rows.classes == 2:
             block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1
         loops.sketch_rows(
-            block, labels, rows.weights_of(part), _OCTAVES, resolution, sketch.hits, sketch.misses
+            block, labels, rows.weights_of(part), OCTAVES, resolution, sketch.hits, sketch.misses
         )
     if rows.spoiled:
         return RankSketch(np.full(shape, np.nan), np.full(shape, np.nan))

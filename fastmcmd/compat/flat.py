@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.classification.above_confidence import AboveSums
 from fastmcmd.classification.accuracy import ConfusionCounts
 from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.ranking import RankSketch
@@ -22,6 +23,7 @@ from fastmcmd.metrics.variation import SpreadSums
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.accuracy import Sketches
 from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.mass_sketch import FineSums, MassSketch
 from fastmcmd.streaming.means import MeanSums
 from fastmcmd.streaming.sketch import LogSketch
 from fastmcmd.streaming.variance import SpreadSketch
@@ -31,7 +33,8 @@ __all__ = ["flatten", "restore"]
 # What the numbers stand for is told by places in these two; a new class is added at the end.
 _CLASSES = (
     MeanSums, AverageSums, Comoments, Sketches, LogSketch, SpreadSketch, SpreadSums, IntervalSums,
-    ReliabilitySums, PITSums, Totals, BinSums, ConfusionCounts, RankSketch,
+    ReliabilitySums, PITSums, Totals, BinSums, ConfusionCounts, RankSketch, AboveSums,
+    FineSums, MassSketch,
 )  # fmt: skip
 _DTYPES = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
 

@@ -38,6 +38,7 @@ import numpy as np
 
 from fastmcmd import streaming
 from fastmcmd.checks import as_array
+from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
 from fastmcmd.classification import BrierDecomposition as Terms
 from fastmcmd.compat.flat import flatten, restore
@@ -51,6 +52,7 @@ from fastmcmd.streaming import Accumulator
 _BETTER: dict[str, bool | None] = {
     "AUROC": True,
     "Accuracy": True,
+    "AccuracyAboveConfidence": None,
     "Bias": None,
     "BrierDecomposition": None,
     "BrierScore": False,
@@ -132,6 +134,15 @@ class BrierTerms(NamedTuple):
     within_covariance: Any
 
 
+class AboveValues(NamedTuple):
+    """Tensors of accuracy by confidence; see `fastmcmd.classification.accuracy_above_confidence`."""
+
+    thresholds: Any
+    accuracy: Any
+    count: Any
+    weight: Any
+
+
 @dataclass(frozen=True)
 class _Shape:
     """How a result of several numbers becomes tensors, and how these are drawn."""
@@ -142,13 +153,14 @@ class _Shape:
 
 
 _SHAPES = {
+    "AccuracyAboveConfidence": _Shape(AboveValues, AboveCurve),
     "BrierDecomposition": _Shape(BrierTerms, Terms),
     "ENCECurve": _Shape(VarianceValues, VarianceCurve, "variance"),
     "PITHistogram": _Shape(PITValues, Histogram, "pit_histogram"),
     "Reliability": _Shape(ReliabilityValues, ReliabilityCurve, "reliability"),
 }
 
-__all__ = [*_BETTER, "BrierTerms", "PITValues", "ReliabilityValues", "VarianceValues"]
+__all__ = [*_BETTER, *(shape.values.__name__ for shape in _SHAPES.values())]
 
 
 def __getattr__(name: str) -> Any:
@@ -256,12 +268,13 @@ def _base() -> Any:
             shape = _SHAPES.get(self.kind.__name__)
             if shape is not None and shape.plot is not None:
                 return _draw(self._kept, shape, val, ax)
+            if self.kind is streaming.AccuracyAboveConfidence:
+                return _draw_above(torch, val, ax)
             if self.kind is streaming.ConfusionMatrix:
                 from torchmetrics.utilities.plot import plot_confusion_matrix
 
-                last = (
-                    val[-1] if isinstance(val, (list, tuple)) else val
-                )  # they cannot lie on each other
+                # Matrices cannot lie on each other.
+                last = val[-1] if isinstance(val, (list, tuple)) else val
                 figure, axes = plot_confusion_matrix(last, ax)
             else:
                 figure, axes = self._plot(_by_name(val), ax)
@@ -294,20 +307,45 @@ def _by_name(val: Any) -> Any:
     return [_by_name(one) for one in val] if isinstance(val, (list, tuple)) else val
 
 
+def _results(val: Any, kind: type[Any]) -> list[Any]:
+    """Return what `compute` gave once or more often as a list."""
+    found = [val] if isinstance(val, kind) else val
+    if not isinstance(found, (list, tuple)) or not found:
+        raise TypeError(
+            f"val is a {type(val).__name__}; what compute() returns, or a list, is needed"
+        )
+    for one in found:
+        if not isinstance(one, kind):
+            raise TypeError(f"val holds a {type(one).__name__}; what compute() returns is needed")
+    return list(found)
+
+
+def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
+    """Draw accuracy over confidence, several as `compute` gives them over each other."""
+    from torchmetrics.utilities.plot import plot_curve
+
+    x, y = [], []
+    for one in _results(val, AboveValues):
+        # torchmetrics makes numbers of arrays of one element; thresholds come in any order.
+        taus, accuracy = torch.atleast_1d(one.thresholds), torch.atleast_1d(one.accuracy)
+        order = torch.argsort(taus)
+        x.append(taus[order])
+        y.append(accuracy[order])
+    curve: Any = (x, y) if len(x) > 1 else (x[0], y[0])
+    labels: list[int | str] = list(range(1, len(x) + 1))
+    names = "confidence at least", "accuracy"
+    ax = plot_curve(curve, ax=ax, label_names=names, labels=labels)[1]
+    return ax.figure, ax
+
+
 def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
     """Draw curves, as `compute` gives them, over each other."""
     from fastmcmd import plots
     from fastmcmd.plots.style import COLOURS
 
     assert shape.plot is not None
-    curves = [val] if isinstance(val, shape.values) else val
-    if not isinstance(curves, (list, tuple)) or not curves:
-        raise TypeError(
-            f"val is a {type(val).__name__}; what compute() returns, or a list, is needed"
-        )
+    curves = _results(val, shape.values)
     for place, one in enumerate(curves):
-        if not isinstance(one, shape.values):
-            raise TypeError(f"val holds a {type(one).__name__}; what compute() returns is needed")
         parts: dict[str, Any] = {}
         for field in fields(shape.result):
             if field.name not in shape.values._fields:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -23,6 +24,7 @@ _LINE = (256, 1)
 _MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
 _LEAST_MEASURED = 512  # on a card that is nearly full
 _PAYS = 3.3  # three products, and what is read and written once more
+_COPIERS, _PIECE = 4, 1 << 22  # threads that copy rows into pinned memory, and bytes of each copy
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
 
@@ -66,6 +68,14 @@ def on_card(method: Any) -> Any:
     return run
 
 
+def _copy(pool: ThreadPoolExecutor, target: Array, source: Array) -> None:
+    """Copy rows on several threads: one alone is slower than the bus to the card."""
+    step = max(1, _PIECE // max(1, source[:1].nbytes))
+    parts = [slice(start, start + step) for start in range(0, len(source), step)]
+    for _ in pool.map(lambda rows: np.copyto(target[rows], source[rows]), parts):
+        pass
+
+
 @dataclass
 class _Slot:
     """Memory of host and card that rows pass through."""
@@ -107,6 +117,7 @@ class CudaDevice(Device):
         self._kernels: dict[tuple[str, str], Any] = {}
         self._slots: dict[int, _Slot] = {}
         self._peak = 0
+        self._copiers = ThreadPoolExecutor(_COPIERS, thread_name_prefix="fastmcmd-copy")
 
     @property
     def label(self) -> str:
@@ -183,7 +194,7 @@ class CudaDevice(Device):
             self._slots[slot] = found
         found.copied.synchronize()  # the pinned memory is still being read
         pinned = np.frombuffer(found.pinned, host.dtype, host.size).reshape(host.shape)
-        np.copyto(pinned, host)
+        _copy(self._copiers, pinned, host)
         found.view = found.rows[:size].view(host.dtype).reshape(host.shape)
         self.copies.wait_event(found.used)
         found.view.set(pinned, stream=self.copies)

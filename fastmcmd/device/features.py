@@ -16,7 +16,7 @@ from fastmcmd.device.source import row_source
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
 
-__all__ = ["DeviceFeatures", "add_products", "features_of"]
+__all__ = ["DeviceFeatures", "DeviceProducts", "features_of"]
 
 Array = NDArray[Any]
 _ORDER = 32  # rows of a factor that one thread solves for: FASTMCMD_ORDER in rows.cu
@@ -58,10 +58,10 @@ class DeviceFeatures:
 
 def _step(device: Device, rank: int, size: int) -> int:
     """Return how many rows are worked on at once: their features twice, and once in float64."""
-    free = device.budget - device.held - rank * rank * (8 + size)
+    free = device.budget - device.held
     step = free // 2 // max(1, rank * (2 * size + 8))
     if step < _LEAST:
-        need = 2 * _LEAST * rank * (2 * size + 8) + rank * rank * (8 + size)
+        need = 2 * _LEAST * rank * (2 * size + 8)
         raise MemoryLimitError(
             f"device_memory_limit is {format_bytes(device.budget)}, of which "
             f"{format_bytes(device.held)} are taken; {rank:,} landmarks need {format_bytes(need)} more"
@@ -132,16 +132,39 @@ def _squares(device: Device, source: Any, f: Any, room: Any) -> NDArray[np.float
     return device.download(room[:columns])
 
 
-def add_products(
-    f: DeviceFeatures, rhs: Array, weight: Array | None, gram: Array, cross: Array
-) -> None:
-    """Add ``f diag(w) f'`` to gram (p, p) and ``f diag(w) rhs`` to cross (p, c), all in float64.
+class DeviceProducts:
+    """``f diag(w) f'`` (p, p) and ``f diag(w) rhs`` (p, c) summed over blocks, on a card, in float64."""
 
-    Both factors take the root of the weights: one copy of the features serves both products.
-    """
-    device, p = f.device, len(gram)
+    def __init__(self, device: Device, rank: int, columns: int) -> None:
+        self._device = device
+        self._square = device.zeros((rank, rank), np.float64)
+        self._product = device.zeros((rank, max(1, columns)), np.float64)
+        self._columns = columns
+
+    def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
+        """Add those of a block of features (p, b), which lie on the card or the host."""
+        kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._device, f)
+        _add(self._device, kept, rhs, weight, self._square, self._product, self._columns)
+
+    def sums(self) -> tuple[Array, Array]:
+        """Return both, on the host."""
+        product = self._device.download(self._product)
+        return self._device.download(self._square), product[:, : self._columns]
+
+    def start(self, gram: Array, cross: Array) -> None:
+        """Go on from sums that were written down."""
+        self._square = self._device.upload_as(gram, np.float64)
+        if self._columns:
+            self._product = self._device.upload_as(cross, np.float64)
+
+
+def _add(
+    device: Device, f: DeviceFeatures, rhs: Array, weight: Array | None, square: Any, product: Any,
+    wanted: int,
+) -> None:  # fmt: skip
+    """Add products; both factors take the root of the weights, so that one copy of f serves both."""
+    p = int(square.shape[0])
     root = None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64))
-    square, product = device.zeros((p, p), np.float64), device.zeros(cross.shape, np.float64)
     for columns, block in f.on_card():
         count = columns.stop - columns.start
         right = np.asarray(rhs[columns], dtype=np.float64)
@@ -154,8 +177,5 @@ def add_products(
             source, "weighted", (count, p), block, leading(block), p, count, scale, exact, count
         )
         device.multiply(square, exact, exact, transposed=(False, True), keep=1.0)
-        if cross.shape[1]:
+        if wanted:
             device.multiply(product, exact, device.upload(np.ascontiguousarray(right)), keep=1.0)
-    gram += device.download(square)
-    if cross.shape[1]:
-        cross += device.download(product)

@@ -271,7 +271,7 @@ class _Fitting:
     def _sum(self, features: KernelFeatures, dtype: np.dtype[Any]) -> _Pass:
         """Sum the normal equations over all rows."""
         stream = self.stream
-        sums, n = RowSums(features.rank, stream.columns), len(stream)
+        sums, n = RowSums(self.backend, features.rank, stream.columns), len(stream)
         miss, sizes = np.empty(n), np.empty(n) if dtype == EXACT else None
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
@@ -297,7 +297,7 @@ class _Fitting:
             assert f.values is not None
             miss[block.rows] = off
             diagonal = np.asarray(self.kernel.diagonal(block.x), dtype=np.float64)
-            sums.add(self.backend, f.values, block.rhs, off, diagonal, block.weight)
+            sums.add(f.values, block.rhs, off, diagonal, block.weight)
             stream.account(block)
             largest = max(largest, float(diagonal.max()))
             if sizes is not None:
@@ -311,6 +311,7 @@ class _Fitting:
                     lambda: _sums_state(sums, stream, told, (done, step), most, miss, sizes),  # noqa: B023
                     force=done == n,  # a pass that is over is not made again
                 )
+        sums.settle()
         self.passes += 1
         rounding = None
         if sizes is not None:

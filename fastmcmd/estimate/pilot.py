@@ -35,11 +35,9 @@ class Pilot:
 
     def _sums(self) -> RowSums:
         search = self.search
-        sums = RowSums(search.rank, self._rhs.shape[1])
-        sums.add(
-            self.problem.backend, search.columns, self._rhs, search.missed, search.diagonal,
-            search.weight,
-        )  # fmt: skip
+        sums = RowSums(self.problem.backend, search.rank, self._rhs.shape[1])
+        sums.add(search.columns, self._rhs, search.missed, search.diagonal, search.weight)
+        sums.settle()
         if len(self._rhs) < self._n:  # landmarks are rarer among all rows
             sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
         return sums

@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd import metrics
 from fastmcmd.evaluation.memo import Memo
 from fastmcmd.metrics.inputs import Outcomes, weighted_mean
+from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
 from fastmcmd.metrics.pit import (
     PITHistogram,
     SortedPIT,
@@ -20,6 +22,7 @@ from fastmcmd.metrics.pit import (
     pit_of_rows,
     weighted_pit,
 )
+from fastmcmd.metrics.quantile_scores import PERCENTS, check_terms, losses_together
 from fastmcmd.metrics.reliability_sums import (
     TOOLBOX_LEVELS,
     ReliabilityCurve,
@@ -51,6 +54,16 @@ class _Shared:
         self.prediction = Memo(base, y)
         self.scores: dict[str, Array] = {}
 
+    def subset(self, rows: NDArray[np.intp]) -> _Shared:
+        """Return what is known of some rows."""
+        prediction = self.prediction.subset(rows)
+        part = _Shared(prediction.y, prediction.base, self.settings)
+        part.prediction = prediction
+        part.scores = {name: values[rows] for name, values in self.scores.items()}
+        if "pit" in self.__dict__:
+            part.__dict__["pit"] = self.pit[rows]
+        return part
+
     @cached_property
     def pit(self) -> Array:
         return pit_of_rows(self.y, self.prediction, self.settings.pit, self.settings.random_state)
@@ -77,6 +90,8 @@ class Context:
         The same, which keeps its moments and what it says of y.
     weights : ndarray (m,) or None
         Weights of the rows.
+    rows : Outcomes
+        All three: metrics take them as they are, without checking again.
     cce : ndarray (m,) or None
         CCE at each row.
     """
@@ -94,6 +109,19 @@ class Context:
         self.weights = outcomes.weights if shared is None else weights
         self._shared = shared or _Shared(self.y, self.base, settings)
         self.prediction: Predictive = self._shared.prediction
+        self.rows = Outcomes(self.y, self.prediction, self.weights, None, len(self.y), False)
+
+    def subset(self, rows: NDArray[np.intp]) -> Context:
+        """Return some rows: what was computed by row, PIT values too, is not computed again."""
+        shared = self._shared.subset(rows)
+        outcomes = Outcomes(shared.y, shared.base, None, None, len(rows), False)
+        return Context(
+            outcomes,
+            self.settings,
+            None if self.cce is None else self.cce[rows],
+            shared,
+            None if self.weights is None else self.weights[rows],
+        )
 
     def reweighted(self, weights: Array) -> Context:
         """Return the same rows with other weights: nothing by row is computed again."""
@@ -121,15 +149,34 @@ class Context:
         """Return the weighted mean of values by row."""
         return float(weighted_mean(values, self.weights))
 
-    def score(self, name: str, compute: Callable[[Array, Predictive], Array]) -> Array:
+    def score(self, name: str, compute: Callable[[Outcomes, None], Array]) -> Array:
         """Return a score by row, computed once.
 
         It is given the prediction itself, not the one that remembers: families have fast ways.
         """
         scores = self._shared.scores
         if name not in scores:
-            scores[name] = compute(self.y, self.base)
+            plain = Outcomes(self.y, self.base, None, None, len(self.y), False)
+            scores[name] = compute(plain, None)
         return scores[name]
+
+    def quantile_scores(self) -> dict[str, Array]:
+        """Return the scores of quantiles by row, all from one pass; the ends of intervals are kept, too."""
+        scores, level = self._shared.scores, self.settings.level
+        if "check_score" not in scores:
+            terms = {
+                "check_score": check_terms(PERCENTS),
+                "interval_score": interval_terms(np.array([level])),
+                "weighted_interval_score": weighted_terms(HUB),
+            }
+            ends = (1 - level) / 2, (1 + level) / 2
+            losses, quantiles = losses_together(
+                self.y, self.base, list(terms.values()), np.array(ends)
+            )
+            scores.update(zip(terms, losses, strict=True))
+            for end, column in zip(ends, quantiles, strict=True):
+                self._shared.prediction.keep(end, column)
+        return scores
 
     @property
     def pit(self) -> Array:
@@ -157,9 +204,8 @@ class Context:
     def variance_curve(self) -> Any:
         """Errors against predicted variances, in bins."""
         return metrics.ence_curve(
-            self.y,
-            self.prediction,
+            self.rows,
+            None,
             bins=min(self.settings.bins, len(self.y)),
             binning=self.settings.binning,
-            sample_weight=self.weights,
         )

@@ -94,7 +94,7 @@ def evaluate(
     confidence : float
         Level of these intervals, in (0, 1).
     by : array_like (n,), optional
-        Labels of groups of rows, which are evaluated apart, too.
+        Labels of groups of rows, which are evaluated apart, too: by the scores and PIT values of all rows.
     x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
     devices, device_memory_limit
         As in `cce`.

@@ -98,18 +98,17 @@ def _inputs(context: Context) -> Reason:
 
 def _of(function: Callable[..., Any]) -> Number:
     """Return a metric of the prediction that remembers."""
-    return lambda context: float(
-        function(context.y, context.prediction, sample_weight=context.weights)
-    )
+    return lambda context: float(function(context.rows, None))
 
 
 def _at_level(function: Callable[..., Any]) -> Number:
     """Return a metric of the central interval of the level asked for."""
-    return lambda context: float(
-        function(
-            context.y, context.base, level=context.settings.level, sample_weight=context.weights
-        )
-    )
+
+    def compute(context: Context) -> float:
+        context.quantile_scores()
+        return float(function(context.rows, None, level=context.settings.level))
+
+    return compute
 
 
 def _mean(name: str) -> Number:
@@ -129,13 +128,9 @@ def _congruence(summary: Callable[[Context, Any], Any]) -> Number:
 SCORES: dict[str, Callable[[Context], Any]] = {
     "log_score": lambda c: c.score("log_score", metrics.log_score),
     "crps": lambda c: c.score("crps", metrics.crps),
-    "check_score": lambda c: c.score("check_score", metrics.check_score),
-    "interval_score": lambda c: c.score(
-        "interval_score", lambda y, p: metrics.interval_score(y, p, level=c.settings.level)
-    ),
-    "weighted_interval_score": lambda c: c.score(
-        "weighted_interval_score", metrics.weighted_interval_score
-    ),
+    "check_score": lambda c: c.quantile_scores()["check_score"],
+    "interval_score": lambda c: c.quantile_scores()["interval_score"],
+    "weighted_interval_score": lambda c: c.quantile_scores()["weighted_interval_score"],
     "dawid_sebastiani": lambda c: c.score("dawid_sebastiani", metrics.dawid_sebastiani),
     "energy_score": lambda c: c.score("energy_score", metrics.energy_score),
     "variogram_score": lambda c: c.score("variogram_score", metrics.variogram_score),

@@ -22,13 +22,13 @@ class Memo(Predictive):
     base : Predictive
         The prediction.
     y : ndarray
-        The outcomes; answers for this very array are kept, those for others are not.
+        The outcomes; answers for this very object are kept, those for others, and for views, are not.
     """
 
     def __init__(self, base: Predictive, y: Array) -> None:
         self.base, self.y = base, y
         self.discrete = base.discrete
-        self.has_density = base.has_density
+        self.has_density, self.has_inverse = base.has_density, base.has_inverse
         self._kept: dict[str, Array] = {}
 
     def _once(self, name: str, compute: Callable[[], Array]) -> Array:
@@ -38,16 +38,17 @@ class Memo(Predictive):
 
     def _at(self, name: str, y: Any) -> Array:
         compute = getattr(self.base, name)
-        return self._once(name, lambda: compute(y)) if self._same(y) else compute(y)
+        return self._once(name, lambda: compute(y)) if y is self.y else compute(y)
 
-    def _same(self, y: Any) -> bool:
-        """Tell whether these are the outcomes, or a view of them."""
-        return isinstance(y, np.ndarray) and (
-            y.size == self.y.size
-            and y.dtype == self.y.dtype
-            and y.flags.c_contiguous
-            and y.__array_interface__["data"] == self.y.__array_interface__["data"]
-        )
+    def keep(self, level: float, quantiles: Array) -> None:
+        """Keep quantiles (n,) that were computed elsewhere."""
+        self._kept[_quantile(level)] = quantiles
+
+    def subset(self, rows: NDArray[np.intp]) -> Memo:
+        """Return the prediction of some rows, which remembers what this one does."""
+        part = Memo(self.base.take(rows), self.y[rows])
+        part._kept = {name: values[rows] for name, values in self._kept.items()}
+        return part
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,7 +92,15 @@ class Memo(Predictive):
         """Return quantiles; those of single levels are kept."""
         if np.ndim(level):
             return self.base.quantile(level)
-        return self._once(f"quantile {float(level)!r}", lambda: self.base.quantile(level))
+        return self._once(_quantile(level), lambda: self.base.quantile(level))
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles at levels of each row's own."""
+        return self.base.quantiles_at(levels)
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return numbers whose `sf` has fallen to levels of each row's own."""
+        return self.base.upper_quantiles_at(levels)
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws."""
@@ -128,3 +137,7 @@ class Memo(Predictive):
 
     def __repr__(self) -> str:
         return repr(self.base)
+
+
+def _quantile(level: Any) -> str:
+    return f"quantile {float(level)!r}"

@@ -78,7 +78,7 @@ def read(
     Parameters
     ----------
     y : array_like (n,) or (n, k)
-        Observed outputs.
+        Observed outputs; or `Outcomes`, which are returned: several metrics of one test set check it once.
     prediction : Predictive or what converts to one
         Predicted distributions.
     sample_weight : array_like (n,), optional
@@ -94,6 +94,8 @@ def read(
     ValueError
         NaN (with "raise"), infinity, rows that do not match, negative weights, or no row left.
     """
+    if isinstance(y, Outcomes):
+        return y
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     if nan_policy == "raise":
         rows = as_rows(y, "y", columns=columns)

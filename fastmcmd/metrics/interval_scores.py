@@ -12,15 +12,18 @@ from fastmcmd.metrics.quantile_scores import averaged, open_levels, scored
 from fastmcmd.predictive.base import Array
 
 __all__ = [
+    "HUB",
     "interval_score",
     "interval_score_from",
+    "interval_terms",
     "mean_interval_score",
     "mean_weighted_interval_score",
     "weighted_interval_score",
+    "weighted_terms",
 ]
 
 # Levels of central intervals in Bracher et al. 2021 (1 - alpha), those of the COVID-19 Forecast Hub.
-_HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
 def interval_score(
@@ -63,7 +66,7 @@ def interval_score(
     >>> interval_score([0.0, 4.0], ([0.0, 0.0], 1.0)).round(6).tolist()
     [3.289707, 50.392635]
     """
-    terms = _interval_terms(open_levels(level, "level"))
+    terms = interval_terms(open_levels(level, "level"))
     return scored(y, prediction, *terms, nan_policy)
 
 
@@ -97,11 +100,12 @@ def mean_interval_score(
     >>> round(mean_interval_score([0.0, 4.0], ([0.0, 0.0], 1.0)), 6)
     26.841171
     """
-    terms = _interval_terms(open_levels(level, "level"))
+    terms = interval_terms(open_levels(level, "level"))
     return averaged(y, prediction, *terms, sample_weight, nan_policy)
 
 
-def _interval_terms(level: Array) -> tuple[Array, Array]:
+def interval_terms(level: Array) -> tuple[Array, Array]:
+    """Return levels and factors of the check losses that add up to mean interval scores."""
     factor = 2 / (1 - level) / len(level)
     return np.concatenate([0.5 - level / 2, 0.5 + level / 2]), np.concatenate([factor, factor])
 
@@ -177,7 +181,7 @@ def _interval_end(value: Any, name: str, count: int, nan_policy: str) -> Array:
 
 
 def weighted_interval_score(
-    y: Any, prediction: Any, *, levels: Any = _HUB, nan_policy: str = "raise"
+    y: Any, prediction: Any, *, levels: Any = HUB, nan_policy: str = "raise"
 ) -> Array:
     """Return weighted interval scores (n,): of the median and K central intervals.
 
@@ -215,14 +219,14 @@ def weighted_interval_score(
     >>> weighted_interval_score([1.0], ([0.0], 1.0), levels=[0.5]).round(6).tolist()
     [0.77517]
     """
-    return scored(y, prediction, *_weighted_terms(levels), nan_policy)
+    return scored(y, prediction, *weighted_terms(levels), nan_policy)
 
 
 def mean_weighted_interval_score(
     y: Any,
     prediction: Any,
     *,
-    levels: Any = _HUB,
+    levels: Any = HUB,
     sample_weight: Any = None,
     nan_policy: str = "raise",
 ) -> float:
@@ -248,10 +252,11 @@ def mean_weighted_interval_score(
     >>> round(mean_weighted_interval_score([1.0, 1.0], ([0.0, 0.0], 1.0), levels=[0.5]), 6)
     0.77517
     """
-    return averaged(y, prediction, *_weighted_terms(levels), sample_weight, nan_policy)
+    return averaged(y, prediction, *weighted_terms(levels), sample_weight, nan_policy)
 
 
-def _weighted_terms(levels: Any) -> tuple[Array, Array]:
+def weighted_terms(levels: Any) -> tuple[Array, Array]:
+    """Return levels and factors of the check losses that add up to weighted interval scores."""
     found = open_levels(levels, "levels")
     if len(np.unique(found)) < len(found):
         raise ValueError(f"levels are {levels!r}; they must differ from each other")

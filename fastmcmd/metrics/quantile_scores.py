@@ -14,9 +14,12 @@ from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
 
 __all__ = [
+    "PERCENTS",
     "averaged",
     "check_losses",
     "check_score",
+    "check_terms",
+    "losses_together",
     "mean_check_score",
     "open_levels",
     "scored",
@@ -24,7 +27,8 @@ __all__ = [
 
 _BLOCK = 1 << 18  # quantiles held together
 _ROWS = 1 << 14  # Gaussian rows a block: 128 kB a temporary
-_PERCENT = 99  # levels 0.01, ..., 0.99 of the check score
+PERCENTS = np.linspace(0.01, 0.99, 99)  # levels of the check score
+_DIGITS = 14  # of a level: 0.95 and 0.5 + 0.9 / 2 are the same
 
 
 def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array) -> Array:
@@ -32,8 +36,8 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
 
     ``rho_j(u) = max(p_j u, (p_j - 1) u)`` is the check (pinball) loss. Levels (j,) in (0, 1) in any order.
     """
-    out = np.empty(len(y))
     if isinstance(prediction, Gaussian):
+        out = np.empty(len(y))
         mean, std = prediction.mean, prediction.std
         knots, slopes, heights = _piecewise(levels, factors)
 
@@ -47,13 +51,37 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
         over_rows(gaussian, len(y), _ROWS)
         return out
 
-    def any_other(rows: slice) -> None:
-        part = prediction.take(np.arange(rows.start, rows.stop))
-        gaps = y[rows, None] - part.quantile(levels)
-        out[rows] = np.maximum(levels * gaps, (levels - 1) * gaps) @ factors
+    return losses_together(y, prediction, [(levels, factors)], np.empty(0))[0][0]
 
-    over_rows(any_other, len(y), _BLOCK // max(len(levels), _width(prediction)))
-    return out
+
+def losses_together(
+    y: Array, prediction: Predictive, terms: list[tuple[Array, Array]], kept: Array
+) -> tuple[list[Array], list[Array]]:
+    """Return several `check_losses` (n,), and the quantiles (n,) at the levels ``kept``.
+
+    Each quantile is computed once, whatever needs it.
+    """
+    if isinstance(prediction, Gaussian):
+        each_loss = [check_losses(y, prediction, *own) for own in terms]
+        return each_loss, [prediction.quantile(level) for level in kept]
+    each = [*(levels for levels, _ in terms), kept]
+    levels, place = np.unique(np.round(np.concatenate(each), _DIGITS), return_inverse=True)
+    *places, ends = np.split(place, np.cumsum([len(own) for own in each])[:-1])
+    factors = np.zeros((len(levels), len(terms)))
+    for column, (own, (_, factor)) in enumerate(zip(places, terms, strict=True)):
+        np.add.at(factors[:, column], own, factor)
+    losses: Array = np.empty((len(terms), len(y)))
+    quantiles: Array = np.empty((len(kept), len(y)))
+
+    def work(rows: slice) -> None:
+        part = prediction.take(np.arange(rows.start, rows.stop))
+        found = part.quantile(levels)
+        quantiles[:, rows] = found[:, ends].T
+        gaps = y[rows, None] - found
+        losses[:, rows] = (np.maximum(levels * gaps, (levels - 1) * gaps) @ factors).T
+
+    over_rows(work, len(y), _BLOCK // max(len(levels), _width(prediction)))
+    return list(losses), list(quantiles)
 
 
 def _width(prediction: Predictive) -> int:
@@ -117,8 +145,8 @@ def check_score(y: Any, prediction: Any, *, levels: Any = None, nan_policy: str 
     >>> check_score([0.0], ([0.0], 1.0)).round(6).tolist()
     [0.117956]
     """
-    found = open_levels(np.linspace(0.01, 0.99, _PERCENT) if levels is None else levels, "levels")
-    return scored(y, prediction, *_check_terms(found), nan_policy)
+    found = open_levels(PERCENTS if levels is None else levels, "levels")
+    return scored(y, prediction, *check_terms(found), nan_policy)
 
 
 def mean_check_score(
@@ -151,11 +179,12 @@ def mean_check_score(
     >>> mean_check_score([0.0, 3.0], ([0.0, 0.0], 1.0), levels=0.5)
     0.75
     """
-    found = open_levels(np.linspace(0.01, 0.99, _PERCENT) if levels is None else levels, "levels")
-    return averaged(y, prediction, *_check_terms(found), sample_weight, nan_policy)
+    found = open_levels(PERCENTS if levels is None else levels, "levels")
+    return averaged(y, prediction, *check_terms(found), sample_weight, nan_policy)
 
 
-def _check_terms(levels: Array) -> tuple[Array, Array]:
+def check_terms(levels: Array) -> tuple[Array, Array]:
+    """Return levels, and the factors of a mean."""
     return levels, np.full(len(levels), 1.0 / len(levels))
 
 

@@ -8,13 +8,19 @@ import numpy as np
 import scipy
 
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.family import parameters
 from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.marching import Tail, linear_slope
+from fastmcmd.predictive.pearson import PearsonFamily
 
 __all__ = ["Beta"]
 
+_SAFE = 1e-3  # level p from which 1 - p has its digits
+_LOST = 0.01  # y, below which 1 - y has lost two of its digits
+_MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
 
-class Beta(Family):
+
+class Beta(PearsonFamily):
     """Beta distributions on [0, 1].
 
     Parameters
@@ -62,6 +68,35 @@ class Beta(Family):
         total = self.a + self.b
         return np.asarray(self.a / total * (self.b / total) / (total + 1))
 
+    def _shapes(self) -> tuple[Array, ...]:
+        return self.a, self.b
+
+    def _lower(self, levels: Array, *shapes: Array) -> Array:
+        return _LOWER.inwards(levels, *shapes)
+
+    def _upper(self, levels: Array, *shapes: Array) -> Array:
+        a, b = shapes
+        # In 1 - y where that is the smaller one, so that both keep their digits.
+        mean = a / (a + b)
+        flip = mean + 3 * np.sqrt(mean * (1 - mean) / (a + b + 1)) > 0.5
+        out = np.empty((len(a), levels.shape[1]))
+        straight, flipped = np.flatnonzero(~flip), np.flatnonzero(flip)
+        if len(straight):
+            own = levels[straight] if len(levels) > 1 else levels
+            out[straight] = _UPPER.inwards(own, a[straight], b[straight])
+        if len(flipped):
+            own = levels[flipped] if len(levels) > 1 else levels
+            out[flipped] = 1 - _LOWER.inwards(own, b[flipped], a[flipped])
+        # Shapes near 0 have quantiles near both ends.
+        row, column = np.nonzero(flip[:, None] & (out < _LOST))
+        if len(row):
+            level = levels[row if len(levels) > 1 else 0, column]
+            out[row, column] = scipy.special.betaincinv(a[row], b[row], 1 - level)
+        return out
+
+    def _from_standard(self, x: Array) -> Array:
+        return np.array(x)
+
     def _freeze(self) -> Any:
         from scipy import stats
 
@@ -103,8 +138,40 @@ class Beta(Family):
     def _quantile(self, level: Array, a: Array, b: Array) -> Any:
         return scipy.special.betaincinv(a, b, level)
 
+    def _upper_quantile(self, level: Array, a: Array, b: Array) -> Any:
+        return _beyond(level, a, b)
+
     def _sample(self, rng: Any, shape: Any, a: Array, b: Array) -> Any:
         return rng.beta(a, b, shape)
+
+
+def _beyond(level: Array, a: Array, b: Array) -> Any:
+    """Return the points with a mass above them, from the end that they are nearer to."""
+    if np.min(level) >= _SAFE:
+        return scipy.special.betaincinv(a, b, 1 - level)
+    complement = scipy.special.betaincinv(b, a, level)
+    return np.where(complement < 0.5, 1 - complement, scipy.special.betaincinv(a, b, 1 - level))
+
+
+def _density(y: Array, a: Array, b: Array) -> Any:
+    """Return the density; NaN for shapes at which quantiles are many orders apart."""
+    density = np.exp(_log_power(y, a, b)) / (y * (1 - y))
+    return np.where(np.minimum(a, b) >= _MARCHED, density, np.nan)
+
+
+def _slope(a: Array, b: Array) -> Array:
+    """Return ``f' / f = (a - 1 - (a + b - 2) y) / (y - y^2)``."""
+    return linear_slope(a - 1, 2 - a - b, (0.0, 1.0, -1.0), (0.0, 1.0, 0.0))
+
+
+_LOWER = Tail(
+    lambda p, a, b: scipy.special.betaincinv(a, b, p),
+    lambda y, a, b: scipy.special.betainc(a, b, y),
+    _density,
+    _slope,
+    1.0,
+)
+_UPPER = Tail(_beyond, lambda y, a, b: scipy.special.betainc(b, a, 1 - y), _density, _slope, -1.0)
 
 
 def _log_power(y: Array, a: Array, b: Array) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size, parameter
+from fastmcmd.checks import check_count
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, parameter
 
 __all__ = ["Categorical"]
 
@@ -192,7 +193,7 @@ class Categorical(Predictive):
         """Return draws (n, size)."""
         rng = np.random.default_rng(random_state)
         # 1 - U is in (0, 1]: never a value of probability 0.
-        return self.quantiles_at(1 - rng.random((len(self), check_size(size))))
+        return self.quantiles_at(1 - rng.random((len(self), check_count(size, "size"))))
 
     def take(self, rows: NDArray[np.intp]) -> Categorical:
         """Return the distributions of some rows."""

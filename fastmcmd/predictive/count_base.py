@@ -166,6 +166,7 @@ class Counts(ScipyPredictive):
             out[summed] = part
         y, mean, alpha = (values[~summed] for values in (y, mean, alpha))
         count = np.floor(y)
+        count.setflags(write=False)  # as outcomes are: one compilation for both
         mass = np.empty(len(y))
         log_masses(count, mean, alpha, mass)
         np.exp(mass, out=mass)

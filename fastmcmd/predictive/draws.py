@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_choice
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.checks import as_array, check_choice, check_count
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 
 __all__ = ["ESTIMATORS", "Draws"]
 
@@ -187,7 +187,7 @@ class Draws(Predictive):
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return ``size`` draws with replacement."""
         rng = np.random.default_rng(random_state)
-        which = rng.integers(0, self._given.shape[1], (len(self), check_size(size)))
+        which = rng.integers(0, self._given.shape[1], (len(self), check_count(size, "size")))
         return self._given[np.arange(len(which))[:, None], which].astype(np.float64)
 
     def take(self, rows: NDArray[np.intp]) -> Draws:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import check_count
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, check_levels, check_size, parameter
+from fastmcmd.predictive.base import Array, check_levels, parameter
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Family", "parameters"]
@@ -58,6 +59,7 @@ class Family(ScipyPredictive):
 
     discrete = False
     _names: tuple[str, ...]
+    _upper_quantile: Any = None  # a formula as the others; without it SciPy's ``isf`` is asked
 
     def __init__(self, values: dict[str, Array]) -> None:
         for name in self._names:
@@ -103,12 +105,23 @@ class Family(ScipyPredictive):
         levels = check_levels(level)
         found = np.empty((len(self), levels.size))
         for column, one in enumerate(levels.ravel()):
-            found[:, column] = by_rows(self._quantile, np.full(len(self), one), *self._values)
+            # The level stays a number: functions of it alone are computed once, not for each row.
+            found[:, column] = by_rows(partial(self._quantile, one), *self._values)
         return found[:, 0] if levels.ndim == 0 else found
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        return by_rows(self._quantile, levels, *(value[:, None] for value in self._values))
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        if self._upper_quantile is None:
+            return super().upper_quantiles_at(levels)
+        return by_rows(self._upper_quantile, levels, *(value[:, None] for value in self._values))
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
-        shape = (len(self), check_size(size))
+        shape = (len(self), check_count(size, "size"))
         values = (value[:, None] for value in self._values)
         return self._sample(np.random.default_rng(random_state), shape, *values)
 

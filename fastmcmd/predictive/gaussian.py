@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd.checks import check_count
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
@@ -17,7 +18,6 @@ from fastmcmd.predictive.base import (
     Nodes,
     Predictive,
     check_levels,
-    check_size,
     parameter,
 )
 from fastmcmd.predictive.numerics import half_lines
@@ -55,6 +55,8 @@ class Gaussian(Predictive):
 
     mean: Array
     std: Array
+
+    has_inverse = True
 
     def __init__(self, mean: Any, std: Any) -> None:
         mean = parameter(mean, "mean")
@@ -118,10 +120,18 @@ class Gaussian(Predictive):
             return np.asarray(self.mean + self.std * z)
         return np.asarray(self.mean[..., None] + self.std[..., None] * z)
 
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
+        return by_rows(_quantile, levels, self.mean[:, None], self.std[:, None])
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        return by_rows(_upper_quantile, levels, self.mean[:, None], self.std[:, None])
+
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
         rng = np.random.default_rng(random_state)
-        noise = rng.standard_normal((self.shape[0], check_size(size), *self.shape[1:]))
+        noise = rng.standard_normal((self.shape[0], check_count(size, "size"), *self.shape[1:]))
         return np.asarray(self.mean[:, None] + self.std[:, None] * noise)
 
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
@@ -228,6 +238,14 @@ def _of_differences(
             gap, spread = moments(0)
             return half_lines.matern(nu, length_scale, gap, np.sqrt(spread))
     return None
+
+
+def _quantile(level: Array, mean: Array, std: Array) -> Any:
+    return mean + std * scipy.special.ndtri(level)
+
+
+def _upper_quantile(level: Array, mean: Array, std: Array) -> Any:
+    return mean - std * scipy.special.ndtri(level)
 
 
 def _cdf(y: Array, mean: Array, std: Array) -> Array:

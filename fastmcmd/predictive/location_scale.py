@@ -12,13 +12,18 @@ from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.marching import Tail, linear_slope
+from fastmcmd.predictive.pearson import PearsonFamily
 
 __all__ = ["Laplace", "StudentT", "Uniform"]
 
+_FAR = 1e8  # of sqrt(df): from there the tail is its leading term
+_UNIT = 2.0**-53  # of the rounding of levels near 1
+_TINY = 1e-7  # level, below which quantiles may be as far out
 _CANCELS = 1e-3  # from df = 1: nearer, the closed form loses more than three digits
 
 
-class StudentT(Family):
+class StudentT(PearsonFamily):
     """Student's t distributions, shifted and scaled.
 
     Parameters
@@ -75,16 +80,50 @@ class StudentT(Family):
             out[rows] = crps(self.take(rows), np.broadcast_to(self.outcomes(y), self.shape)[rows])
         return out
 
+    def _shapes(self) -> tuple[Array, ...]:
+        return (self.df,)
+
+    def _lower(self, levels: Array, *shapes: Array) -> Array:
+        tail = Tail(
+            _lower_quantile,
+            _standard_cdf,
+            lambda z, df: np.exp(_log_density(_log_growth(np.abs(z), df), df)),
+            lambda df: linear_slope(0.0, -df - 1, (df, 0.0, 1.0), (0.0, 0.0, np.sqrt(df))),
+            1.0,
+        )
+        return tail.inwards(levels, *shapes)
+
+    def _upper(self, levels: Array, *shapes: Array) -> Array:
+        return -self._lower(levels, *shapes)
+
+    def _rising(self, levels: Array, upper: bool) -> Array:
+        """Return quantiles; of levels that mirror each other, as 0.01 and 0.99, one is computed."""
+        if len(levels) == 1:
+            mirrored = 1 - levels[:, ::-1]
+            # Half a unit of rounding near 1: that far apart, two levels above 0.5 are one.
+            if np.abs(mirrored - levels).max() <= _UNIT:
+                half = super()._rising(levels[:, : (levels.shape[1] + 1) // 2], upper)
+                out = np.empty((len(self), levels.shape[1]))
+                out[:, : half.shape[1]] = half
+                count = levels.shape[1] - half.shape[1]
+                loc = self.loc[:, None]
+                out[:, -count:] = loc - (half[:, :count] - loc)[:, ::-1]
+                return out
+        return super()._rising(levels, upper)
+
+    def _from_standard(self, x: Array) -> Array:
+        return np.asarray(self.loc[:, None] + self.scale[:, None] * x)
+
     def _freeze(self) -> Any:
         from scipy import stats
 
         return stats.t(self.df, self.loc, self.scale)
 
     def _cdf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return scipy.special.stdtr(df, (y - loc) / scale)
+        return _standard_cdf((y - loc) / scale, df)
 
     def _sf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return scipy.special.stdtr(df, (loc - y) / scale)
+        return _standard_cdf((loc - y) / scale, df)
 
     def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
         return _log_density(_log_growth(np.abs((y - loc) / scale), df), df) - np.log(scale)
@@ -102,11 +141,39 @@ class StudentT(Family):
 
     def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
         tail = np.minimum(level, 1 - level)
-        z = np.where(tail == 0, -np.inf, scipy.special.stdtrit(df, tail))
+        z = np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
         return loc + scale * np.where(level > 0.5, -z, z)
+
+    def _upper_quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
+        return self._quantile(level, df, loc, -scale)
 
     def _sample(self, rng: Any, shape: Any, df: Array, loc: Array, scale: Array) -> Any:
         return loc + scale * rng.standard_t(df, shape)
+
+
+def _standard_cdf(z: Array, df: Array) -> Any:
+    """Return P(Z <= z); far out, where SciPy gives 0 or 1, by `_log_tail`."""
+    found = scipy.special.stdtr(df, z)
+    far = (-z > _FAR * np.sqrt(df)) & np.isfinite(z)
+    if far.any():
+        tail = np.exp(_log_tail(df) - df * np.log(np.where(far, -z, 1.0)))
+        found = np.where(far, tail, found)
+    return found
+
+
+def _lower_quantile(p: Array, df: Array) -> Any:
+    """Return quantiles at levels up to 0.5; far out, where SciPy overflows, by `_log_tail`."""
+    found = scipy.special.stdtrit(df, p)
+    tiny = p < _TINY
+    if tiny.any():
+        z = np.exp((_log_tail(df) - np.log(p)) / df)
+        found = np.where(tiny & (z > _FAR * np.sqrt(df)), -z, found)
+    return found
+
+
+def _log_tail(df: Array) -> Any:
+    """Return the limit of ``log(P(Z > z) z^df)``, reached to rounding where ``z^2 > 1e16 df``."""
+    return np.log(half_ratio(df / 2)) - np.log(np.pi) / 2 + (df / 2 - 1) * np.log(df)
 
 
 def _log_growth(z: Array, df: Array) -> Any:
@@ -198,6 +265,9 @@ class Laplace(Family):
         z = np.log(2 * np.minimum(level, 1 - level))
         return loc + scale * np.where(level > 0.5, -z, z)
 
+    def _upper_quantile(self, level: Array, loc: Array, scale: Array) -> Any:
+        return self._quantile(level, loc, -scale)
+
     def _sample(self, rng: Any, shape: Any, loc: Array, scale: Array) -> Any:
         return rng.laplace(loc, scale, shape)
 
@@ -286,6 +356,9 @@ class Uniform(Family):
 
     def _quantile(self, level: Array, low: Array, high: Array) -> Any:
         return low + level * (high - low)
+
+    def _upper_quantile(self, level: Array, low: Array, high: Array) -> Any:
+        return high - level * (high - low)
 
     def _sample(self, rng: Any, shape: Any, low: Array, high: Array) -> Any:
         return rng.uniform(low, high, shape)

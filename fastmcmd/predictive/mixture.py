@@ -10,11 +10,12 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array
+from fastmcmd.checks import as_array, check_count
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
 
@@ -107,7 +108,7 @@ class Mixture(Predictive):
     def _sum(self, of: Callable[[Predictive], Array]) -> Array:
         """Return the weighted sum of what ``of`` gives for the components, over rows first."""
         total: Any = 0.0
-        for weight, component in self._parts():
+        for weight, component in self.parts():
             value = of(component)
             weight = weight.reshape(-1, *[1] * (value.ndim - 1))
             if not self._all_used:  # what has no weight has no part, be its value infinite
@@ -115,7 +116,8 @@ class Mixture(Predictive):
             total = total + weight * value
         return np.asarray(total)
 
-    def _parts(self) -> Any:
+    def parts(self) -> Any:
+        """Return pairs of the weights (n,) of a component and the component."""
         return zip(self.weights.T, self.components, strict=True)
 
     @property
@@ -181,29 +183,29 @@ class Mixture(Predictive):
         def work(rows: slice) -> None:
             whole = len(self) == rows.stop - rows.start
             part = self if whole else self.take(np.arange(rows.start, rows.stop))
-            out[rows] = part._quantiles(each)
+            out[rows] = quantiles(part, each)
 
         # Rows are repeated for each level, with the draws or quantiles that they hold: 16 MB of them.
         held = sum(part.node_count for part in self.components if not part.has_density)
         step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + held)) // max(1, len(each))
-        if self._gaussian:
+        if self.all_gaussian:
             step = _BLOCK // (self.columns * max(1, len(each)))
         over_rows(work, len(self), max(1, step))
         return out if levels.ndim else np.asarray(out[..., 0])
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
-        if not self._gaussian or self.columns > 1:
-            return by_halving(self, levels, _reached)
+        if not self.all_gaussian or self.columns > 1:
+            return by_halving(self, levels, reached)
         out = np.empty(levels.shape)
 
         def work(rows: slice) -> None:
             part = self.take(np.arange(rows.start, rows.stop))
             own = levels[rows]
-            found = part._gaussian_quantiles(own)
+            found = gaussian_quantiles(part, own)
             row, column = np.nonzero(np.isnan(found))
             if len(row):
-                flat = by_halving(part.take(row), own[row, column][:, None], _reached)
+                flat = by_halving(part.take(row), own[row, column][:, None], reached)
                 found[row, column] = flat[:, 0]
             out[rows] = found
 
@@ -211,33 +213,11 @@ class Mixture(Predictive):
         return out
 
     @property
-    def _gaussian(self) -> bool:
+    def all_gaussian(self) -> bool:
+        """Whether all components are Gaussian."""
         return all(isinstance(part, Gaussian) for part in self.components)
 
-    def _quantiles(self, levels: Array) -> Array:
-        """Return quantiles (n, j) or (n, k, j)."""
-        if not self._gaussian:
-            return self._inverted(levels)
-        out = self._gaussian_quantiles(levels[None, :])
-        missing = np.isnan(out)
-        columns = np.flatnonzero(missing.any(axis=tuple(range(out.ndim - 1))))
-        if len(columns):
-            rows = np.flatnonzero(missing.any(axis=tuple(range(1, out.ndim))))
-            where = np.ix_(rows, *map(np.arange, out.shape[1:-1]), columns)
-            found = self.take(rows)._inverted(levels[columns])
-            out[where] = np.where(missing[where], found, out[where])
-        return out
-
-    def _gaussian_quantiles(self, levels: Array) -> Array:
-        """Return quantiles (n, j) or (n, k, j) at levels (n, j) or (1, j); NaN where a cdf is flat."""
-        mean, std = self._moments()
-        each = (
-            gaussian_mixture.quantiles(levels, *own, self.weights)
-            for own in zip(mean, std, strict=True)
-        )
-        return np.stack(list(each), axis=1).reshape(*self.shape, levels.shape[1])
-
-    def _moments(self) -> tuple[Array, Array]:
+    def moments(self) -> tuple[Array, Array]:
         """Return means and standard deviations (k, n, K) of Gaussian components."""
         parts: Any = self.components
         mean, std = (
@@ -248,39 +228,10 @@ class Mixture(Predictive):
         )
         return mean, std
 
-    def _inverted(self, levels: Array) -> Array:
-        """Return quantiles (n, j) or (n, k, j) by inverting the cdf of any components."""
-        from fastmcmd.predictive.numerics.mixture_quantile import invert_continuous, invert_steps
-
-        shape = (*self.shape, len(levels))
-        low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
-        for weight, component in self._parts():
-            used = np.broadcast_to((weight > 0).reshape(-1, *[1] * (low.ndim - 1)), shape)
-            bottom, top = _ends(component, levels)
-            low = np.where(used, np.minimum(low, bottom), low)
-            high = np.where(used, np.maximum(high, top), high)
-        out = np.where(levels == 0, low, high)
-        inner = (levels > 0) & (levels < 1)
-        if not inner.any():
-            return out
-        levels, low, high = levels[inner], low[..., inner], high[..., inner]
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise ValueError(
-                "a component has quantiles that are not finite at levels inside (0, 1)"
-            )
-        # Each level of a row is a row of its own.
-        n, count = len(self), len(levels)
-        low, high = (np.moveaxis(v, -1, 1).reshape(n * count, *self.shape[1:]) for v in (low, high))
-        invert = invert_continuous if self.has_density and not self.discrete else invert_steps
-        rows = self if count == 1 else self.take(np.repeat(np.arange(n), count))
-        found = invert(rows, np.tile(levels, n), low, high)
-        out[..., inner] = np.moveaxis(found.reshape(n, count, *self.shape[1:]), 1, -1)
-        return out
-
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
         rng = np.random.default_rng(random_state)
-        u = rng.random((len(self), check_size(size)))
+        u = rng.random((len(self), check_count(size, "size")))
         out = np.empty((*u.shape, *self.shape[1:]))
         upper = np.cumsum(self.weights, axis=1)
         upper /= upper[:, -1:]
@@ -332,7 +283,7 @@ class Mixture(Predictive):
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return ``E k(Y_i, z_j)`` (n, r) where all components know it: their weighted sum."""
         total = np.zeros((len(self), len(points)))
-        for weight, component in self._parts():
+        for weight, component in self.parts():
             known = component.closed_form(kernel, points)
             if known is None:
                 return None
@@ -341,10 +292,10 @@ class Mixture(Predictive):
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return ``E k(Y_i, Y'_j)`` (n, m) where all pairs of components know it."""
-        others: Any = other._parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
+        others: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
         others = list(others)
         total = np.zeros((len(self), len(other)))
-        for weight, component in self._parts():
+        for weight, component in self.parts():
             for share, against in others:
                 known = component.closed_form_pairs(kernel, against)
                 if known is None:
@@ -375,7 +326,7 @@ class Mixture(Predictive):
         ranked probability score for circular variables and its application to mesoscale forecast ensemble
         verification*, 2006).
         """
-        if self.columns == 1 and self._gaussian:
+        if self.columns == 1 and self.all_gaussian:
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
         atoms = all(part.discrete or isinstance(part, Draws) for part in self.components)
         if self.columns == 1 and atoms:
@@ -392,23 +343,6 @@ class Mixture(Predictive):
 
         over_rows(work, len(self), max(1, _BLOCK // per_row))
         return out
-
-
-def _reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
-    return np.asarray(mixture.cdf(y) >= level)
-
-
-def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:
-    """Return between what lie the smallest y of a component with ``P(Y <= y) >= level``.
-
-    Quantiles may be interpolated between atoms, as those of draws: then their extremes.
-    """
-    exact = component.quantile(levels)
-    if component.has_density:
-        return exact, exact
-    ends = component.quantile(np.array([0.0, 1.0]))
-    low, high = ends[..., :1], ends[..., 1:]
-    return np.where(np.isfinite(low), low, exact), np.where(np.isfinite(high), high, exact)
 
 
 def _weights(value: Any, n: int, count: int) -> Array:
@@ -430,7 +364,7 @@ def _weights(value: Any, n: int, count: int) -> Array:
 
 
 def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
-    (mean,), (std,) = mixture._moments()
+    (mean,), (std,) = mixture.moments()
     return gaussian_mixture.crps(y, mean, std, mixture.weights)
 
 

@@ -9,10 +9,15 @@ import scipy
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics import gamma_tails
+from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.gamma_tails import log_x_density
+from fastmcmd.predictive.numerics.marching import Tail, linear_slope
+from fastmcmd.predictive.pearson import PearsonFamily
 
 __all__ = ["Gamma", "LogNormal"]
 
+_MARCHED = 0.3  # shape from which a march from quantile to quantile takes few steps
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
@@ -100,6 +105,9 @@ class LogNormal(Family):
     def _quantile(self, level: Array, mu: Array, sigma: Array) -> Any:
         return np.exp(mu + sigma * scipy.special.ndtri(level))
 
+    def _upper_quantile(self, level: Array, mu: Array, sigma: Array) -> Any:
+        return self._quantile(level, mu, -sigma)
+
     def _sample(self, rng: Any, shape: Any, mu: Array, sigma: Array) -> Any:
         return rng.lognormal(mu, sigma, shape)
 
@@ -123,7 +131,7 @@ def _narrow_crps(w: Array, sigma: Array) -> Any:
     return out - np.exp(half) * scipy.special.erf(sigma / 2)
 
 
-class Gamma(Family):
+class Gamma(PearsonFamily):
     """Gamma distributions.
 
     Parameters
@@ -199,38 +207,74 @@ class Gamma(Family):
         """Variances (n,)."""
         return np.asarray(self.concentration / self.rate**2)
 
+    def _shapes(self) -> tuple[Array, ...]:
+        return (self.concentration,)
+
+    def _lower(self, levels: Array, *shapes: Array) -> Array:
+        return _LOWER.inwards(levels, *shapes)
+
+    def _upper(self, levels: Array, *shapes: Array) -> Array:
+        return _UPPER.inwards(levels, *shapes)
+
+    def _from_standard(self, x: Array) -> Array:
+        return np.asarray(x / self.rate[:, None])
+
     def _freeze(self) -> Any:
         from scipy import stats
 
         return stats.gamma(self.concentration, scale=1 / self.rate)
 
     def _cdf(self, y: Array, a: Array, rate: Array) -> Any:
-        return scipy.special.gammainc(a, np.maximum(y * rate, 0.0))
+        return gamma_tails.lower(a, np.maximum(y * rate, 0.0))
 
     def _sf(self, y: Array, a: Array, rate: Array) -> Any:
-        return scipy.special.gammaincc(a, np.maximum(y * rate, 0.0))
+        return gamma_tails.upper(a, np.maximum(y * rate, 0.0))
 
     def _log_prob(self, y: Array, a: Array, rate: Array) -> Any:
         x = y * rate
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
-        density = np.where(x > 0, _log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
+        density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
         return np.where((x < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
     def _crps(self, y: Array, a: Array, rate: Array) -> Any:
         x = y * rate
         inside = np.maximum(x, 0.0)
-        density = np.where(inside > 0, np.exp(_log_x_density(inside, a)), 0.0)
-        centred = (x - a) * (2 * scipy.special.gammainc(a, inside) - 1)
+        density = np.where(inside > 0, np.exp(log_x_density(inside, a)), 0.0)
+        centred = (x - a) * (2 * gamma_tails.lower(a, inside) - 1)
         out = centred + 2 * density - half_ratio(a) / np.sqrt(np.pi)
         return np.where(np.isposinf(x), np.inf, out) / rate
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        return scipy.special.gammaincinv(a, level) / rate
+        return gamma_tails.lower_inverse(a, level) / rate
+
+    def _upper_quantile(self, level: Array, a: Array, rate: Array) -> Any:
+        return gamma_tails.upper_inverse(a, level) / rate
 
     def _sample(self, rng: Any, shape: Any, a: Array, rate: Array) -> Any:
         return rng.standard_gamma(a, shape) / rate
 
 
-def _log_x_density(x: Array, a: Array) -> Any:
-    """Return ``log(x g(x))``, g the density of shape a and rate 1, for x > 0."""
-    return np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - scaled_deviance(x, a)
+def _density(x: Array, a: Array) -> Any:
+    """Return the density at rate 1; NaN for shapes at which quantiles are many orders apart."""
+    return np.where(a >= _MARCHED, np.exp(log_x_density(x, a)) / x, np.nan)
+
+
+def _slope(a: Array) -> Array:
+    """Return ``f' / f = (a - 1 - x) / x``."""
+    return linear_slope(a - 1, -1.0, (0.0, 1.0, 0.0), (0.0, 0.0, 0.0))
+
+
+_LOWER = Tail(
+    lambda p, a: gamma_tails.lower_inverse(a, p),
+    lambda x, a: gamma_tails.lower(a, x),
+    _density,
+    _slope,
+    1.0,
+)
+_UPPER = Tail(
+    lambda p, a: gamma_tails.upper_inverse(a, p),
+    lambda x, a: gamma_tails.upper(a, x),
+    _density,
+    _slope,
+    -1.0,
+)

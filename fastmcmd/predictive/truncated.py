@@ -7,22 +7,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.checks import check_count
 from fastmcmd.predictive.base import (
     Array,
     Nodes,
     Predictive,
     check_levels,
-    check_size,
 )
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.numerics.inverse import by_halving, known_inverse, least
+from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite
+from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
@@ -31,7 +33,8 @@ _TAIL = 1e-16  # mass left out at either end of a discrete distribution
 _LOST = 1e-9  # share of the mass that the base's nodes may miss, before own ones are made
 _LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 _BLOCK = 1 << 18  # nodes held together
-_NARROW = 0.05  # variance, of one before, below which the closed form loses digits
+_NARROW = 0.05  # variance, of one before, below which its closed form loses digits
+_NARROW_CRPS = 0.2  # the same for the score, which loses more
 
 
 class Truncated(Predictive):
@@ -165,12 +168,16 @@ class Truncated(Predictive):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
-        if not self.discrete and known_inverse(self.base):
+        if self._inverts:
             return self._inverse(levels, 1 - levels)
         found = by_halving(self, np.maximum(levels, _LEAST), Truncated._reaches)
         # Where the end is infinite, rounding reaches 1 before.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
         return np.where(last, self.base.quantile(1.0)[:, None], found) if last.any() else found
+
+    @property
+    def _inverts(self) -> bool:
+        return self.base.has_inverse and not self.discrete
 
     def _reaches(self, x: Array, level: Array) -> NDArray[np.bool_]:
         """Tell where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
@@ -178,22 +185,31 @@ class Truncated(Predictive):
 
     def _inverse(self, level: Array, complement: Array) -> Array:
         """Return quantiles (n, j) of a continuous base, from the tail in which they lie."""
-        known = known_inverse(self.base)
-        assert known is not None
         mass = self._mass[:, None]
         lower = self._below[:, None] + level * mass
         upper = self._above[:, None] + complement * mass
         left = lower <= upper
-        # The tail not used gets a level in the middle, where no quantile function is slow or infinite.
-        found = np.where(
-            left, known[0](np.where(left, lower, 0.5)), known[1](np.where(left, 0.5, upper))
-        )
+        if left.all():
+            found = self.base.quantiles_at(lower)
+        elif not left.any():
+            found = self.base.upper_quantiles_at(upper)
+        else:
+            # A row in both tails gets a level in the middle for those of the other one: levels stay in
+            # order, and no quantile function is slow or infinite there.
+            found = np.empty(left.shape)
+            rows = np.flatnonzero(left.any(axis=1))
+            below = np.where(left[rows], lower[rows], 0.5)
+            found[rows] = self.base.take(rows).quantiles_at(below)
+            rows = np.flatnonzero(~left.all(axis=1))
+            above = np.where(left[rows], 0.5, upper[rows])
+            high = self.base.take(rows).upper_quantiles_at(above)
+            found[rows] = np.where(left[rows], found[rows], high)
         return np.asarray(np.clip(found, self.low[:, None], self.high[:, None]))
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
         rng = np.random.default_rng(random_state)
-        uniform = 1 - rng.random((len(self), check_size(size)))  # in (0, 1]
+        uniform = 1 - rng.random((len(self), check_count(size, "size")))  # in (0, 1]
         if not self.discrete:
             return self.quantiles_at(np.minimum(uniform, _MOST))
         out = np.empty(uniform.shape)
@@ -230,9 +246,9 @@ class Truncated(Predictive):
     def _moments(self) -> tuple[Array, Array]:
         if not isinstance(self.base, Gaussian):
             return self._sums()
-        mean, variance, kept = _gaussian_moments(self)
-        if not kept.all():
-            lost = np.flatnonzero(~kept)
+        mean, variance, shrink = _gaussian_moments(self)
+        lost = np.flatnonzero(~(shrink > _NARROW))
+        if lost.size:
             mean[lost], variance[lost] = self.take(lost)._sums()
         return mean, variance
 
@@ -249,6 +265,33 @@ class Truncated(Predictive):
     def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
         for rows in row_blocks(len(self), _BLOCK // self.base.node_count):
             yield rows, self.take(np.arange(rows.start, rows.stop))
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score (n,).
+
+        In closed form for a Gaussian where that keeps its digits, else by quadrature or sums.
+
+        Notes
+        -----
+        Jordan, Krueger & Lerch (JSS 2019), appendix A. With a, z, b the lower end, y cut to the
+        interval and the upper end, in standard deviations, and P the mass between a and b:
+
+            CRPS / std = |y - z| + (z (P(a, z) - P(z, b)) + 2 phi(z)) / P
+                         - P(sqrt(2) a, sqrt(2) b) / (sqrt(pi) P^2)
+        """
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        if not isinstance(self.base, Gaussian):
+            return super().crps(y)
+        out = np.empty(self.shape)
+        closed = (_gaussian_moments(self)[2] > _NARROW_CRPS) & np.isfinite(y)
+        rows = np.flatnonzero(closed)
+        if rows.size:
+            whole = rows.size == len(self)
+            out[rows] = _gaussian_crps(self if whole else self.take(rows), y[rows])
+        rows = np.flatnonzero(~closed)
+        if rows.size:
+            out[rows] = Predictive.crps(self.take(rows), y[rows])
+        return out
 
     @property
     def node_count(self) -> int:
@@ -312,17 +355,13 @@ class Truncated(Predictive):
 
         lower: Callable[[Array], Array]
         upper: Callable[[Array], Array]
-        if known_inverse(self.base):
+        if self._inverts:
             lower = lambda levels: self._inverse(at(levels), 1 - at(levels))  # noqa: E731
             upper = lambda levels: self._inverse(1 - at(levels), at(levels))  # noqa: E731
         else:
             lower = lambda levels: self.quantiles_at(at(levels))  # noqa: E731
-            upper = lambda levels: self._from_above(at(levels))  # noqa: E731
+            upper = lambda levels: self.upper_quantiles_at(at(levels))  # noqa: E731
         return composite(lower, upper, density, order, splits)
-
-    def _from_above(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose survival function falls to the levels."""
-        return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
 
 
 def _partly_discrete(base: Predictive) -> bool:
@@ -355,8 +394,29 @@ def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
     return np.where(below > 0.5, at_least - above, upto - below)
 
 
-def _gaussian_moments(of: Truncated) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Return means and variances of a truncated Gaussian, and where they have kept their digits.
+def _gaussian_crps(of: Truncated, y: Array) -> Array:
+    base = of.base
+    low, high, at = ((end - base.mean) / base.std for end in (of.low, of.high, y))
+    return by_rows(_standard_crps, at, low, high, of._mass) * base.std
+
+
+def _standard_crps(y: Array, low: Array, high: Array, mass: Array) -> Array:
+    z = np.clip(y, low, high)
+    below, above = _between_ends(low, z), _between_ends(z, high)
+    height = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
+    both = _between_ends(low * np.sqrt(2), high * np.sqrt(2)) / (np.sqrt(np.pi) * mass)
+    return np.asarray(np.abs(y - z) + (z * (below - above) + height - both) / mass)
+
+
+def _between_ends(a: Array, b: Array) -> Array:
+    """Return the mass of a standard Gaussian between a and b, from the tail they lie in."""
+    sign = np.where(a > 0, -1.0, 1.0)
+    ndtr = scipy.special.ndtr
+    return np.asarray(sign * (ndtr(sign * b) - ndtr(sign * a)))
+
+
+def _gaussian_moments(of: Truncated) -> tuple[Array, Array, Array]:
+    """Return means and variances of a truncated Gaussian, and the latter as shares of those before.
 
     With a and b the ends in standard deviations, Z the mass and h the density: ``E = (h(a) - h(b)) / Z``,
     ``Var = 1 + (a h(a) - b h(b)) / Z - E^2``.
@@ -367,5 +427,4 @@ def _gaussian_moments(of: Truncated) -> tuple[Array, Array, NDArray[np.bool_]]:
     slope = [np.where(np.isinf(z), 0.0, z) * h for z, h in zip(ends, height, strict=True)]
     shift = (height[0] - height[1]) / of._mass
     shrink = 1 + (slope[0] - slope[1]) / of._mass - shift * shift
-    kept = shrink > _NARROW
-    return base.mean + base.std * shift, base.variance * shrink, kept
+    return base.mean + base.std * shift, base.variance * shrink, shrink

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.checks import check_count
 from fastmcmd.predictive import Draws, Predictive
-from fastmcmd.predictive.base import Array, Nodes, check_levels, check_size
+from fastmcmd.predictive.base import Array, Nodes, check_levels
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 
@@ -108,7 +109,7 @@ class RecalibratedAtoms(RecalibratedCDF):
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
         rng = np.random.default_rng(random_state)
-        out = np.empty((len(self), check_size(size)))
+        out = np.empty((len(self), check_count(size, "size")))
         for rows, values, masses in self._blocks(_MOST_ROWS):
             upto = np.cumsum(masses, axis=1)
             upto[:, -1] = 1.0

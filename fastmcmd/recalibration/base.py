@@ -12,7 +12,7 @@ from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
 
-__all__ = ["Fitted", "Recalibrator", "check_count", "read_rows", "to_predictive"]
+__all__ = ["Fitted", "Recalibrator", "read_rows", "to_predictive"]
 
 Self = TypeVar("Self", bound="Fitted")
 AnyRecalibrator = TypeVar("AnyRecalibrator", bound="Recalibrator")
@@ -152,18 +152,6 @@ def _rows(value: Any) -> int:
     if hasattr(value, "cdf") and callable(getattr(value, "mean", None)):  # other distributions
         return int(np.size(value.mean()))
     return len(value) if hasattr(value, "__len__") else 1
-
-
-def check_count(value: Any, name: str, least: int, also: tuple[Any, ...] = ()) -> Any:
-    """Return a whole number of at least ``least``, or one of the values ``also`` allowed."""
-    if any(value is choice or (isinstance(value, str) and value == choice) for choice in also):
-        return value
-    wanted = " or ".join([f"a whole number of at least {least}", *map(repr, also)])
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is {value!r}; {wanted} is needed")
-    if value.__index__() < least:
-        raise ValueError(f"{name} is {value}; {wanted} is needed")
-    return int(value.__index__())
 
 
 def _told(value: Any) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.checks import check_count
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
-from fastmcmd.recalibration.base import Recalibrator, check_count
+from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import equal_mass, positive_std
 from fastmcmd.recalibration.rescaled import rescale
 
@@ -52,7 +53,7 @@ class HistogramBinningStd(Recalibrator):
     stds_: Array
 
     def __init__(self, bins: int = 10) -> None:
-        self.bins: Any = check_count(bins, "bins", 1)
+        self.bins: Any = check_count(bins, "bins")
 
     def learn(self, rows: Outcomes) -> None:
         """Set edges and root mean square errors."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastmcmd.checks import check_choice
+from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics import pit_values
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.atoms import recalibrated
-from fastmcmd.recalibration.base import Recalibrator, check_count
+from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import cube_root_rule
 from fastmcmd.recalibration.monotone import MonotoneMap, empirical
 
@@ -68,7 +68,7 @@ class IsotonicCDF(Recalibrator):
     observed_: Array
 
     def __init__(self, knots: Any = "auto", pit: str = "randomized", random_state: Any = 0) -> None:
-        self.knots: Any = check_count(knots, "knots", 1, ("auto", None))
+        self.knots: Any = check_count(knots, "knots", also=("auto",), optional=True)
         self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))
         self.random_state = random_state
 

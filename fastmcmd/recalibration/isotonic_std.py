@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.checks import check_count
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
-from fastmcmd.recalibration.base import Recalibrator, check_count
+from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import cube_root_rule, equal_mass, positive_std
 from fastmcmd.recalibration.rescaled import rescale
 
@@ -53,7 +54,7 @@ class IsotonicStd(Recalibrator):
     errors_: Array
 
     def __init__(self, bins: Any = "auto") -> None:
-        self.bins: Any = check_count(bins, "bins", 1, ("auto", None))
+        self.bins: Any = check_count(bins, "bins", also=("auto",), optional=True)
 
     def learn(self, rows: Outcomes) -> None:
         """Set the fitted function."""

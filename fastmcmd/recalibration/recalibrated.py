@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.checks import check_count
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, check_levels, check_size
+from fastmcmd.predictive.base import Array, Nodes, check_levels
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
-from fastmcmd.recalibration.standard import Standard, quantile_at, standardised
+from fastmcmd.recalibration.standard import Standard, standardised
 
 __all__ = ["RecalibratedCDF"]
 
@@ -110,8 +111,8 @@ class RecalibratedCDF(Predictive):
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
         rng = np.random.default_rng(random_state)
-        uniform = np.maximum(rng.random((len(self), check_size(size))), _LEAST_UNIFORM)
-        return quantile_at(self.inner, self.mapping.inverse(uniform))
+        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
+        return self.inner.quantiles_at(self.mapping.inverse(uniform))
 
     def take(self, rows: NDArray[np.intp]) -> RecalibratedCDF:
         """Return the distributions of some rows."""

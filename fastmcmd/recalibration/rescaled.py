@@ -81,7 +81,7 @@ class Rescaled(Predictive):
             raise ValueError("prediction has means that are not finite, around which to rescale")
         if not (np.isfinite(self.scale) & (self.scale > 0)).all():
             raise ValueError("scale has values that are not positive and finite")
-        self.has_density = inner.has_density
+        self.has_density, self.has_inverse = inner.has_density, inner.has_inverse
 
     def __repr__(self) -> str:
         return f"Rescaled({self.inner!r})"
@@ -140,6 +140,14 @@ class Rescaled(Predictive):
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j)."""
         return self._forth(self.inner.quantile(level))
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        return self._forth(self.inner.quantiles_at(levels))
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        return self._forth(self.inner.upper_quantiles_at(levels))
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from fastmcmd.predictive import Gaussian, Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.inverse import quantiles_at
 from fastmcmd.recalibration.rescaled import Rescaled
 
-__all__ = ["Standard", "quantile_at", "standardised"]
+__all__ = ["Standard", "standardised"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +88,3 @@ def _of_scipy(prediction: ScipyPredictive) -> Standard | None:
         return None
     shapes = ScipyPredictive(frozen.dist(*distinct.T), len(distinct))
     return Standard(shapes, which.reshape(-1).astype(np.intp), location, scale)
-
-
-def quantile_at(prediction: Predictive, levels: Array) -> Array:
-    """Return quantiles (n, j) of continuous predictions at levels (n, j) of each row's own."""
-    if isinstance(prediction, Rescaled):
-        mean = prediction.mean[:, None]
-        inner = quantile_at(prediction.inner, levels)
-        return np.asarray(mean + prediction.scale[:, None] * (inner - mean))
-    return np.ascontiguousarray(quantiles_at(prediction, levels))

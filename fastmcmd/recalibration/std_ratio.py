@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import check_choice, check_positive
+from fastmcmd.checks import check_choice, check_count, check_positive
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array
-from fastmcmd.recalibration.base import Recalibrator, check_count
+from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import positive_std
 from fastmcmd.recalibration.rescaled import rescale
 

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.backends.base import Backend
+from fastmcmd.backends.base import Backend, Products
 from fastmcmd.backends.tall import inner
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import relative_error
@@ -46,25 +46,24 @@ class RowSums:
 
     Attributes
     ----------
-    gram, cross, square : ndarray (p, p), (p, c), (c, c)
-        ``sum w f f'``, ``sum w f P'``, ``sum w P P'``.
+    square : ndarray (c, c)
+        ``sum w P P'``.
     missed, diagonal, weight : float
         ``sum w e(x, x)``, ``sum w k(x, x)``, ``sum w``.
     most_missed : float
         Largest ``e(x, x)``.
     """
 
-    def __init__(self, rank: int, columns: int) -> None:
-        self.gram = np.zeros((rank, rank))
-        self.cross = np.zeros((rank, columns))
+    def __init__(self, backend: Backend, rank: int, columns: int) -> None:
+        self._products: Products | None = backend.products(rank, columns)
+        self._settled: tuple[Array, Array] | None = None
         self.square = np.zeros((columns, columns))
         self.missed = self.diagonal = self.weight = self.most_missed = 0.0
         self._rows, self._blocks = 0, 0
 
     def add(
         self,
-        backend: Backend,
-        f: NDArray[Any],
+        f: Any,
         rhs: Array,
         missed: Array,
         diagonal: Array,
@@ -82,9 +81,31 @@ class RowSums:
             self.missed += float((weight * missed).sum())
             self.diagonal += float((weight * diagonal).sum())
             self.square += inner(rhs * weight[:, None], rhs)
-        backend.add_products(f, rhs, weight, self.gram, self.cross)
+        assert self._products is not None, "rows after the last"
+        self._products.add(f, rhs, weight)
         self.most_missed = max(self.most_missed, float(missed.max()))
         self._rows, self._blocks = max(self._rows, len(missed)), self._blocks + 1
+
+    def settle(self) -> RowSums:
+        """Say that no rows follow, so that a card may forget its sums; returns itself."""
+        self._settled, self._products = self._sums(), None
+        return self
+
+    def _sums(self) -> tuple[Array, Array]:
+        if self._products is not None:
+            return self._products.sums()
+        assert self._settled is not None
+        return self._settled
+
+    @property
+    def gram(self) -> Array:
+        """``sum w f f'`` (p, p)."""
+        return self._sums()[0]
+
+    @property
+    def cross(self) -> Array:
+        """``sum w f P'`` (p, c)."""
+        return self._sums()[1]
 
     @property
     def rounding(self) -> float:
@@ -95,16 +116,19 @@ class RowSums:
         """Return the sums so far as arrays, to be written down."""
         numbers = (self.missed, self.diagonal, self.weight, self.most_missed)
         counts = (float(self._rows), float(self._blocks))
+        gram, cross = self._sums()
         return {
-            "gram": self.gram,
-            "cross": self.cross,
+            "gram": gram,
+            "cross": cross,
             "square": self.square,
             "numbers": np.array(numbers + counts),
         }
 
     def restore(self, state: dict[str, Array]) -> None:
         """Go on from sums that were written down."""
-        self.gram, self.cross, self.square = state["gram"], state["cross"], state["square"]
+        assert self._products is not None
+        self._products.start(state["gram"], state["cross"])
+        self.square = state["square"]
         self.missed, self.diagonal, self.weight, self.most_missed, rows, blocks = (
             float(v) for v in state["numbers"]
         )

@@ -26,18 +26,18 @@ from fastmcmd.streaming.calibration import (
     Sharpness,
 )
 from fastmcmd.streaming.classification import (
-    AUROC,
     Accuracy,
     BrierScore,
     ClassificationECE,
     ClassificationNLL,
     ClasswiseECE,
-    ConfusionMatrix,
     TopKAccuracy,
 )
 from fastmcmd.streaming.classification_parts import (
+    AUROC,
     AccuracyAboveConfidence,
     BrierDecomposition,
+    ConfusionMatrix,
     RankedProbabilityScore,
     UncertaintyHistogram,
 )

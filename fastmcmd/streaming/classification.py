@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
-from fastmcmd.checks import check_choice
-from fastmcmd.classification.accuracy import TIES, ConfusionCounts, gather_confusion, gather_top_k
+from fastmcmd.checks import check_choice, check_count
+from fastmcmd.classification.accuracy import TIES, gather_top_k
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
-from fastmcmd.classification.calibration import (
-    EVENTS,
-    NORMS,
-    ReliabilityCurve,
-    check_event,
-    check_threshold,
-    class_error,
-    curve_of,
-    gather_event,
-)
-from fastmcmd.classification.inputs import Rows, check_count, read
-from fastmcmd.classification.ranking import (
-    ABSENT,
-    AVERAGES,
-    AreaEstimate,
-    RankSketch,
-    gather_sketch,
-)
+from fastmcmd.classification.calibration import NORMS, check_threshold, mean_error
+from fastmcmd.classification.events import EVENTS, check_event, event_of, gather_event
+from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import brier_of, check_clip, halved, log_score_of
 from fastmcmd.classification.summary import summarize
 from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.mass_sketch import MassSketch, error_bounds, sketch_classes, sketch_event
 
 __all__ = [
-    "AUROC",
     "Accuracy",
+    "BinnedError",
     "BrierScore",
     "ClassificationECE",
     "ClassificationNLL",
     "ClasswiseECE",
-    "ConfusionMatrix",
     "MeanScore",
     "TopKAccuracy",
     "read_batch",
@@ -67,7 +54,7 @@ class TopKAccuracy(MeanScore):
 
     Examples
     --------
-    >>> from fastmcmd.streaming.classification import TopKAccuracy
+    >>> from fastmcmd.streaming import TopKAccuracy
     >>> scores = TopKAccuracy(k=2).update([1], [[0.5, 0.3, 0.2]]).update([2], [[0.4, 0.35, 0.25]])
     >>> scores.compute()
     0.5
@@ -103,7 +90,7 @@ class Accuracy(TopKAccuracy):
 
     Examples
     --------
-    >>> from fastmcmd.streaming.classification import Accuracy
+    >>> from fastmcmd.streaming import Accuracy
     >>> one, other = Accuracy().update([0, 1], [0.2, 0.3]), Accuracy().update([1, 1], [0.9, 0.8])
     >>> one.merge(other).compute()
     0.75
@@ -130,7 +117,7 @@ class ClassificationNLL(MeanScore):
 
     Examples
     --------
-    >>> from fastmcmd.streaming.classification import ClassificationNLL
+    >>> from fastmcmd.streaming import ClassificationNLL
     >>> scores = ClassificationNLL().update([0, 1], [0.5, 0.5]).update([1], [0.0])
     >>> scores.compute(), scores.impossible
     (inf, 1)
@@ -167,7 +154,7 @@ class BrierScore(MeanScore):
 
     Examples
     --------
-    >>> from fastmcmd.streaming.classification import BrierScore
+    >>> from fastmcmd.streaming import BrierScore
     >>> BrierScore().update([0, 1], [0.5, 0.5]).update([1], [1.0]).compute()
     0.16666666666666666
     """
@@ -190,32 +177,99 @@ class BrierScore(MeanScore):
         return total(rows, brier_of(summarize(rows)[0], half))
 
 
-class ClassificationECE(Accumulator[BinSums]):
-    """Expected calibration error in bins of even width; `ece`.
+class BinnedError(Accumulator[Any]):
+    """A calibration error of probabilities in bins, of even width or of even weight.
 
-    Bins of even weight depend on all rows, so they have no accumulator.
+    Bins of even weight depend on all rows. Their edges are found among fine bins, so a row that lies
+    in the same fine bin as an edge may be taken for one across it; `error_bound` tells what that may
+    make.
+    """
+
+    def __init__(
+        self, bins: int, binning: str, norm: str, closed: str, resolution: int, **settings: Any
+    ) -> None:
+        check_choice(norm, "norm", NORMS)
+        self._binning = Binning(bins, binning, closed)
+        super().__init__(
+            bins=bins,
+            binning=binning,
+            norm=norm,
+            closed=closed,
+            resolution=check_count(resolution, "resolution"),
+            **settings,
+        )
+
+    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums | MassSketch:
+        """Return the sums of a batch of labels, probabilities and weights."""
+        return self.gather_rows(read_batch(self, y, p, sample_weight))
+
+    @abstractmethod
+    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+        """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
+
+    @abstractmethod
+    def error(self, gaps: Array, sums: BinSums) -> float:
+        """Return the metric of the errors (k,) of all classes."""
+
+    def binned(self, state: BinSums | MassSketch) -> BinSums:
+        """Return the sums in bins."""
+        return state.binned(self._binning)[0] if isinstance(state, MassSketch) else state
+
+    def conclude(self, state: BinSums | MassSketch) -> float:
+        """Return the error."""
+        sums = self.binned(state)
+        return self.error(sums.errors(self.settings["norm"]), sums)
+
+    def error_bound(self) -> float:
+        """Return how far the value may be from that of the function, beyond rounding.
+
+        0 for bins of even width, and where each fine bin with an edge holds one distinct probability.
+
+        Raises
+        ------
+        ValueError
+            No rows yet.
+        """
+        if self._state is None:
+            raise ValueError(f"{type(self).__name__} has seen no rows; call update first")
+        if not isinstance(self._state, MassSketch):
+            return 0.0
+        sums, weight, gap = self._state.binned(self._binning)
+        return self.error(error_bounds(sums, weight, gap, self.settings["norm"]), sums)
+
+
+class ClassificationECE(BinnedError):
+    """Expected calibration error in bins of even width or weight; `ece`.
 
     Parameters
     ----------
     bins : int
         Number of bins.
+    binning : {"width", "mass"}
+        Bins of even width in [0, 1], or of even weight.
     norm : {"l1", "l2", "max"}
         Mean of the gaps, root of the mean of their squares, or the largest.
     closed : {"right", "left"}
         Bins are (a, b] or [a, b).
     of : {"top", "positive"}, optional
         Which event is predicted.
+    resolution : int
+        Fine bins in each halving of the distance to 0 and to 1, for bins of even weight; see
+        `error_bound`.
     nan_policy, sum_tolerance
         As of the function.
 
     Examples
     --------
-    >>> from fastmcmd.streaming.classification import ClassificationECE
+    >>> from fastmcmd.streaming import ClassificationECE
     >>> errors = ClassificationECE(bins=2).update([0, 1], [0.25, 0.75]).update([0], [0.75])
     >>> errors.compute()
     0.25
     >>> errors.curve().count.tolist()
     [1, 2]
+    >>> even = ClassificationECE(bins=2, binning="mass").update([0, 1, 0], [0.25, 0.75, 0.75])
+    >>> round(even.compute(), 12), even.error_bound()
+    (0.25, 0.0)
     """
 
     def __init__(
@@ -226,55 +280,64 @@ class ClassificationECE(Accumulator[BinSums]):
         of: str | None = None,
         nan_policy: str = "raise",
         sum_tolerance: float | None = None,
+        *,
+        binning: str = "width",
+        resolution: int = 128,
     ) -> None:
-        check_choice(norm, "norm", NORMS)
         if of is not None:
             check_choice(of, "of", EVENTS)
-        self._binning = Binning(bins, "width", closed)
         super().__init__(
-            bins=bins,
-            norm=norm,
-            closed=closed,
+            bins,
+            binning,
+            norm,
+            closed,
+            resolution,
             of=of,
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
-        return gather_event(rows, check_event(self.settings["of"], rows), self._binning)
+    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+        """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
+        of = check_event(self.settings["of"], rows)
+        if self._binning.kind == "mass":
+            return sketch_event(rows, *event_of(rows, of), self.settings["resolution"])
+        return gather_event(rows, of, self._binning)
 
-    def conclude(self, state: BinSums) -> float:
-        """Return the error."""
-        return float(state.errors(self.settings["norm"])[0])
+    def error(self, gaps: Array, sums: BinSums) -> float:
+        """Return the error of the one event."""
+        return float(gaps[0])
 
     def curve(self) -> ReliabilityCurve:
         """Return the reliability curve of all rows so far."""
         if self._state is None:
             raise ValueError("ClassificationECE has seen no rows; call update first")
-        return curve_of(self._state)
+        return curve_of(self.binned(self._state))
 
 
-class ClasswiseECE(Accumulator[BinSums]):
-    """Mean calibration error of each class's probabilities in bins of even width; `classwise_ece`.
+class ClasswiseECE(BinnedError):
+    """Mean calibration error of each class's probabilities in bins; `classwise_ece`.
 
     Parameters
     ----------
     bins : int
         Number of bins.
+    binning : {"width", "mass"}
+        Bins of even width in [0, 1], or, for each class, of even weight: `adaptive_ece`.
     norm : {"l1", "l2", "max"}
         See `ClassificationECE`.
     threshold : float, optional
         Leave out probabilities not above it.
     closed : {"right", "left"}
         Bins are (a, b] or [a, b).
+    resolution : int
+        See `ClassificationECE`. Memory is at most 7 KB a class times this.
     nan_policy, sum_tolerance
         As of the function.
 
     Examples
     --------
-    >>> from fastmcmd.streaming.classification import ClasswiseECE
+    >>> from fastmcmd.streaming import ClasswiseECE
     >>> errors = ClasswiseECE().update([0, 0], [[0.5, 0.25, 0.25]] * 2)
     >>> errors.update([1, 2], [[0.5, 0.25, 0.25]] * 2).compute()
     0.0
@@ -288,109 +351,31 @@ class ClasswiseECE(Accumulator[BinSums]):
         closed: str = "right",
         nan_policy: str = "raise",
         sum_tolerance: float | None = None,
+        *,
+        binning: str = "width",
+        resolution: int = 32,
     ) -> None:
-        check_choice(norm, "norm", NORMS)
-        self._binning = Binning(bins, "width", closed)
         super().__init__(
-            bins=bins,
-            norm=norm,
+            bins,
+            binning,
+            norm,
+            closed,
+            resolution,
             threshold=check_threshold(threshold),
-            closed=closed,
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
-        return gather_classes(rows, self._binning, self.settings["threshold"])
+    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+        """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
+        threshold = self.settings["threshold"]
+        if self._binning.kind == "mass":
+            return sketch_classes(rows, threshold, self.settings["resolution"])
+        return gather_classes(rows, self._binning, threshold)
 
-    def conclude(self, state: BinSums) -> float:
+    def error(self, gaps: Array, sums: BinSums) -> float:
         """Return the mean error over classes that have rows."""
-        return class_error(state, self.settings["norm"])
-
-
-class ConfusionMatrix(Accumulator[ConfusionCounts]):
-    """Weight of rows by label and most probable class; `confusion_matrix`.
-
-    Parameters
-    ----------
-    nan_policy, sum_tolerance
-        As of the function.
-
-    Examples
-    --------
-    >>> from fastmcmd.streaming.classification import ConfusionMatrix
-    >>> ConfusionMatrix().update([0, 1], [0.3, 0.8]).update([1], [0.4]).compute().tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
-    """
-
-    def __init__(self, nan_policy: str = "raise", sum_tolerance: float | None = None) -> None:
-        super().__init__(nan_policy=nan_policy, sum_tolerance=sum_tolerance)
-
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> ConfusionCounts:
-        """Return the counts of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
-        return gather_confusion(rows, summarize(rows)[0])
-
-    def conclude(self, state: ConfusionCounts) -> Array:
-        """Return the counts."""
-        return state.table.copy()
-
-
-class AUROC(Accumulator[RankSketch]):
-    """Area under the receiver operating characteristic from fine histograms; `auroc`.
-
-    Parameters
-    ----------
-    average : {"macro", "weighted"}
-        Mean over classes, plain or by weight of rows.
-    absent : {"raise", "omit"}
-        What `compute` does with classes that no row has.
-    resolution : int
-        Bins in each halving of the distance to 0 and to 1. Memory is 1 KB a class times this.
-    nan_policy, sum_tolerance
-        As of the function.
-
-    Notes
-    -----
-    `compute` returns an `AreaEstimate`: a value, and how far the exact area, that of the function, may be
-    from it. Pairs of rows in different bins are ordered for certain, those in the same bin may be in order
-    or not: the bound is half the share of the latter.
-
-    Examples
-    --------
-    >>> from fastmcmd.streaming.classification import AUROC
-    >>> AUROC().update([0, 0, 1], [0.1, 0.4, 0.35]).update([1], [0.8]).compute()
-    AreaEstimate(value=0.75, error_bound=0.0)
-    """
-
-    def __init__(
-        self,
-        average: str = "macro",
-        absent: str = "raise",
-        resolution: int = 128,
-        nan_policy: str = "raise",
-        sum_tolerance: float | None = None,
-    ) -> None:
-        check_choice(average, "average", AVERAGES)
-        check_choice(absent, "absent", ABSENT)
-        super().__init__(
-            average=average,
-            absent=absent,
-            resolution=check_count(resolution, "resolution"),
-            nan_policy=nan_policy,
-            sum_tolerance=sum_tolerance,
-        )
-
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> RankSketch:
-        """Return the histograms of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
-        return gather_sketch(rows, self.settings["resolution"])
-
-    def conclude(self, state: RankSketch) -> AreaEstimate:
-        """Return the area and the bound of its error."""
-        return state.estimate(self.settings["average"], self.settings["absent"])
+        return mean_error(gaps, sums)
 
 
 def read_batch(accumulator: Accumulator[Any], y: Any, p: Any, sample_weight: Any) -> Rows:

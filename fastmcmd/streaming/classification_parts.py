@@ -1,35 +1,43 @@
-"""Classification over a test set that passes by in batches: curves, histograms, decompositions."""
+"""Classification over a test set that passes by in batches: curves, tables, decompositions, areas."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from fastmcmd.checks import check_choice
-from fastmcmd.classification.bins import Binning, BinSums, gather_classes
-from fastmcmd.classification.confidence import (
-    MEASURES,
+from fastmcmd.checks import check_choice, check_count
+from fastmcmd.classification.above_confidence import (
     AboveSums,
     check_thresholds,
     conclude_above,
     gather_above,
-    histogram_of,
-    read_two_sets,
-    uncertainty_of,
 )
-from fastmcmd.classification.confidence import AccuracyAboveConfidence as Curve
+from fastmcmd.classification.above_confidence import AccuracyAboveConfidence as Curve
+from fastmcmd.classification.accuracy import ConfusionCounts, gather_confusion
+from fastmcmd.classification.bins import Binning, BinSums, gather_classes
+from fastmcmd.classification.confidence import MEASURES, histogram_of, read_two_sets, uncertainty_of
 from fastmcmd.classification.confidence import UncertaintyHistogram as Histogram
 from fastmcmd.classification.decomposition import BrierDecomposition as Terms
 from fastmcmd.classification.decomposition import decomposition_of
+from fastmcmd.classification.ranking import (
+    ABSENT,
+    AVERAGES,
+    AreaEstimate,
+    RankSketch,
+    gather_sketch,
+)
 from fastmcmd.classification.scores import halved, ranked_probability_score_of
 from fastmcmd.classification.summary import summarize
 from fastmcmd.classification.totals import Totals, total
+from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
 from fastmcmd.streaming.classification import MeanScore, read_batch
 
 __all__ = [
+    "AUROC",
     "AccuracyAboveConfidence",
     "BrierDecomposition",
+    "ConfusionMatrix",
     "RankedProbabilityScore",
     "UncertaintyHistogram",
 ]
@@ -221,3 +229,86 @@ class UncertaintyHistogram(Accumulator[TwoHistograms]):
     def conclude(self, state: TwoHistograms) -> Histogram:
         """Return the histograms."""
         return state.counts
+
+
+class ConfusionMatrix(Accumulator[ConfusionCounts]):
+    """Weight of rows by label and most probable class; `confusion_matrix`.
+
+    Parameters
+    ----------
+    nan_policy, sum_tolerance
+        As of the function.
+
+    Examples
+    --------
+    >>> from fastmcmd.streaming import ConfusionMatrix
+    >>> ConfusionMatrix().update([0, 1], [0.3, 0.8]).update([1], [0.4]).compute().tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, nan_policy: str = "raise", sum_tolerance: float | None = None) -> None:
+        super().__init__(nan_policy=nan_policy, sum_tolerance=sum_tolerance)
+
+    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> ConfusionCounts:
+        """Return the counts of a batch of labels, probabilities and weights."""
+        rows = read_batch(self, y, p, sample_weight)
+        return gather_confusion(rows, summarize(rows)[0])
+
+    def conclude(self, state: ConfusionCounts) -> Array:
+        """Return the counts."""
+        return state.table.copy()
+
+
+class AUROC(Accumulator[RankSketch]):
+    """Area under the receiver operating characteristic from fine histograms; `auroc`.
+
+    Parameters
+    ----------
+    average : {"macro", "weighted"}
+        Mean over classes, plain or by weight of rows.
+    absent : {"raise", "omit"}
+        What `compute` does with classes that no row has.
+    resolution : int
+        Bins in each halving of the distance to 0 and to 1. Memory is 1 KB a class times this.
+    nan_policy, sum_tolerance
+        As of the function.
+
+    Notes
+    -----
+    `compute` returns an `AreaEstimate`: a value, and how far the exact area, that of the function, may be
+    from it. Pairs of rows in different bins are ordered for certain, those in the same bin may be in order
+    or not: the bound is half the share of the latter.
+
+    Examples
+    --------
+    >>> from fastmcmd.streaming import AUROC
+    >>> AUROC().update([0, 0, 1], [0.1, 0.4, 0.35]).update([1], [0.8]).compute()
+    AreaEstimate(value=0.75, error_bound=0.0)
+    """
+
+    def __init__(
+        self,
+        average: str = "macro",
+        absent: str = "raise",
+        resolution: int = 128,
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+    ) -> None:
+        check_choice(average, "average", AVERAGES)
+        check_choice(absent, "absent", ABSENT)
+        super().__init__(
+            average=average,
+            absent=absent,
+            resolution=check_count(resolution, "resolution"),
+            nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
+        )
+
+    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> RankSketch:
+        """Return the histograms of a batch of labels, probabilities and weights."""
+        rows = read_batch(self, y, p, sample_weight)
+        return gather_sketch(rows, self.settings["resolution"])
+
+    def conclude(self, state: RankSketch) -> AreaEstimate:
+        """Return the area and the bound of its error."""
+        return state.estimate(self.settings["average"], self.settings["absent"])

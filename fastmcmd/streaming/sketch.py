@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.predictive.base import Array
 
-__all__ = ["LogSketch", "check_accuracy", "sketch_keys"]
+__all__ = ["LogSketch", "check_accuracy", "sketch_keys", "union"]
 
 # Above every |log x| / log gamma of a float64 at the finest accuracy (745 / 2e-6), so that keys of
 # positive numbers are positive.
@@ -39,6 +39,14 @@ def sketch_keys(values: Array, accuracy: float) -> NDArray[np.int64]:
     steps = np.ceil(np.log(size[some]) / _log_gamma(accuracy)).astype(np.int64)
     keys[some] = np.where(values[some] > 0, steps + _ZERO, -steps - _ZERO)
     return keys
+
+
+def union(
+    one: NDArray[np.int64], other: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the keys of either, ascending, and the places of both: each key once, so indexing adds."""
+    keys, place = np.unique(np.concatenate([one, other]), return_inverse=True)
+    return keys, place[: len(one)], place[len(one) :]
 
 
 @dataclass(frozen=True)
@@ -86,11 +94,10 @@ class LogSketch:
             raise ValueError(
                 f"sketches of accuracy {self.accuracy:g} and {other.accuracy:g} cannot be added"
             )
-        keys, place = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
+        keys, own, others = union(self.keys, other.keys)
         sums = np.zeros((len(keys), self.sums.shape[1]))
-        # Each of the two has a key once, so plain indexing adds.
-        sums[place[: len(self.keys)]] += self.sums
-        sums[place[len(self.keys) :]] += other.sums
+        sums[own] = self.sums
+        sums[others] += other.sums
         return LogSketch(self.accuracy, keys, sums)
 
     @property

@@ -109,7 +109,7 @@ def _drawn_groups(
     at a time, so that few groups are held together.
     """
     progress = Progress(verbose, 0.0)
-    sweep = progress.sweep("groups", len(sizes) * trials * draws)
+    sweep = progress.sweep("groups", len(sizes) * trials * draws, unit="groups")
     done = 0
     try:
         for size in sizes.tolist():

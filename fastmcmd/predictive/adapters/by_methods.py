@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.checks import check_count
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.lattice import shared_support
@@ -158,7 +159,9 @@ class MethodsPredictive(Predictive):
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
         rng = np.random.default_rng(random_state)
-        levels = np.maximum(rng.random((len(self), check_size(size))), np.finfo(float).tiny)
+        levels = np.maximum(
+            rng.random((len(self), check_count(size, "size"))), np.finfo(float).tiny
+        )
         return np.stack([self._quantile(column) for column in levels.T], axis=1)
 
     def crps(self, y: Any) -> Array:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import check_count
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, check_size
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 
 _TAIL = 1e-16  # mass left out at either end
-_MOST_VALUES = 1 << 20  # of one discrete distribution
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _LOST_MASS = 1e-9  # of a discrete distribution, before it is an error
 _ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
-_SHARED = 4  # support of all rows, in supports of one, up to which rows share it
 
 
 def is_frozen(value: Any) -> bool:
@@ -50,6 +50,8 @@ class ScipyPredictive(Predictive):
     >>> ScipyPredictive(stats.t(3.0, loc=[0.0, 1.0]), 2).quantile(0.5).tolist()
     [0.0, 1.0]
     """
+
+    has_inverse = True
 
     def __init__(self, frozen: Any, n: int) -> None:
         for value in (*frozen.args, *frozen.kwds.values()):
@@ -120,10 +122,18 @@ class ScipyPredictive(Predictive):
             return self._all(self.frozen.ppf(levels))
         return self._rows(self.frozen.ppf, levels[None, :])
 
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        return self._rows(self.frozen.ppf, levels)
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose `sf` has fallen to levels (n, j)."""
+        return self._rows(self.frozen.isf, levels)
+
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
         rng = np.random.default_rng(random_state)
-        draws = self.frozen.rvs(size=(check_size(size), self._n), random_state=rng)
+        draws = self.frozen.rvs(size=(check_count(size, "size"), self._n), random_state=rng)
         return np.asarray(draws, dtype=np.float64).T.copy()
 
     def take(self, rows: NDArray[np.intp]) -> ScipyPredictive:
@@ -155,20 +165,7 @@ class ScipyPredictive(Predictive):
         """Return the values (L,) that all rows share and their probabilities (n, L)."""
         if not self.discrete:
             return None
-        first, count = self._range()
-        start = first.min()
-        offset = first - start
-        total = float(offset.max()) + count
-        if total > _SHARED * count or np.any(offset % 1):
-            return None
-        values = start + np.arange(int(total), dtype=np.float64)
-        if not offset.any():
-            return values, self._masses(np.broadcast_to(values, (self._n, count)))
-        masses = self._masses(first[:, None] + np.arange(count, dtype=np.float64))
-        shared = np.zeros((self._n, len(values)))
-        where = offset.astype(np.intp)[:, None] + np.arange(count)
-        np.put_along_axis(shared, where, masses, axis=1)
-        return values, shared
+        return shared_support(*self._range(), lambda first, count: self._own(first, count)[1])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) under continuous distributions: polynomials to degree 4, and trivial ones."""
@@ -210,14 +207,10 @@ class ScipyPredictive(Predictive):
         return np.broadcast_to(found, (self._n, values.shape[1]))
 
     def _quadrature(self, order: int, splits: int = 1) -> Nodes:
-        frozen = self.frozen
-        return composite(
-            lambda level: self._rows(frozen.ppf, level),
-            lambda level: self._rows(frozen.isf, level),
-            lambda value: self._rows(frozen.pdf, value),
-            order,
-            splits,
-        )
+        def density(values: Array) -> Array:
+            return self._rows(self.frozen.pdf, values)
+
+        return composite(self.quantiles_at, self.upper_quantiles_at, density, order, splits)
 
     def _range(self) -> tuple[Array, int]:
         """Return the first values (n,) and the number of values that hold almost all mass."""
@@ -227,7 +220,7 @@ class ScipyPredictive(Predictive):
         # Near 1 quantiles are lost in rounding; and a degenerate count may have none at the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
         count = float(np.max(np.maximum(last, middle) - first)) + 1
-        if not count <= _MOST_VALUES:
+        if not count <= MOST_VALUES:
             raise _too_many()
         return first, int(count)
 
@@ -236,11 +229,14 @@ class ScipyPredictive(Predictive):
         above = 1 - self._all(self.frozen.cdf(middle + _NEAR))
         if above.max() > _LOST_MASS:
             row = self.take(np.array([int(above.argmax())]))
-            if 1 - row.cdf(middle[above.argmax()] + _MOST_VALUES)[0] > _LOST_MASS:
+            if 1 - row.cdf(middle[above.argmax()] + MOST_VALUES)[0] > _LOST_MASS:
                 raise _too_many()
 
     def _own_support(self) -> Nodes:
-        first, count = self._range()
+        return self._own(*self._range())
+
+    def _own(self, first: Array, count: int) -> Nodes:
+        """Return ``count`` values (n, count) from the first ones on, and their probabilities."""
         values = first[:, None] + np.arange(count, dtype=np.float64)
         return values, self._masses(values)
 
@@ -258,6 +254,6 @@ class ScipyPredictive(Predictive):
 
 def _too_many() -> ValueError:
     return ValueError(
-        f"prediction gives mass to more than {_MOST_VALUES:,} values of one input, too many to sum "
+        f"prediction gives mass to more than {MOST_VALUES:,} values of one input, too many to sum "
         "over; give draws=l, or draws of it"
     )

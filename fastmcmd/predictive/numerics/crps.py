@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import row_blocks
+from fastmcmd.blocks import over_rows
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.numerics.kronrod import NODES, Integrand, add_panels
 
@@ -51,9 +51,12 @@ def crps(prediction: Predictive, y: Any, step: int | None = None) -> Array:
         return out
     per_row = prediction.node_count if prediction.discrete else 2 * len(_LEVELS) * NODES
     one_block = _sum if prediction.discrete else _integral
-    for block in row_blocks(len(rows), step or _BLOCK // per_row):
+
+    def work(block: slice) -> None:
         part = rows[block]
         out[part] = one_block(prediction.take(part), y[part])
+
+    over_rows(work, len(rows), step or _BLOCK // per_row)
     return out
 
 

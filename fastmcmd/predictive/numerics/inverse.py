@@ -1,4 +1,4 @@
-"""Quantiles of any distribution, at levels of each row's own."""
+"""The least numbers at which a condition on a distribution holds, to the last digit."""
 
 from __future__ import annotations
 
@@ -6,36 +6,18 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
-from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, Predictive
-from fastmcmd.predictive.gaussian import Gaussian
 
-__all__ = ["by_halving", "known_inverse", "least", "quantiles_at"]
+__all__ = ["by_halving", "least"]
 
 One = TypeVar("One", bound=Predictive)
 
 _BLOCK = 1 << 16  # rows and columns that are halved together
 
 _INFINITY = int(np.float64(np.inf).view(np.int64))  # as the rank of a double among all of them
-
-
-def quantiles_at(prediction: Predictive, levels: Array) -> Array:
-    """Return quantiles (n, j) of numbers at levels (n, j) in (0, 1).
-
-    By the method of this name where a distribution has one; where neither that nor a known quantile
-    function helps, by halving from the cdf.
-    """
-    own = getattr(prediction, "quantiles_at", None)
-    if own is not None:
-        return np.asarray(own(levels))
-    known = known_inverse(prediction)
-    if known is not None:
-        return known[0](levels)
-    return by_halving(prediction, levels, lambda one, x, level: one.cdf(x) >= level)
 
 
 def by_halving(
@@ -56,26 +38,6 @@ def by_halving(
         found = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
         out[:, columns] = found.reshape(own.shape)
     return out
-
-
-def known_inverse(
-    prediction: Predictive,
-) -> tuple[Callable[[Array], Array], Callable[[Array], Array]] | None:
-    """Return functions of levels (n, j) from below and from above, to quantiles; or None."""
-    match prediction:
-        case Gaussian():
-            mean, std = prediction.mean[:, None], prediction.std[:, None]
-            return (
-                lambda level: np.asarray(mean + std * scipy.special.ndtri(level)),
-                lambda level: np.asarray(mean - std * scipy.special.ndtri(level)),
-            )
-        case ScipyPredictive():
-            frozen = prediction.frozen
-            return (
-                lambda level: np.asarray(frozen.ppf(level.T), dtype=np.float64).T,
-                lambda level: np.asarray(frozen.isf(level.T), dtype=np.float64).T,
-            )
-    return None
 
 
 def least(reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:

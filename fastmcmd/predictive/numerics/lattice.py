@@ -25,9 +25,21 @@ def shared_support(first: Array, count: int, masses: Callable[[Array, int], Arra
         How many consecutive values hold the mass of a row.
     masses : callable (first, count) to (n, count)
         Probabilities of ``count`` values from ``first`` on, which sum to 1.
+
+    Notes
+    -----
+    None also where values of two rows are not whole numbers apart.
     """
     start = first.min()
-    total = int((first - start).max()) + count
-    if total > _SHARED * count:
+    offset = first - start
+    total = float(offset.max()) + count
+    if total > _SHARED * count or (offset % 1).any():
         return None
-    return start + np.arange(total, dtype=np.float64), masses(np.full(len(first), start), total)
+    values = start + np.arange(int(total), dtype=np.float64)
+    own = masses(first, count)
+    if not offset.any():
+        return values, own
+    shared = np.zeros((len(first), len(values)))
+    where = offset.astype(np.intp)[:, None] + np.arange(count)
+    np.put_along_axis(shared, where, own, axis=1)
+    return values, shared

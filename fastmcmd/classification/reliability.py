@@ -1,0 +1,143 @@
+"""Predicted probabilities against observed frequencies, by bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.classification.bins import (
+    Binning,
+    BinSums,
+)
+from fastmcmd.classification.events import check_event, gather_event
+from fastmcmd.classification.inputs import read
+from fastmcmd.predictive.base import Array
+from fastmcmd.tables import columns_as_text
+
+__all__ = ["ReliabilityCurve", "curve_of", "reliability_curve"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReliabilityCurve:
+    """Predicted probabilities against observed frequencies, by bin.
+
+    Attributes
+    ----------
+    edges : ndarray (bins + 1,)
+        Where bins begin and end.
+    count : ndarray (bins,)
+        Rows in each.
+    weight : ndarray (bins,)
+        Their weight.
+    confidence, accuracy : ndarray (bins,)
+        Mean probability and frequency of the event; NaN in empty bins.
+    """
+
+    edges: Array
+    count: NDArray[np.int64]
+    weight: Array
+    confidence: Array
+    accuracy: Array
+
+    @property
+    def gap(self) -> Array:
+        """Accuracy less confidence: below 0 where the model is too sure."""
+        return self.accuracy - self.confidence
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns as lists, by name."""
+        return {
+            "low": self.edges[:-1].tolist(),
+            "high": self.edges[1:].tolist(),
+            "count": self.count.tolist(),
+            "weight": self.weight.tolist(),
+            "confidence": self.confidence.tolist(),
+            "accuracy": self.accuracy.tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return the columns as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def table(self) -> str:
+        """Return the bins as text, a line each."""
+        return columns_as_text(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"ReliabilityCurve of {self.count.sum():,} rows in {len(self.count)} bins\n{self.table()}"
+
+
+def reliability_curve(
+    y: Any,
+    p: Any,
+    *,
+    bins: int = 15,
+    binning: str = "width",
+    closed: str = "right",
+    of: str | None = None,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+) -> ReliabilityCurve:
+    """Return mean predicted probability and observed frequency in bins.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
+    p : array_like (n, C) or (n,)
+        Probabilities of the classes, or of class 1.
+    bins : int
+        Number of bins.
+    binning : {"width", "mass"}
+        Bins of even width in [0, 1], or of even weight. In the latter equal probabilities stay together.
+    closed : {"right", "left"}
+        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
+    of : {"top", "positive"}, optional
+        Which event is predicted: that the most probable class is the label, or, of two classes, that the
+        label is 1. Default "positive" for p of shape (n,), else "top".
+    sample_weight : array_like (n,), optional
+        Nonnegative weights.
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN: raise, leave them out, or return NaN.
+    sum_tolerance : float, optional
+        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
+
+    Returns
+    -------
+    ReliabilityCurve
+        Edges, counts, mean probabilities and frequencies.
+
+    Notes
+    -----
+    Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 2, with
+    their bins (a, b]. ``sklearn.calibration.calibration_curve`` is ``of="positive"`` with bins (a, b],
+    and drops empty bins; its "quantile" bins interpolate between values.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> print(fm.classification.reliability_curve([0, 1, 1], [0.2, 0.7, 0.9], bins=2).table())
+    low  high  count  weight  confidence  accuracy
+    ----------------------------------------------
+      0   0.5      1       1         0.2         0
+    0.5     1      2       2         0.8         1
+    """
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    return curve_of(gather_event(rows, check_event(of, rows), Binning(bins, binning, closed)))
+
+
+def curve_of(sums: BinSums) -> ReliabilityCurve:
+    """Return the reliability curve of one event."""
+    return ReliabilityCurve(
+        sums.edges[:, 0],
+        sums.count[0].astype(np.int64),
+        sums.weight[0],
+        sums.confidence[0],
+        sums.accuracy[0],
+    )

@@ -1,0 +1,116 @@
+"""Quantiles at many levels of densities of Pearson's system: a few by SciPy, the others by a march."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.blocks import over_rows
+from fastmcmd.predictive.base import Array
+
+__all__ = ["FEW", "Tail", "between_tails", "linear_slope"]
+
+FEW = 8  # levels, below which asking SciPy for each costs no more
+_BLOCK = 1 << 17  # quantiles held together: 1 MB
+_OFF = (
+    1e-12  # of a probability that the end of a march may be off, beyond the rounding of its place
+)
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One tail of a standard distribution, with formulas of arrays and shapes that broadcast.
+
+    Attributes
+    ----------
+    quantile : callable (level, *shapes)
+        Points with that much mass beyond them, in this tail.
+    mass : callable (x, *shapes)
+        Mass beyond points: the inverse.
+    density : callable (x, *shapes)
+        The density.
+    slope : callable (*shapes) to (n, 8)
+        As `pearson_loops.march` takes it.
+    sign : float
+        1 for the lower tail, -1 for the upper one.
+    """
+
+    quantile: Callable[..., Any]
+    mass: Callable[..., Any]
+    density: Callable[..., Any]
+    slope: Callable[..., Array]
+    sign: float
+
+    def inwards(self, levels: Array, *shapes: Array) -> Array:
+        """Return points (n, j) with masses (n, j) or (1, j), in (0, 0.5] and rising, beyond them.
+
+        A march that ends at a point of another mass than it should is not believed: SciPy is asked.
+        """
+        from fastmcmd.predictive.numerics.pearson_loops import march
+
+        # Rows that step together should need like steps.
+        order = np.argsort(shapes[0])
+        shapes = tuple(shape[order] for shape in shapes)
+        levels = levels[order] if len(levels) > 1 else levels
+        columns = tuple(shape[:, None] for shape in shapes)
+        with np.errstate(all="ignore"):
+            x = np.array(np.broadcast_to(self.quantile(levels[:, 0], *shapes), shapes[0].shape))
+            f = np.array(self.density(x, *shapes))
+            out = np.empty((len(x), levels.shape[1]))
+            march(x, f, self.sign * (levels - levels[:, :1]), self.slope(*shapes), out)
+            gap = np.abs(self.mass(x, *shapes) - levels[:, -1])
+            good = gap <= _OFF * levels[:, -1] + _ROUNDING * np.abs(x) * f
+            lost = np.flatnonzero(~(good & np.isfinite(out).all(axis=1)))
+            if len(lost):
+                own = levels[lost] if len(levels) > 1 else levels
+                out[lost] = self.quantile(own, *(column[lost] for column in columns))
+        ordered = np.empty_like(out)
+        ordered[order] = out
+        return ordered
+
+
+def between_tails(
+    lower: Callable[..., Array], upper: Callable[..., Array], levels: Array, *shapes: Array
+) -> Array:
+    """Return standard quantiles (n, j), each from the tail that it is nearer to.
+
+    Parameters
+    ----------
+    lower, upper : callable (levels, *shapes)
+        Points of the lower and the upper tail, as `Tail.inwards` gives them.
+    levels : ndarray (n, j) or (1, j)
+        In (0, 1), rising.
+    *shapes : ndarray (n,)
+        Shapes of the distributions; where all rows agree in them and in the levels, one is computed.
+    """
+    n = len(shapes[0])
+    if len(levels) == 1 and n > 1 and all((shape == shape[0]).all() for shape in shapes):
+        one = between_tails(lower, upper, levels, *(shape[:1] for shape in shapes))
+        return np.broadcast_to(one, (n, levels.shape[1]))
+    out = np.empty((n, levels.shape[1]))
+    low = levels <= 0.5
+    first = int(low.any(axis=0).sum())  # columns in which some row is in its lower tail
+    last = int(low.all(axis=0).sum())  # from this one on some are in the upper one
+
+    def work(rows: slice) -> None:
+        own = levels[rows] if len(levels) > 1 else levels
+        part = [shape[rows] for shape in shapes]
+        found = out[rows]
+        if first:
+            found[:, :first] = lower(np.minimum(own[:, :first], 0.5), *part)
+        if last < own.shape[1]:
+            mirrored = np.minimum(1 - own[:, last:], 0.5)[:, ::-1]
+            above = upper(mirrored, *part)[:, ::-1]
+            found[:, last:] = np.where(own[:, last:] <= 0.5, found[:, last:], above)
+
+    over_rows(work, n, max(1, _BLOCK // max(1, levels.shape[1])))
+    return out
+
+
+def linear_slope(p0: Any, p1: Any, q: tuple[Any, Any, Any], roots: tuple[Any, Any, Any]) -> Array:
+    """Return the table (n, 8) that `pearson_loops.march` takes, of columns that broadcast."""
+    return np.stack(np.broadcast_arrays(p0, p1, *q, *roots), axis=-1).astype(np.float64)

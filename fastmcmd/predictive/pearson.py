@@ -1,0 +1,85 @@
+"""What families share whose densities are of Pearson's system: quantiles at many levels by a march."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.predictive.base import Array, check_levels
+from fastmcmd.predictive.family import Family
+from fastmcmd.predictive.numerics.marching import FEW, between_tails
+
+__all__ = ["PearsonFamily"]
+
+
+class PearsonFamily(Family):
+    """A family whose density has ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)`` in standard form.
+
+    Quantiles at many levels are reached from the outermost ones by integrating that equation (see
+    `pearson_loops.march`): ten times faster than asking SciPy for each, and as exact.
+    """
+
+    @abstractmethod
+    def _shapes(self) -> tuple[Array, ...]:
+        """Return the parameters (n,) of the standard form."""
+
+    @abstractmethod
+    def _lower(self, levels: Array, *shapes: Array) -> Array:
+        """Return standard quantiles at rising levels up to 0.5."""
+
+    @abstractmethod
+    def _upper(self, levels: Array, *shapes: Array) -> Array:
+        """Return the standard points with rising masses up to 0.5 above them."""
+
+    @abstractmethod
+    def _from_standard(self, x: Array) -> Array:
+        """Return the quantiles (n, j) of standard ones."""
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        levels = check_levels(level)
+        if levels.size < FEW:
+            return super().quantile(levels)
+        return self.quantiles_at(levels[None, :])
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j), or (1, j) for all rows, of each row's own."""
+        found = self._marched(levels, upper=False)
+        return super().quantiles_at(levels) if found is None else found
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        found = self._marched(levels, upper=True)
+        return super().upper_quantiles_at(levels) if found is None else found
+
+    def _marched(self, levels: Array, upper: bool) -> Array | None:
+        """Return quantiles at levels that rise or fall; None at few levels, or in another order."""
+        if levels.shape[1] < FEW:
+            return None
+        if len(levels) == 1 and not _rises_inside(levels):
+            order = np.argsort(levels[0])
+            place = np.argsort(order)
+            ordered = levels[:, order]
+            inner = (ordered[0] > 0) & (ordered[0] < 1)
+            found = np.empty((len(self), len(order)))
+            found[:, inner] = self._rising(ordered[:, inner], upper)
+            if not inner.all():
+                ends = super().upper_quantiles_at if upper else super().quantiles_at
+                found[:, ~inner] = ends(ordered[:, ~inner])
+            return found[:, place]
+        if _rises_inside(levels):
+            return self._rising(levels, upper)
+        mirrored = levels[:, ::-1]
+        return self._rising(mirrored, upper)[:, ::-1] if _rises_inside(mirrored) else None
+
+    def _rising(self, levels: Array, upper: bool) -> Array:
+        tails = (self._upper, self._lower) if upper else (self._lower, self._upper)
+        return self._from_standard(between_tails(*tails, levels, *self._shapes()))
+
+
+def _rises_inside(levels: Array) -> bool:
+    """Tell whether levels (n, j) lie in (0, 1) and rise in every row."""
+    inside = (levels[:, 0] > 0).all() and (levels[:, -1] < 1).all()
+    return bool(inside and (levels[:, 1:] >= levels[:, :-1]).all())

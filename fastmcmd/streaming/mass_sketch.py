@@ -1,0 +1,241 @@
+"""Sums of predicted probabilities in fine bins, from which bins of even weight follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.classification.bins import Binning, BinSums, class_columns, spoil, width_edges
+from fastmcmd.classification.columns import over_columns
+from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.ranking import OCTAVES
+from fastmcmd.predictive.base import Array
+from fastmcmd.streaming.sketch import union
+
+__all__ = ["FineSums", "MassSketch", "error_bounds", "sketch_classes", "sketch_event"]
+
+
+@dataclass(frozen=True, eq=False)
+class FineSums:
+    """Sums over rows in the fine bins that hold some, in the order of classes and probabilities.
+
+    Attributes
+    ----------
+    keys : ndarray (c,) of int
+        Class times number of fine bins, plus fine bin; ascending.
+    sums : ndarray (c, 4)
+        Rows, and sums of w, w p and w o: o is 1 where the event happened and else 0.
+    low, high : ndarray (c,)
+        Smallest and largest probability.
+    """
+
+    keys: NDArray[np.int64]
+    sums: Array
+    low: Array
+    high: Array
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __add__(self, other: FineSums) -> FineSums:
+        keys, own, others = union(self.keys, other.keys)
+        sums = np.zeros((len(keys), 4))
+        sums[own] = self.sums
+        sums[others] += other.sums
+        low, high = np.full(len(keys), np.inf), np.full(len(keys), -np.inf)
+        low[own], high[own] = self.low, self.high
+        low[others] = np.minimum(low[others], other.low)
+        high[others] = np.maximum(high[others], other.high)
+        return FineSums(keys, sums, low, high)
+
+    def part(self, first: int, last: int) -> FineSums:
+        """Return the fine bins whose keys lie in [first, last)."""
+        rows = slice(*np.searchsorted(self.keys, [first, last]))
+        return FineSums(self.keys[rows], self.sums[rows], self.low[rows], self.high[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class MassSketch:
+    """Sums in fine bins, of k classes or of one kind of event.
+
+    Attributes
+    ----------
+    classes : int
+        k.
+    resolution : int
+        Fine bins in each halving of the distance to 0 and to 1.
+    parts : tuple of FineSums
+        To be added up. The next is less than half as long as the one before, so many small batches
+        do not each touch all fine bins so far.
+    spoiled : bool
+        Whether NaN propagates.
+
+    Notes
+    -----
+    Fine bins are even ones in each halving of the distance to 0, below one half, and to 1 above: their
+    width is at most ``1 / resolution`` of that distance, so they are finest where the confidences of
+    classifiers crowd. All sums are exact; an edge of a bin may be off by one fine bin. A fine bin
+    that holds one distinct value makes no error, whatever its weight.
+    """
+
+    classes: int
+    resolution: int
+    parts: tuple[FineSums, ...]
+    spoiled: bool
+
+    def __add__(self, other: MassSketch) -> MassSketch:
+        if other.classes != self.classes:
+            raise ValueError(
+                f"a batch of {other.classes} binned classes cannot be added to {self.classes}; all "
+                "batches must have the same classes"
+            )
+        parts = [*self.parts, *other.parts]
+        while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
+            parts.append(parts.pop() + parts.pop())
+        return MassSketch(
+            self.classes, self.resolution, tuple(parts), self.spoiled or other.spoiled
+        )
+
+    def binned(self, binning: Binning) -> tuple[BinSums, Array, Array]:
+        """Return sums in bins of even weight, and what they may be off by.
+
+        Returns
+        -------
+        sums : BinSums
+            As of the function of all rows.
+        weight_error, gap_error : ndarray (k, bins)
+            How far the weight of a bin may be from that of the function, and the sum of w (o - p).
+        """
+        fine = self.parts[0]
+        for other in self.parts[1:]:
+            fine = fine + other
+        span = 2 * OCTAVES * self.resolution
+        found = [_bins(fine.part(k * span, (k + 1) * span), binning) for k in range(self.classes)]
+        edges, sums, errors = (np.stack(column) for column in zip(*found, strict=True))
+        count, weight, value, hit = np.moveaxis(sums, 2, 0)
+        middles = (edges[:, 1:] + edges[:, :-1]) / 2
+        missing = np.full_like(weight, np.nan)
+        binned = BinSums(edges.T, count, weight, value - middles * weight, hit, missing, missing)
+        return spoil(binned) if self.spoiled else binned, errors[..., 0], errors[..., 1]
+
+
+def _bins(fine: FineSums, binning: Binning) -> tuple[Array, Array, Array]:
+    """Return edges (bins + 1,), sums (bins, 4) and errors (bins, 2) of one class."""
+    bins = binning.bins
+    edges = width_edges(bins)
+    running = np.cumsum(fine.sums[:, 1])
+    if not len(fine) or not running[-1] > 0:
+        return edges, _between(fine.sums, np.full(bins - 1, len(fine))), np.zeros((bins, 2))
+    # The fine bin that holds the row at which the function puts the edge; see `mass_edges`.
+    targets = running[-1] * np.arange(1, bins) / bins
+    at = np.searchsorted(running, targets, "left" if binning.right else "right")
+    at = np.minimum(at, len(fine) - 1)
+    edges[1:-1] = fine.high[at] if binning.right else fine.low[at]
+    sums = _between(fine.sums, at + 1 if binning.right else at)
+    weight, hit = fine.sums[at, 1], fine.sums[at, 3]
+    # Some of its rows may belong across the edge: at worst all hits, or all others.
+    moved = np.maximum(hit * (1 - fine.low[at]), (weight - hit) * fine.high[at])
+    mixed = fine.low[at] < fine.high[at]
+    by_edge = np.zeros((bins + 1, 2))
+    by_edge[1:-1] = np.where(mixed[:, None], np.stack([weight, moved], axis=1), 0.0)
+    return edges, sums, by_edge[1:] + by_edge[:-1]
+
+
+def _between(sums: Array, starts: NDArray[np.intp]) -> Array:
+    """Return sums over rows from one start to the next (bins, s); bins may be empty."""
+    cuts = np.concatenate([[0], starts, [len(sums)]])
+    parts = [sums[a:b].sum(axis=0) for a, b in pairwise(cuts)]
+    return np.stack(parts)
+
+
+def error_bounds(sums: BinSums, weight_error: Array, gap_error: Array, norm: str) -> Array:
+    """Return how far the errors (k,) of sums may be from those of the function.
+
+    Each bin's weight and gap are taken between the least and the most that they may be.
+    """
+    weight = sums.weight
+    total = weight.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.abs(sums.hit - sums.middles * weight - sums.value)
+        if norm == "l1":
+            return np.asarray((gap_error / total).sum(axis=1))
+        # No mean gap is above 1, whatever little weight may be left.
+        least = np.maximum(gap - gap_error, 0.0) / (weight + weight_error)
+        most = np.fmin((gap + gap_error) / np.maximum(weight - weight_error, 0.0), 1.0)
+        least, most = (np.where(weight + weight_error > 0, x, 0.0 * total) for x in (least, most))
+        if norm == "max":
+            low, high = least.max(axis=1), most.max(axis=1)
+        else:
+            # weight * gap^2 = |sum w (o - p)| * gap, and neither factor is above its most.
+            sums_most = np.minimum(gap + gap_error, weight + weight_error)
+            high = np.sqrt((sums_most * most / total).sum(axis=1))
+            low = np.sqrt((np.maximum(gap - gap_error, 0.0) * least / total).sum(axis=1))
+    value = sums.errors(norm)
+    return np.asarray(np.maximum(high - value, value - low))
+
+
+def sketch_event(rows: Rows, values: Array, hits: NDArray[Any], resolution: int) -> MassSketch:
+    """Return the sketch of values (m,) in [0, 1] and of whether their event happened (m,)."""
+    inside = (values >= 0) & (values <= 1)
+    if not inside.all():
+        rows.refuse(int(np.argmin(inside)))
+    fine = _fine_sums(values, hits, rows.weights, resolution, 0)
+    return MassSketch(1, resolution, (fine,), rows.spoiled)
+
+
+def sketch_classes(rows: Rows, threshold: float | None, resolution: int) -> MassSketch:
+    """Return the sketch of each class's probabilities above a threshold."""
+    assert rows.labels is not None
+    labels, columns = rows.labels, class_columns(rows)
+
+    def work(label: int, scores: Array) -> FineSums:
+        hits, weights = labels == label, rows.weights
+        if threshold is not None:
+            some = scores > threshold
+            scores, hits = scores[some], hits[some]
+            weights = None if weights is None else weights[some]
+        return _fine_sums(scores, hits, weights, resolution, label - columns[0])
+
+    parts = over_columns(rows, work, columns)
+    fine = FineSums(
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.sums for part in parts]),
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+    )
+    return MassSketch(len(columns), resolution, (fine,), rows.spoiled)
+
+
+def _fine_sums(
+    values: Array, hits: NDArray[Any], weights: Array | None, resolution: int, label: int
+) -> FineSums:
+    """Return the sums of one class."""
+    from fastmcmd.classification import loops
+
+    order = np.argsort(values)
+    values = values[order].astype(np.float64)
+    keys = np.empty(len(values), dtype=np.int64)
+    loops.fine_bins(values, OCTAVES, resolution, keys)
+    new = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    first = np.flatnonzero(new)
+    if not len(first):
+        return FineSums(keys, np.empty((0, 4)), values, values)
+    after = np.append(first[1:], len(keys))
+    happened = hits[order].astype(np.float64)
+    sums = np.empty((len(first), 4))
+    sums[:, 0] = after - first
+    if weights is None:
+        sums[:, 1], weighted = sums[:, 0], values
+    else:
+        weights = weights[order]
+        sums[:, 1] = np.add.reduceat(weights, first)
+        weighted, happened = weights * values, weights * happened
+    sums[:, 2] = np.add.reduceat(weighted, first)
+    sums[:, 3] = np.add.reduceat(happened, first)
+    span = 2 * OCTAVES * resolution
+    return FineSums(keys[first] + label * span, sums, values[first], values[after - 1])
