@@ -5,8 +5,8 @@
 Rates are those of square products by cuBLAS and of copies from pinned memory, measured first, by events on
 the card. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each
 pair once, and each pass once) in its seconds, over the rate of the precision that made them; seconds
-include all work of the host. *Error* is the largest difference from CG in float64 on the CPU at the first rows, where
-n is small enough, else from the same estimate by other means; the certified bound stands beside it.
+include all work of the host. *Error* is the largest difference from CG in float64 on the CPU, where n is
+small enough; the certified bound stands beside it.
 """
 
 from __future__ import annotations
