@@ -17,6 +17,7 @@ from fastmcmd.estimate.lowrank_fit import fit_part
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
@@ -26,6 +27,7 @@ __all__ = ["POOL", "fit_low_rank"]
 POOL = 40000  # outputs of a sample among which pivots are looked for
 _ROUNDS = 3  # times that outputs which the features miss join them
 _SHARE = 0.3  # of the tolerance that truncation may take
+_ROUNDING = 1.5  # times what rounding alone misses: no pivots would bring that down much
 
 
 def fit_low_rank(
@@ -91,14 +93,18 @@ def fit_low_rank(
         truncation = Truncation(missed, expectation, rigorous)
         if setting.scale / 2 * missed <= _SHARE * options.tol or attempt + 1 == _ROUNDS:
             break
-        extra.extend(
-            sample.all_outputs.take(np.unique(stream.worst_rows)).flat
+        if missed <= _ROUNDING * sum(_rounding(features, sample) for sample in samples):
+            break
+        more = [
+            _uncovered(sample.all_outputs.take(np.unique(stream.worst_rows)).flat, features, eps)
             for stream in streams
             for sample in stream.samples
             if isinstance(sample.all_outputs, DrawnOutputs)
-        )
-        if not extra:
+        ]
+        more = [outputs for outputs in more if len(outputs)]
+        if not more:  # rounding, or expectations: other pivots would miss as much
             break
+        extra.extend(more)
     rank = max(part.features.rank for part in parts)
     rows = setting.block_rows(rank, features.rank, parts[0].features.pivots.shape[1])
     return LowRankFit(features, parts, truncation, rows)
@@ -119,6 +125,21 @@ def _groups(
         return [([nature, model], [Term(whole, nature.lam, 1.0)], True)]
     terms = [Term(whole, nature.lam, 1.0), Term(slice(rank, 2 * rank), model.lam, -1.0)]
     return [([nature, model], terms, False)]
+
+
+def _rounding(features: KernelFeatures, sample: Sample) -> float:
+    """Return what a sample's features miss where they miss nothing but rounding."""
+    largest = float(np.max(features.kernel.diagonal(features.pivots)))
+    return float(np.sqrt(features.noise * largest / sample.lam))
+
+
+def _uncovered(
+    outputs: NDArray[np.float64], features: KernelFeatures, eps: float
+) -> NDArray[np.float64]:
+    """Return those of some outputs that more pivots would serve: not only rounding is missed of them."""
+    diagonal = np.asarray(features.kernel.diagonal(outputs), dtype=np.float64)
+    missed = features.residuals(outputs, features.transform(outputs))
+    return outputs[missed > (eps + features.noise) * diagonal.max()]
 
 
 def _outputs(
