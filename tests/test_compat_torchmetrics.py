@@ -729,3 +729,14 @@ def test_rows_of_numbers_that_are_broken(rng):
         restore(streaming.NLL(), row)
     with pytest.raises(TypeError, match="str"):
         flatten(kept, "sums")
+
+
+def test_bins_of_even_weight_merge_over_processes(rng, torch):
+    """Their sums are sketches, which have to pass through the states of torchmetrics, too."""
+    p, y = rng.dirichlet(np.ones(3), 600), rng.integers(0, 3, 600)
+    for name, function in (("ClassificationECE", "ece"), ("ClasswiseECE", "classwise_ece")):
+        metric = getattr(tm, name)(binning="mass")
+        for part in np.array_split(np.arange(600), 4):
+            metric.update(torch.tensor(p[part]), torch.tensor(y[part]))
+        exact = getattr(fm.classification, function)(y, p, binning="mass")
+        assert float(metric.compute()) == pytest.approx(exact, rel=0.02)
