@@ -44,8 +44,8 @@ def cuda_cards() -> tuple[int, str]:
     """Return how many cards there are, and, if none, why."""
     try:
         count = int(cupy().cuda.runtime.getDeviceCount())
-    except MissingDependencyError as error:
-        return 0, str(error)
+    except MissingDependencyError:
+        return 0, f"not installed: {_INSTALL}"
     except Exception as error:  # the driver's own errors, of several kinds
         return 0, f"no CUDA card can be used: {error}"
     return count, "" if count else "no CUDA card was found"
