@@ -11,7 +11,7 @@ import numpy as np
 import fastmcmd as fm
 import fastmcmd.classification as c
 from benchmarks.peers.timing import best, peak_bytes, report
-from fastmcmd.streaming import classification as streaming
+from fastmcmd import streaming
 
 N, CLASSES = 1_000_000, 100
 
