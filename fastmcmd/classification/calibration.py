@@ -91,7 +91,7 @@ def ece(
     0.233333333333
     """
     check_choice(norm, "norm", NORMS)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, labels_later=True)
     sums = gather_event(rows, check_event(of, rows), Binning(bins, binning, closed))
     return float(sums.errors(norm)[0])
 

@@ -50,6 +50,8 @@ class Rows:
         Whether a row left out makes aggregates NaN.
     name : str
         What p is called in messages.
+    unchecked : bool
+        Whether labels of two classes are still to be looked at, by `check_labels` or where they are read.
     """
 
     p: Array
@@ -60,6 +62,7 @@ class Rows:
     tolerance: float
     propagate: bool
     name: str
+    unchecked: bool = False
 
     def __len__(self) -> int:
         return len(self.p) if self.kept is None else len(self.kept)
@@ -135,8 +138,15 @@ class Rows:
         self.over(self.check_block)
         return self
 
+    def check_labels(self) -> None:
+        """Raise unless all labels are those of classes."""
+        if self.unchecked and self.labels is not None:
+            _as_labels(self.labels, self.classes, self.kept)
+
     def refuse(self, row: int) -> NoReturn:
         """Raise the error that says what is wrong with a row."""
+        if self.labels is not None and not 0 <= self.labels[row] < self.classes:
+            _refuse_label(self.labels, row, self.classes, self.kept)
         values = np.atleast_1d(self.given(slice(row, row + 1))[0])
         row = row if self.kept is None else int(self.kept[row])
         if np.isnan(values).any():
@@ -172,6 +182,7 @@ def read(
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
     name: str = "p",
+    labels_later: bool = False,
 ) -> Rows:
     """Return labels, probabilities and weights whose shapes, labels and weights are checked.
 
@@ -191,6 +202,8 @@ def read(
         float16.
     name : str
         What p is called in messages.
+    labels_later : bool
+        Leave integer labels beside p of shape (n,) to whoever reads them, to save a pass over them.
 
     Raises
     ------
@@ -232,15 +245,17 @@ def read(
             labels = None if labels is None else labels[kept]
             sample_weight = None if sample_weight is None else sample_weight[kept]
     count = len(p) if kept is None else len(kept)
+    later = labels_later and p.ndim == 1 and labels is not None and labels.dtype == np.int64
     return Rows(
         p,
-        None if labels is None else _as_labels(labels, classes, kept),
+        labels if later or labels is None else _as_labels(labels, classes, kept),
         as_weights(sample_weight, "sample_weight", count),
         kept,
         classes,
         tolerance,
         nan_policy == "propagate",
         name,
+        later,
     )
 
 
@@ -278,7 +293,12 @@ def _as_labels(y: NDArray[Any], classes: int, kept: NDArray[np.intp] | None) -> 
         if fits:
             return labels.astype(np.int64, copy=False)
         bad = (labels < 0) | (labels >= classes)
-    first = int(np.flatnonzero(bad)[0])
+    _refuse_label(y, int(np.flatnonzero(bad)[0]), classes, kept)
+
+
+def _refuse_label(
+    y: NDArray[Any], first: int, classes: int, kept: NDArray[np.intp] | None
+) -> NoReturn:
     row = first if kept is None else int(kept[first])
     raise ValueError(
         f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"

@@ -210,7 +210,7 @@ def bin_values(
     """Fill ``sums[2 * bin + hit]`` with the sums of (weight, weight * d, 1) of the values in it.
 
     ``d`` is the distance from ``middles[bin]``; sums hold zeros before. Returns the first value outside
-    [0, 1].
+    [0, 1], or where ``hits`` is neither 0 nor 1.
     """
     index = np.empty(_CHUNK, dtype=np.int32)
     steps = np.empty((2, _CHUNK), dtype=values.dtype)
@@ -223,8 +223,14 @@ def bin_values(
                 if not (chunk[i] >= 0.0 and chunk[i] <= 1.0):
                     return start + i
         happened = hits[start : start + _CHUNK]
+        other_bits = np.int64(0)
         for i in range(len(chunk)):
+            other_bits |= happened[i] >> 1
             index[i] = 2 * index[i] + np.int32(happened[i])
+        if other_bits != 0:
+            for i in range(len(chunk)):
+                if happened[i] != 0 and happened[i] != 1:
+                    return start + i
         if weighted:
             for i in range(len(chunk)):
                 weight = weights[start + i]
