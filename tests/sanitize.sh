@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/fastmcmd" "$work/tests"
 cp -R "$root/csrc" "$root/setup.py" "$work"
 cp -R "$root/fastmcmd/device" "$work/fastmcmd" # formulas.h, which the core includes
-cp "$root/tests/test_core.py" "$work/tests"
+cp "$root/tests/test_core.py" "$root/tests/conftest.py" "$work/tests"
 # The core alone: the package around it is neither needed nor tested here.
 touch "$work/fastmcmd/__init__.py" "$work/pytest.ini"
 
