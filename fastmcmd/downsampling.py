@@ -269,7 +269,11 @@ def downsampled_cce(
         case "leverage":
             some = x if len(part) == len(x) else x[part]
             weigh = None if own_weights is None else own_weights[part]
-            cards = None if device_memory_limit is None else parse_memory(device_memory_limit)
+            cards = (
+                None
+                if device_memory_limit is None
+                else parse_memory(device_memory_limit, "device_memory_limit")
+            )
             maker = get_backend(backend, x_kernel, devices, cards)
             sampler = leverage(some, weigh, x_kernel, maker, lam, size, shared)
         case _:

@@ -20,8 +20,8 @@ from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda, source
 from fastmcmd.device.base import DeviceMemoryError
 from fastmcmd.device.layout import choose
-from fastmcmd.device.rows import DeviceRows
-from fastmcmd.device.sweep import cut, share
+from fastmcmd.device.rows import DeviceRows, cut
+from fastmcmd.device.sweep import share
 from fastmcmd.errors import MemoryLimitError
 
 KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)

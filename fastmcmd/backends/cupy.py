@@ -7,7 +7,7 @@ The order of the work is that of `fastmcmd.device`; which card does it, and by w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,9 @@ from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import DeviceRows
+from fastmcmd.device.rows import DeviceRows, cut
 from fastmcmd.device.source import DIRECT_LIMIT, row_source
-from fastmcmd.device.sweep import cut, on_each, share, shrinking, sweep
+from fastmcmd.device.sweep import Visit, on_each, share, shrinking, sweep
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import format_bytes
@@ -143,11 +143,11 @@ class CupyBackend(Backend):
     def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, z) v, streamed."""
         held, streamed = (z.rows, x.rows) if z.n <= x.n else (x.rows, z.rows)
-        return self._product(kernel, x, held, streamed, v, x.n)
+        return self._product(kernel, x, held, streamed, v)
 
     def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, x) v, streamed, each pair of tiles computed once."""
-        return self._product(kernel, x, x.rows, x.rows, v, x.n)
+        return self._product(kernel, x, x.rows, x.rows, v)
 
     def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
         """Return the diagonal of c' K c, from one product with K."""
@@ -157,15 +157,15 @@ class CupyBackend(Backend):
         return np.asarray(np.sum(sums, axis=0))
 
     def _product(
-        self, kernel: Kernel, x: Points, held: DeviceRows, streamed: DeviceRows, v: Array, n: int
+        self, kernel: Kernel, x: Points, held: DeviceRows, streamed: DeviceRows, v: Array
     ) -> NDArray[np.float64]:
-        """Return the product (n, k), a part of the columns at a time where the card holds no more."""
-        out = np.zeros((n, v.shape[1]))
+        """Return the product (x.n, k), a part of the columns at a time where the card holds no more."""
+        out = np.zeros((x.n, v.shape[1]))
         if not out.size or not len(v):
             return out
         program = self._program(kernel, x)
         least = min(device.budget for device in self.devices)
-        a_column = 8 * n + x.dtype.itemsize * len(v)
+        a_column = 8 * x.n + x.dtype.itemsize * len(v)
         step = max(1, least // _OF_BUDGET // a_column)
         for start in range(0, v.shape[1], step):
             part = slice(start, start + step)
@@ -175,15 +175,14 @@ class CupyBackend(Backend):
                 fixed = some.shape[1] * a_column
                 layout = self._layout(device, held, streamed, fixed, some.shape[1], tile)
                 mine = share(cut(len(held), layout.tile), place, len(self.devices))
-                sums = _Sums(device, some, n, layout.tile)
-                over_rows = held is streamed or (n == len(held) and held is x.rows)
+                sums = _Sums(device, some, x.n, layout.tile)
 
-                def visit(made: Any, rows: slice, cols: slice) -> None:
-                    if over_rows:
-                        sums.add(made, rows, cols)
-                    if (held is streamed and rows != cols) or not over_rows:
-                        sums.add(made, cols, rows, transposed=True)
+                def transposed(made: Any, rows: slice, cols: slice) -> None:
+                    sums.add(made, cols, rows, transposed=True)
 
+                visit: Visit = sums.add if held is x.rows else transposed
+                if held is streamed:
+                    visit = sums.add_symmetric
                 sweep(device, program, held, streamed, mine, layout, visit)
                 return sums.result()
 
@@ -218,14 +217,10 @@ class CupyBackend(Backend):
     ) -> RowFeatures:
         """Return features of rows, on the first card."""
         program = self._program(kernel, x)
-        (found,) = on_each(
-            self.devices[:1],
-            lambda _, device: features_of(
-                device, program, landmarks.rows, x.rows, factor, keep=keep, sizes=sizes
-            ),
+        found = features_of(
+            self.devices[0], program, landmarks.rows, x.rows, factor, keep=keep, sizes=sizes
         )
-        values, squares, norms = found
-        return RowFeatures(values, squares, norms)
+        return RowFeatures(*found)
 
     def to_host(self, values: Any) -> Array:
         """Return features as an array (p, b) of the host."""
@@ -258,7 +253,7 @@ class CupyBackend(Backend):
                 return tiles.put(device, rows.start // tile, cols.start // tile, shape)
 
             layout = self._layout(device, x.rows, x.rows, 0, 0, tile, 0)
-            layout = Layout(tile, layout.group, layout.held_kept, layout.streamed_kept, layout.need)
+            layout = replace(layout, tile=tile)
             sweep(device, program, x.rows, x.rows, mine, layout, lambda *_: None, make)
             return tiles
 
@@ -292,10 +287,7 @@ class CupyBackend(Backend):
             del place
             sums = _Sums(device, some, packed.n, tiles.tile)
             for (i, j), made in tiles.on(device):
-                rows, cols = tiles.rows(i), tiles.rows(j)
-                sums.add(made, rows, cols)
-                if i != j:
-                    sums.add(made, cols, rows, transposed=True)
+                sums.add_symmetric(made, tiles.rows(i), tiles.rows(j))
             return sums.result()
 
         for found in on_each(self.devices, work):
@@ -349,6 +341,12 @@ class _Sums:
         self._device.multiply(part, tile, v, transposed=(transposed, False))
         count = (rows.stop - rows.start) * self._columns
         self._device.launch(self._source, "add_to_double", (count, 1), part, out, count)
+
+    def add_symmetric(self, tile: Any, rows: slice, cols: slice) -> None:
+        """Add what a tile of a symmetric matrix gives, and its mirror image."""
+        self.add(tile, rows, cols)
+        if rows != cols:
+            self.add(tile, cols, rows, transposed=True)
 
     def result(self) -> Array:
         """Return the sums."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import DeviceRows
+from fastmcmd.device.rows import DeviceRows, cut
 from fastmcmd.device.source import row_source
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
@@ -41,9 +41,7 @@ class DeviceFeatures:
     def of_host(device: Device, f: Array) -> DeviceFeatures:
         """Return features that lie on the host."""
         step = _step(device, f.shape[0], f.itemsize)
-        columns = range(0, f.shape[1], step)
-        cut = [slice(at, min(f.shape[1], at + step)) for at in columns]
-        return DeviceFeatures(device, [(some, f[:, some], False) for some in cut])
+        return DeviceFeatures(device, [(some, f[:, some], False) for some in cut(f.shape[1], step)])
 
     def on_card(self) -> Iterator[tuple[slice, Any]]:
         """Yield the blocks on the card."""
@@ -84,7 +82,7 @@ def features_of(
     values: list[tuple[slice, Any, bool]] = []
     squares, norms = np.empty(n), np.empty(n) if sizes else None
     found = device.empty((step,), np.float64)
-    wanted = [slice(at, min(n, at + step)) for at in range(0, n, step)]
+    wanted = cut(n, step)
     f = None
     for rows, block in x.blocks(device, wanted, room):
         count = len(block)
@@ -112,7 +110,7 @@ def _substitute(
     """Set ``f = L^-1 f`` or ``L^-T f``: products for what lies before a block, substitution inside."""
     p, columns = (int(size) for size in f.shape)
     name = "substitute_transposed" if transposed else "substitute"
-    blocks = [slice(start, min(p, start + _ORDER)) for start in range(0, p, _ORDER)]
+    blocks = cut(p, _ORDER)
     for rows in reversed(blocks) if transposed else blocks:
         if transposed and rows.stop < p:
             left, done = lower[rows.stop :, rows], f[rows.stop :]

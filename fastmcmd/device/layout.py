@@ -45,7 +45,7 @@ class Layout:
 
 def choose(
     budget: int, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
-    largest: int, kept: tuple[bool, bool], tiles: int = 1, name: str = "device_memory_limit",
+    largest: int, kept: tuple[bool, bool], tiles: int = 1,
 ) -> Layout:  # fmt: skip
     """Return the layout of fewest copies that fits.
 
@@ -108,8 +108,9 @@ def choose(
             group = min(int(group), -(-len(held) // tile))
             return Layout(tile, group, False, False, need + group * one)
     raise MemoryLimitError(
-        f"{name} is {format_bytes(budget)}; this product needs at least {format_bytes(least)} on the card "
-        f"({format_bytes(fixed)} of it for {columns} right-hand sides and results)"
+        f"device_memory_limit is {format_bytes(budget)}; this product needs at least "
+        f"{format_bytes(least)} on the card ({format_bytes(fixed)} of it for {columns} right-hand sides "
+        "and results)"
     )
 
 

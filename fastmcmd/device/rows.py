@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.source import row_source
 
-__all__ = ["Block", "DeviceRows"]
+__all__ = ["Block", "DeviceRows", "cut"]
 
 _TOGETHER = 8  # coordinates that a thread of "lay" takes
+
+
+def cut(n: int, step: int) -> list[slice]:
+    """Return n rows in blocks of ``step``."""
+    return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +109,7 @@ class DeviceRows:
         found = self.kept(device)
         if found is None:
             found = self.empty(device, len(self))
-            for rows, raw in self._arriving(device, list(_slices(0, len(self), step))):
+            for rows, raw in self._arriving(device, cut(len(self), step)):
                 self._lay(device, raw, found.part(rows))
             device.drop_slots()
             self._kept[id(device)] = found
@@ -163,7 +168,3 @@ class DeviceRows:
         if id(device) not in self._offsets:
             self._offsets[id(device)] = device.upload(np.ascontiguousarray(self.offset))
         return self._offsets[id(device)]
-
-
-def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    return (slice(at, min(stop, at + step)) for at in range(start, stop, step))

@@ -9,17 +9,12 @@ from typing import Any, TypeVar
 from fastmcmd.device.base import Device, DeviceMemoryError
 from fastmcmd.device.layout import SMALLEST_TILE, Layout
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import DeviceRows
+from fastmcmd.device.rows import DeviceRows, cut
 
-__all__ = ["cut", "on_each", "share", "shrinking", "sweep"]
+__all__ = ["Visit", "on_each", "share", "shrinking", "sweep"]
 
 Result = TypeVar("Result")
 Visit = Callable[[Any, slice, slice], None]
-
-
-def cut(n: int, tile: int) -> list[slice]:
-    """Return blocks of ``tile`` rows."""
-    return [slice(start, min(n, start + tile)) for start in range(0, n, tile)]
 
 
 def share(blocks: list[slice], place: int, of: int) -> list[slice]:
