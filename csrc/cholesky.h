@@ -132,7 +132,7 @@ void packed_triangular(const kernel_table<T>& table, const T* tiles, index_t n, 
       const block_range inner(j, tile, n);
       const T* a = tiles + (transposed ? pair_index(j, i) : pair_index(i, j)) * tile * tile;
       table.multiply(rows.count, inner.count, nv, a, transposed ? 1 : tile, transposed ? tile : 1,
-                     b.data() + inner.start * ld, ld, product, ld, update::store);
+                     b.data() + inner.start * ld, ld, product, ld, update::store, {});
       table.add_to_double(1, rows.count * ld, product, rows.count * ld, sum, rows.count * ld);
     }
     for (index_t e = 0; e < rows.count * ld; ++e) {

@@ -110,7 +110,7 @@ void self_product(const kernel_table<T>& table, const T* a, const double* weight
       for (index_t i = mine.first; i < mine.last; ++i) {
         const block_range rows(i, block, p);
         table.multiply(rows.count, length, nv, a + rows.start * n + start, n, 1, right, block,
-                       product, block, update::store);
+                       product, block, update::store, {});
         table.add_to_double(rows.count, cols.count, product, block,
                             out + rows.start * p + cols.start, p);
       }

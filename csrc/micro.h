@@ -73,10 +73,25 @@ struct vector_rows {
   vector_rows from(index_t p, index_t v) const { return {at(p, v), row, panel}; }
 };
 
+// Asks for memory that will be read soon, a few bytes with each coordinate of a product: all at once
+// would fill the buffers that the product itself loads through.
+struct fetcher {
+  const char* next;
+  index_t bytes;
+
+  void step(index_t p) const { fetch(next + p * bytes); }
+};
+struct no_fetcher {
+  static constexpr index_t bytes = 0;
+  const char* next;
+
+  void step(index_t) const {}
+};
+
 // A_ROW is the distance of the left operand's rows where it is known (1 in panels), else 0.
-template <class Op, class T, int MR, int NV, int A_ROW>
+template <class Op, class T, int MR, int NV, int A_ROW, class Fetch = no_fetcher>
 inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, vector_rows<const T> b,
-                  vector_rows<T> c, update mode) {
+                  vector_rows<T> c, update mode, Fetch ahead = {}) {
   const index_t row = A_ROW ? A_ROW : a_row;
   vec<T> acc[MR][NV];
 #pragma GCC unroll 16
@@ -86,6 +101,7 @@ inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, vector_ro
   }
 #pragma GCC unroll 2
   for (index_t p = 0; p < k; ++p) {
+    ahead.step(p);
     vec<T> right[NV];
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) right[v] = load(b.at(0, v));
@@ -166,33 +182,36 @@ struct do_nothing {
 };
 
 // m rows: the largest micro-kernel as often as it fits, then smaller ones.
-template <class T, int NV, int A_ROW, int MR>
+template <class T, int NV, int A_ROW, int MR, class Fetch>
 inline void multiply_strips(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
-                            vector_rows<const T> b, vector_rows<T> c, update mode) {
+                            vector_rows<const T> b, vector_rows<T> c, update mode, Fetch& ahead) {
   index_t i = 0;
   for (; i + MR <= m; i += MR) {
-    micro<dot_op, T, MR, NV, A_ROW>(k, a + i * a_row, a_row, a_col, b, c.from(i, 0), mode);
+    micro<dot_op, T, MR, NV, A_ROW>(k, a + i * a_row, a_row, a_col, b, c.from(i, 0), mode, ahead);
+    ahead.next += k * ahead.bytes;
   }
   if constexpr (MR > 1) {
     constexpr int next = MR > 8 ? 8 : MR > 4 ? 4 : MR / 2;
     if (i < m) {
       multiply_strips<T, NV, A_ROW, next>(m - i, k, a + i * a_row, a_row, a_col, b, c.from(i, 0),
-                                          mode);
+                                          mode, ahead);
     }
   }
 }
 
-template <class T, int NV, int A_ROW>
+template <class T, int NV, int A_ROW, class Fetch>
 inline index_t multiply_vectors(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
-                                vector_rows<const T> b, vector_rows<T> c, update mode) {
-  multiply_strips<T, NV, A_ROW, micro_rows<NV>>(m, k, a, a_row, a_col, b, c, mode);
+                                vector_rows<const T> b, vector_rows<T> c, update mode,
+                                Fetch& ahead) {
+  multiply_strips<T, NV, A_ROW, micro_rows<NV>>(m, k, a, a_row, a_col, b, c, mode, ahead);
   return NV;
 }
 
 // As many vectors at once as there are registers for; groups start at an even vector.
-template <class T, int A_ROW>
+template <class T, int A_ROW, class Fetch>
 inline void multiply_with(index_t m, index_t k, index_t nv, const T* a, index_t a_row,
-                          index_t a_col, vector_rows<const T> b, vector_rows<T> c, update mode) {
+                          index_t a_col, vector_rows<const T> b, vector_rows<T> c, update mode,
+                          Fetch ahead) {
   for (index_t start = 0; start < k; start += product_block) {
     const index_t kc = k - start < product_block ? k - start : product_block;
     const update how = start > 0 && mode == update::store ? update::add : mode;
@@ -202,34 +221,52 @@ inline void multiply_with(index_t m, index_t k, index_t nv, const T* a, index_t 
       const vector_rows<T> to = c.from(0, v);
       const index_t rest = nv - v;
       if (rest >= max_vectors) {
-        v += multiply_vectors<T, max_vectors, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
+        v += multiply_vectors<T, max_vectors, A_ROW>(m, kc, left, a_row, a_col, from, to, how,
+                                                     ahead);
       } else if (max_vectors > 3 && rest == 3) {
-        v += multiply_vectors<T, 3, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
+        v += multiply_vectors<T, 3, A_ROW>(m, kc, left, a_row, a_col, from, to, how, ahead);
       } else if (rest >= 2) {
-        v += multiply_vectors<T, 2, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
+        v += multiply_vectors<T, 2, A_ROW>(m, kc, left, a_row, a_col, from, to, how, ahead);
       } else {
-        v += multiply_vectors<T, 1, A_ROW>(m, kc, left, a_row, a_col, from, to, how);
+        v += multiply_vectors<T, 1, A_ROW>(m, kc, left, a_row, a_col, from, to, how, ahead);
       }
     }
   }
 }
 
-template <class T>
+template <class T, class Fetch = no_fetcher>
 void multiply_rows(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,
-                   vector_rows<const T> b, vector_rows<T> c, update mode) {
+                   vector_rows<const T> b, vector_rows<T> c, update mode, Fetch ahead = {}) {
   if (a_row == 1) {
-    multiply_with<T, 1>(m, k, nv, a, 1, a_col, b, c, mode);
+    multiply_with<T, 1>(m, k, nv, a, 1, a_col, b, c, mode, ahead);
   } else {
-    multiply_with<T, 0>(m, k, nv, a, a_row, a_col, b, c, mode);
+    multiply_with<T, 0>(m, k, nv, a, a_row, a_col, b, c, mode, ahead);
   }
+}
+
+// How often a product of m rows passes over its coordinates: once a strip and group of vectors.
+constexpr index_t passes(index_t m, index_t nv) {
+  const index_t rows = nv == 1   ? micro_rows<1>
+                       : nv == 2 ? micro_rows<2>
+                       : nv == 3 ? micro_rows<3>
+                                 : micro_rows<max_vectors>;
+  return ((m + rows - 1) / rows) * ((nv + max_vectors - 1) / max_vectors);
 }
 
 // The same for plain matrices.
 template <class T>
 void multiply(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,
-              const T* b, index_t ldb, T* c, index_t ldc, update mode) {
-  multiply_rows<T>(m, k, nv, a, a_row, a_col, {b, ldb, panel_width<T>}, {c, ldc, panel_width<T>},
-                   mode);
+              const T* b, index_t ldb, T* c, index_t ldc, update mode, soon_read<T> next) {
+  const vector_rows<const T> from = {b, ldb, panel_width<T>};
+  const vector_rows<T> to = {c, ldc, panel_width<T>};
+  const index_t bytes = next.size * static_cast<index_t>(sizeof(T));
+  const index_t each = m * k * nv > 0 ? bytes / (passes(m, nv) * k) : 0;
+  if (each > 0) {
+    const fetcher ahead = {reinterpret_cast<const char*>(next.data), each};
+    multiply_rows<T>(m, k, nv, a, a_row, a_col, from, to, mode, ahead);
+  } else {
+    multiply_rows<T>(m, k, nv, a, a_row, a_col, from, to, mode);
+  }
 }
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

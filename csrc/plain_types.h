@@ -77,6 +77,13 @@ struct tile_job {
 
 enum class update : int { store, add, subtract };
 
+// Numbers that will be read soon, to be brought into the cache beside other work.
+template <class T>
+struct soon_read {
+  const T* data;
+  index_t size;
+};
+
 // What one instruction set offers for one scalar type.
 template <class T>
 struct kernel_table {
@@ -87,7 +94,7 @@ struct kernel_table {
 
   // c (m x nv vectors) = / += / -= a (m x k, any strides) b (k x nv vectors, rows ldb apart)
   void (*multiply)(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,
-                   const T* b, index_t ldb, T* c, index_t ldc, update mode);
+                   const T* b, index_t ldb, T* c, index_t ldc, update mode, soon_read<T> next);
 
   // For at most thin_limit right-hand sides, stored as rows: ut[s, i] = sum_j a[i, j] vt[s, j] and,
   // where zt is given, zt[s, j] = sum_i a[i, j] wt[s, i]. Rows and columns in whole panels; the

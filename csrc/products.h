@@ -151,7 +151,7 @@ void dense_matmul(const kernel_table<T>& table, const T* a, index_t n, index_t m
         const block_range rows(i, row_tile, n), cols(j, col_tile, m);
         table.multiply(rows.count, cols.count, ld / table.vector_width,
                        a + rows.start * m + cols.start, m, 1, right.data() + cols.start * ld, ld,
-                       memory.first(thread), ld, update::store);
+                       memory.first(thread), ld, update::store, {});
       },
       [&](index_t i, index_t, int thread) {
         const block_range rows(i, row_tile, n);
@@ -159,20 +159,22 @@ void dense_matmul(const kernel_table<T>& table, const T* a, index_t n, index_t m
       });
 }
 
-// out = K v for a symmetric matrix whose tiles come from tile(i, j, thread) with row length ld.
+// out = K v for a symmetric matrix whose tiles come from tile_at(rows, cols, pair, thread) with row
+// length ld. Tiles that lie in memory begin at `stored`: the next one is asked for beside the work.
 template <class T, class Tile>
 void symmetric_product(const right_side<T>& right, index_t n, index_t tile, index_t ld,
                        double* out, workspace<T>& memory, const execution& run,
-                       const Tile& tile_at) {
+                       const Tile& tile_at, const T* stored = nullptr) {
   const index_t k = right.count();
   std::fill(out, out + n * k, 0.0);
   for_each_pair(
       divide_up(n, tile), run,
-      [&](index_t i, index_t j, int thread) {
+      [&](index_t i, index_t j, int thread, index_t soon) {
         const block_range rows(i, tile, n), cols(j, tile, n);
         right.multiply(tile, tile_at(rows, cols, pair_index(i, j), thread), ld, rows.start,
                        rows.count, cols.start, cols.count, memory.first(thread),
-                       i == j ? nullptr : memory.second(thread));
+                       i == j ? nullptr : memory.second(thread),
+                       stored ? stored + soon * tile * tile : nullptr);
       },
       [&](index_t i, index_t j, int thread) {
         const block_range rows(i, tile, n), cols(j, tile, n);
@@ -214,7 +216,7 @@ void quadratic_forms(const gram_source<T>& source, const T* c, index_t k, double
   std::vector<double> sums(static_cast<size_t>(blocks * k), 0.0);  // one row per row block
   for_each_pair(
       blocks, run,
-      [&](index_t i, index_t j, int thread) {
+      [&](index_t i, index_t j, int thread, index_t) {
         const block_range rows(i, tile, n), cols(j, tile, n);
         source.make(rows.start, rows.count, cols.start, cols.count, memory.tile(thread), ld,
                     memory.scratch(thread));
@@ -265,10 +267,10 @@ void packed_matmul(const kernel_table<T>& table, const T* tiles, index_t n, inde
   const double operations = area(n, n) * (2.0 * static_cast<double>(k) + 4);
   const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
   workspace<T> memory(run.threads, 0, 0, right.result_size(tile));
-  symmetric_product(right, n, tile, tile, out, memory, run,
-                    [&](block_range, block_range, index_t pair, int) {
-                      return tiles + pair * tile * tile;
-                    });
+  symmetric_product(
+      right, n, tile, tile, out, memory, run,
+      [&](block_range, block_range, index_t pair, int) { return tiles + pair * tile * tile; },
+      tiles);
 }
 
 // Fills the cache and computes the first product in one pass.

@@ -27,20 +27,22 @@ class right_side {
   index_t result_size(index_t tile) const { return tile * (thin_ ? k_ : ld_); }
 
   // u = a v[col : col + cols] and, where z is given, z = a' v[row : row + rows]. Both results have
-  // room for `tile` rows; `a` may be read up to whole panels.
+  // room for `tile` rows; `a` may be read up to whole panels. `next`, where given, is a tile that
+  // will be read soon.
   void multiply(index_t tile, const T* a, index_t lda, index_t row, index_t rows, index_t col,
-                index_t cols, T* u, T* z) const {
+                index_t cols, T* u, T* z, const T* next = nullptr) const {
     if (thin_) {
       table_.multiply_thin(round_up(rows, table_.panel_width), round_up(cols, table_.panel_width),
                            k_, a, lda, data_.data() + col, data_.data() + row, ld_, u, z, tile);
       return;
     }
     const index_t nv = ld_ / table_.vector_width;
+    const index_t size = next ? tile * tile / (z ? 2 : 1) : 0;  // asked for in each direction
     table_.multiply(rows, cols, nv, a, lda, 1, data_.data() + col * ld_, ld_, u, ld_,
-                    update::store);
+                    update::store, {next, size});
     if (z) {
       table_.multiply(cols, rows, nv, a, 1, lda, data_.data() + row * ld_, ld_, z, ld_,
-                      update::store);
+                      update::store, {next + size, size});
     }
   }
 

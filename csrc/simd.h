@@ -52,6 +52,7 @@ struct vector_types {
 template <class T>
 using vec = typename vector_types<T>::vec;
 
+inline void fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
 template <class T>
 inline vec<T> load(const T* p) {
   return *reinterpret_cast<const typename vector_types<T>::loose*>(p);
@@ -125,6 +126,7 @@ struct vec {
   vec& operator+=(vec b) { return *this = *this + b; }
 };
 
+inline void fetch(const char*) {}
 template <class T>
 inline vec<T> load(const T* p) {
   return vec<T>::each([&](int i) { return p[i]; });

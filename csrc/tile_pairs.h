@@ -1,6 +1,7 @@
 // Loops over pairs of blocks whose results are added in an order that no thread count changes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -26,30 +27,53 @@ class turns {
   std::vector<std::atomic<index_t>> count_;
 };
 
+inline index_t pair_count(index_t blocks) { return blocks * (blocks + 1) / 2; }
+inline index_t pair_index(index_t i, index_t j) { return i * (i + 1) / 2 + j; }
+
 // Every pair of blocks once, diagonal included, as a round-robin tournament: with m odd, round q
 // holds the pairs {q + s, q - s} mod m, so each block plays exactly once per round and its turn is
-// the number of the round. (An even count gets one more block, whose pairs are empty.) A thread
-// takes tasks in this order, computes at once and waits only to commit; the earliest unfinished
-// task never waits, so there is no deadlock. A round starts far from the blocks at which the last
-// one ended (near q + m / 2), so waits are rare.
+// the number of the round. (An even count gets one more block, whose pairs are empty.) A round
+// starts far from the blocks at which the last one ended (near q + m / 2).
+class tournament {
+ public:
+  struct meeting {
+    index_t i, j, round;  // i >= j
+  };
+
+  explicit tournament(index_t blocks)
+      : players_(blocks | 1), per_round_((players_ + 1) / 2) {}
+
+  index_t players() const { return players_; }
+  index_t tasks() const { return players_ * per_round_; }
+  meeting at(index_t task) const {
+    const index_t round = task / per_round_, step = task % per_round_;
+    const index_t a = (round + step) % players_, b = (round - step + players_) % players_;
+    return {std::max(a, b), std::min(a, b), round};
+  }
+
+ private:
+  index_t players_, per_round_;
+};
+
+// A thread takes tasks in the order of the tournament, computes at once and waits only to commit;
+// the earliest unfinished task never waits, so there is no deadlock, and waits are rare.
 //
-// compute(i, j, thread) and commit(i, j, thread) are called with i >= j.
+// compute(i, j, thread, soon) and commit(i, j, thread) are called with i >= j; `soon` is the index
+// of a pair that this thread will probably take next.
 template <class Compute, class Commit>
 void for_each_pair(index_t blocks, const execution& how, const Compute& compute,
                    const Commit& commit) {
-  const index_t m = blocks | 1;
-  const index_t per_round = (m + 1) / 2;
-  turns order(m);
-  parallel_for(m * per_round, how, [&](index_t task, int thread, const loop_control& control) {
-    const index_t round = task / per_round;
-    const index_t step = task % per_round;
-    const index_t a = (round + step) % m;
-    const index_t b = (round - step + m) % m;
-    const index_t i = a > b ? a : b;
-    const index_t j = a > b ? b : a;
-    if (i < blocks) compute(i, j, thread);
+  const tournament games(blocks);
+  turns order(games.players());
+  parallel_for(games.tasks(), how, [&](index_t task, int thread, const loop_control& control) {
+    const auto [i, j, round] = games.at(task);
+    const bool there = i < blocks;
+    if (there) {
+      const auto next = games.at(std::min(task + how.threads, games.tasks() - 1));
+      compute(i, j, thread, next.i < blocks ? pair_index(next.i, next.j) : pair_index(i, j));
+    }
     if (!order.wait(i, round, control) || !order.wait(j, round, control)) return;
-    if (i < blocks) commit(i, j, thread);
+    if (there) commit(i, j, thread);
     order.pass(i, round);
     order.pass(j, round);
   });
@@ -70,8 +94,5 @@ void for_each_product(index_t row_blocks, index_t col_blocks, const execution& h
                  order.pass(i, j);
                });
 }
-
-inline index_t pair_count(index_t blocks) { return blocks * (blocks + 1) / 2; }
-inline index_t pair_index(index_t i, index_t j) { return i * (i + 1) / 2 + j; }
 
 }  // namespace fastmcmd
