@@ -1,0 +1,135 @@
+// Runs all that the core does on several threads, for the thread sanitizer, which can watch a
+// program but hardly an interpreter; and checks that no thread count changes a bit of the results.
+#define FASTMCMD_ISA_NAMESPACE isa_here
+#define FASTMCMD_ISA_NAME "here"
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "../csrc/cholesky.h"
+#include "../csrc/kernels.cpp"
+#include "../csrc/landmarks.h"
+
+using namespace fastmcmd;
+
+namespace {
+
+constexpr index_t n = 777, d = 9, k = 11, tile = 64, landmarks = 150;
+constexpr int repeats = 3;  // other interleavings of the threads
+
+template <class T>
+std::vector<T> numbers(index_t count) {
+  std::mt19937 generator(0);
+  std::normal_distribution<double> normal;
+  std::vector<T> out(static_cast<size_t>(count));
+  for (T& x : out) x = static_cast<T>(normal(generator));
+  return out;
+}
+
+// Random points in the layout of `points_view`, with their norms.
+template <class T>
+struct some_points {
+  std::vector<T> panels, squared, inverse;
+
+  explicit some_points(const kernel_table<T>& table) {
+    const index_t padded = round_up(n, tile_unit), width = table.panel_width;
+    panels.resize(static_cast<size_t>(padded * d));
+    squared.resize(static_cast<size_t>(padded));
+    inverse.resize(static_cast<size_t>(padded));
+    const std::vector<T> x = numbers<T>(n * d);
+    for (index_t i = 0; i < n; ++i) {
+      T sum = 0;
+      for (index_t c = 0; c < d; ++c) {
+        const T value = x[static_cast<size_t>(i * d + c)];
+        panels[static_cast<size_t>((i / width) * width * d + c * width + i % width)] = value;
+        sum += value * value;
+      }
+      squared[static_cast<size_t>(i)] = sum;
+      inverse[static_cast<size_t>(i)] = 1 / scalar_sqrt(sum);
+    }
+  }
+
+  static T scalar_sqrt(T x) { return isa_here::scalar_sqrt(x); }
+  points_view<T> view() const { return {panels.data(), squared.data(), inverse.data(), n, d}; }
+};
+
+// All results, one after the other.
+template <class T>
+std::vector<double> results(int threads) {
+  const kernel_table<T>& table = isa_here::table<T>;
+  const some_points<T> points(table);
+  const points_view<T> x = points.view();
+  const int32_t code = op_rbf;
+  const double params[params_per_op] = {0.1};
+  const program_view program = {&code, params, 1, stat_squared, 1};
+  const gram_source<T> symmetric = {table, x, x, program, true}, cross = {table, x, x, program, false};
+  const std::vector<T> v = numbers<T>(n * k);
+  const execution how = {threads, nullptr};
+  std::vector<double> out(static_cast<size_t>(n * k)), all;
+  const auto keep = [&](const auto& values) { all.insert(all.end(), values.begin(), values.end()); };
+
+  symmetric_matmul(symmetric, v.data(), k, out.data(), tile, how);
+  keep(out);
+  matmul(cross, v.data(), k, out.data(), tile, how);
+  keep(out);
+  std::vector<double> forms(static_cast<size_t>(k));
+  quadratic_forms(symmetric, v.data(), k, forms.data(), tile, how);
+  keep(forms);
+  std::vector<T> full(static_cast<size_t>(n * n));
+  gram(symmetric, full.data(), tile, how);
+  keep(full);
+  dense_matmul(table, full.data(), n, n, v.data(), k, out.data(), tile, how);
+  keep(out);
+
+  std::vector<T> factor(static_cast<size_t>(landmarks * landmarks)), f(static_cast<size_t>(landmarks * n));
+  for (index_t i = 0; i < landmarks; ++i) factor[static_cast<size_t>(i * landmarks + i)] = 2;
+  std::vector<double> squares(static_cast<size_t>(n)), sizes(static_cast<size_t>(n));
+  points_view<T> few = x;
+  few.n = landmarks;
+  const gram_source<T> at_landmarks = {table, few, x, program, false};
+  features(at_landmarks, factor.data(), {f.data(), squares.data(), sizes.data()}, how);
+  keep(f), keep(squares), keep(sizes);
+  std::vector<double> product(static_cast<size_t>(landmarks * landmarks));
+  self_product(table, f.data(), nullptr, landmarks, n, product.data(), how);
+  keep(product);
+
+  const index_t blocks = divide_up(n, tile);
+  aligned_buffer<T> tiles(pair_count(blocks) * tile * tile);
+  pack_matmul(symmetric, tile, tiles.data(), v.data(), k, out.data(), how);
+  keep(out);
+  for (const index_t columns : {index_t(3), k}) {  // those without padding, and tiles asked for ahead
+    packed_matmul(table, tiles.data(), n, tile, v.data(), columns, out.data(), how);
+    keep(out);
+  }
+  for (index_t i = 0; i < n; ++i) {
+    const index_t block = i / tile, row = i % tile;
+    tiles.data()[pair_index(block, block) * tile * tile + row * tile + row] += 5;
+  }
+  if (packed_factorisation<T>(table, tiles.data(), n, tile).run(how) >= 0) std::abort();
+  std::vector<T> solved = v;
+  packed_solve(table, tiles.data(), n, tile, solved.data(), k, false, how);
+  keep(solved);
+  return all;
+}
+
+template <class T>
+bool same_for_any_number_of_threads() {
+  const std::vector<double> one = results<T>(1);
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (const int threads : {2, 3, 5}) {
+      const std::vector<double> several = results<T>(threads);
+      if (one.size() != several.size() ||
+          std::memcmp(one.data(), several.data(), one.size() * sizeof(double)) != 0) {
+        std::fprintf(stderr, "%d threads give other bits than one\n", threads);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main() {
+  return same_for_any_number_of_threads<float>() && same_for_any_number_of_threads<double>() ? 0 : 1;
+}
