@@ -5,21 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-import threading
 import time
-import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Progress", "Sweep", "clear_line", "duration"]
+from fastmcmd.progress_line import open_line
 
-_LOOK = 0.1  # seconds between two looks at a pass on a terminal: more are not seen
-_LINE = 2.0  # seconds between two lines of a pass in a file, where each stays
-_TICK = 0.5  # seconds without news after which a terminal is drawn again: its clock shows seconds
-# tqdm cuts formats with a "{bar}" to the width of the terminal: what matters least comes last.
-_WORDS = "fastmcmd {elapsed}{bar}{desc}{postfix}"
-_PASS = "fastmcmd {elapsed} {percentage:3.0f}%|{bar}| {desc}{postfix}"
-_GONE = (OSError, ValueError)  # of a terminal that has gone, of a closed stream: the work goes on
+__all__ = ["Progress", "Sweep", "duration"]
 
 
 def duration(seconds: float) -> str:
@@ -38,119 +30,6 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-class _Line:
-    """Where work is told: a bar of tqdm on a terminal or in a notebook, else lines that stay."""
-
-    def __init__(self, stream: Any, leave: bool) -> None:
-        self.users, self.heading = 0, ""
-        self._stream, self._leave = stream, leave
-        self._terminal, self._tqdm = _how(stream)
-        self._bar: Any = None  # made with the first words
-        self._last = -math.inf
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time for another look at the same work."""
-        return time.perf_counter() - self._last >= (_LINE if self._tqdm is None else _LOOK)
-
-    def show(self, name: str, share: float | None, rest: str) -> None:
-        """Show now what is being done, the share that is done if it is known, and the rest."""
-        name = f"{self.heading}: {name}" if self.heading else name
-        self._last = time.perf_counter()
-        with contextlib.suppress(*_GONE):
-            if self._tqdm is not None:
-                self._draw(name, share, rest)
-                return
-            done = "" if share is None else f" {share:.0%}"
-            # One write, which Ctrl-C does not part.
-            self._stream.write(f"fastmcmd: {name}{done}{', ' * bool(rest)}{rest}\n")
-            self._stream.flush()
-
-    def _draw(self, name: str, share: float | None, rest: str) -> None:
-        shape, cells = (_WORDS, 1) if share is None else (_PASS, 12)  # 12: words have room at 80
-        if self._terminal:  # notebooks draw a bar of their own, for "{bar}" as it is
-            shape = shape.replace("{bar}", f"{{bar:{cells}}}")
-        if self._bar is None:
-            # None: stay, but not below a bar of somebody else. Notebooks know True only.
-            leave = None if self._leave and self._terminal else self._leave
-            self._bar = self._tqdm(
-                desc=name, total=1.0, bar_format=shape, file=self._stream, leave=leave,
-                dynamic_ncols=True,
-            )  # fmt: skip
-            threading.Thread(target=_tick, args=(weakref.ref(self),), daemon=True).start()
-        with self._bar.get_lock():
-            # The total is one, not the rows: with another total tqdm begins its clock anew.
-            self._bar.total, self._bar.n = (None, 0.0) if share is None else (1.0, share)
-            self._bar.bar_format = shape
-            self._bar.set_description_str(name, refresh=False)
-            self._bar.set_postfix_str(rest, refresh=False)
-            self._bar.refresh(nolock=True)
-
-    def tick(self) -> bool:
-        """Draw the time of now unless something has just been drawn; returns False after `close`."""
-        if time.perf_counter() - self._last >= _TICK:
-            with self._bar.get_lock():
-                self._bar.refresh(nolock=True)
-        return not self._bar.disable
-
-    def clear(self) -> None:
-        """Make the line empty; it comes back with the next words or tick."""
-        self._last = time.perf_counter()
-        with contextlib.suppress(*_GONE):
-            if self._bar is not None:
-                with self._bar.get_lock():  # which tqdm would keep where writing fails
-                    self._bar.clear(nolock=True)
-
-    def close(self) -> None:
-        """End the line."""
-        with contextlib.suppress(*_GONE):
-            if self._bar is not None:
-                self._bar.close()
-
-
-def _how(stream: Any) -> tuple[bool, Any]:
-    """Return whether a stream is a terminal, and tqdm's class where a line can be drawn, else None."""
-    asked = getattr(stream, "isatty", None)
-    terminal = asked is not None and bool(asked())
-    # As tqdm itself tells notebooks, where only standard error is shown.
-    if not terminal and not ("ipykernel.zmqshell" in sys.modules and stream is sys.stderr):
-        return False, None
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:  # lines say the same
-        return terminal, None
-    return terminal, tqdm
-
-
-def _tick(found: weakref.ref[_Line]) -> None:
-    """Move the clock of a line on, so that long work looks alive: tqdm draws with news only."""
-    with contextlib.suppress(*_GONE):
-        while (line := found()) is not None and line.tick():
-            del line  # so that a forgotten line ends
-            time.sleep(_TICK)
-
-
-# Work within other work tells on the same line: the open lines by thread and stream.
-_OPEN: weakref.WeakValueDictionary[tuple[int, int], _Line] = weakref.WeakValueDictionary()
-
-
-def _line(stream: Any, leave: bool) -> _Line:
-    """Return the open line of this thread on a stream, or a new one."""
-    place = threading.get_ident(), id(stream)
-    line = _OPEN.get(place)
-    if line is None or not line.users:
-        _OPEN[place] = line = _Line(stream, leave)
-    line.users += 1
-    return line
-
-
-def clear_line() -> None:
-    """Make the open line of this thread on standard error empty, for words that stay."""
-    line = _OPEN.get((threading.get_ident(), id(sys.stderr)))
-    if line is not None:
-        line.clear()
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):
@@ -195,7 +74,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         stream = sys.stderr if stream is None else stream
         # Programs without a console have no standard error.
         seen = shown and stream is not None and not getattr(stream, "closed", False)
-        self._line = _line(stream, leave) if seen else None
+        self._line = open_line(stream, leave) if seen else None
 
     def __exit__(self, *_: object) -> None:
         self.close()

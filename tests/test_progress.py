@@ -17,8 +17,9 @@ import pytest
 from cli_process import environment, run_cli
 from terminal import opened, screen, until, watched
 
-from fastmcmd import progress
-from fastmcmd.progress import Progress, clear_line, duration
+from fastmcmd import progress_line
+from fastmcmd.progress import Progress, duration
+from fastmcmd.progress_line import clear_line
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 
@@ -34,7 +35,7 @@ class Terminal(io.StringIO):
 def quiet(monkeypatch):
     """No clock that moves on its own, so that what is shown is known."""
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(progress._Line, "tick", lambda _: False)
+    monkeypatch.setattr(progress_line.Line, "tick", lambda _: False)
 
 
 @pytest.fixture
@@ -385,12 +386,14 @@ def test_a_bar_of_others_stays_above():
 
 def test_the_clock_of_a_terminal_moves_on_and_stops(monkeypatch):
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(progress, "_TICK", 0.01)
+    monkeypatch.setattr(progress_line, "_TICK", 0.01)
     stream = Terminal()
 
     def ticking():
         return [
-            one for one in threading.enumerate() if getattr(one, "_target", 0) is progress._tick
+            one
+            for one in threading.enumerate()
+            if getattr(one, "_target", 0) is progress_line._tick
         ]
 
     assert soon(lambda: not ticking())  # those of other tests
@@ -410,7 +413,7 @@ def test_the_clock_of_a_terminal_moves_on_and_stops(monkeypatch):
 
 @pytest.mark.parametrize("kind", [Terminal, io.StringIO])
 def test_work_goes_on_where_the_stream_is_closed(monkeypatch, kind):
-    monkeypatch.setattr(progress, "_TICK", 0.01)
+    monkeypatch.setattr(progress_line, "_TICK", 0.01)
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     stream = kind()
@@ -437,7 +440,7 @@ class Broken(Terminal):
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EPIPE, errno.ENOSPC])
 def test_work_goes_on_where_the_terminal_has_gone(monkeypatch, number):
-    monkeypatch.setattr(progress, "_TICK", 0.01)
+    monkeypatch.setattr(progress_line, "_TICK", 0.01)
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     stream = Broken()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastmcmd._version import __version__
-from fastmcmd.progress import clear_line
+from fastmcmd.progress_line import clear_line
 
 __all__ = ["COMMANDS", "UsageError", "main", "make_parser"]
 
