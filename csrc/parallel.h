@@ -57,14 +57,12 @@ class loop_control {
     if (poll_()) throw interrupted{};
   }
 
-  // Waits until ready() or the end of the loop; false in the second case. Sleeps and does not yield:
-  // a thread that yields again and again gives up its future share of a busy processor, on Linux
-  // 6.18 until it hardly runs any more.
+  // Waits until ready() or the end of the loop; false in the second case.
   template <class Ready>
   bool wait(Ready ready) const {
     for (int spins = 0; !ready(); ++spins) {
       if (stopped()) return false;
-      if (spins > 200) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      if (spins > 200) std::this_thread::yield();
     }
     return true;
   }

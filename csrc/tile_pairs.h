@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "buffer.h"
+#include "error.h"
 #include "parallel.h"
 
 namespace fastmcmd {
@@ -19,7 +20,9 @@ class turns {
     const std::atomic<index_t>& count = count_[static_cast<size_t>(block)];
     return control.wait([&] { return count.load(std::memory_order_acquire) == turn; });
   }
+  // Once a turn: a second time would take back what another thread has passed on meanwhile.
   void pass(index_t block, index_t turn) {
+    FASTMCMD_ASSERT(count_[static_cast<size_t>(block)].load(std::memory_order_relaxed) == turn);
     count_[static_cast<size_t>(block)].store(turn + 1, std::memory_order_release);
   }
 
@@ -75,7 +78,7 @@ void for_each_pair(index_t blocks, const execution& how, const Compute& compute,
     if (!order.wait(i, round, control) || !order.wait(j, round, control)) return;
     if (there) commit(i, j, thread);
     order.pass(i, round);
-    order.pass(j, round);
+    if (j != i) order.pass(j, round);
   });
 }
 
