@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.arrays import kind_of, namespace_of
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.classification.columns import over_columns
@@ -20,6 +21,7 @@ __all__ = [
     "ClassBins",
     "class_columns",
     "column_edges",
+    "exact_edges",
     "gather_classes",
     "gather_values",
     "mass_edges",
@@ -142,29 +144,28 @@ def width_edges(bins: int, kind: Any = np.float64) -> Array:
 
 
 def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array:
-    """Return edges (bins + 1,) of bins that hold even weights of sorted values.
+    """Return edges (bins + 1,) of bins that hold even weights of sorted values, which may lie on a card.
 
     Inner edges are values, so equal values share a bin whatever the order of the rows, and bins are as
     even as that allows. Integer weights give the edges of repeated rows.
     """
     bins = binning.bins
-    edges = np.zeros(bins + 1, dtype=ordered.dtype)
+    namespace, n = namespace_of(ordered), int(ordered.shape[0])
+    edges = np.zeros(bins + 1, dtype=kind_of(ordered))
     edges[-1] = 1.0
     steps = np.arange(1, bins)
-    if not len(ordered) or (weights is not None and not weights.sum() > 0):
+    if not n or (weights is not None and not float(namespace.xp.sum(weights)) > 0):
         edges[1:-1] = width_edges(bins)[1:-1]
         return edges
     if weights is None:
         # Rows in the first j bins: n j / bins, rounded up where bins are (a, b], else down.
-        places = (
-            -(-len(ordered) * steps // bins) - 1 if binning.right else len(ordered) * steps // bins
-        )
+        places = -(-n * steps // bins) - 1 if binning.right else n * steps // bins
     else:
-        running = np.cumsum(weights)
-        targets = running[-1] * steps / bins
-        places = np.searchsorted(running, targets, "left" if binning.right else "right")
-        places = np.minimum(places, len(ordered) - 1)  # where rounding passed the last
-    edges[1:-1] = ordered[places]
+        running = namespace.running(weights)[1:]
+        targets = float(running[-1]) * steps / bins
+        places = namespace.positions(running, targets, "left" if binning.right else "right")
+        places = np.minimum(places, n - 1)  # where rounding passed the last
+    edges[1:-1] = namespace.at(ordered, places)
     return edges
 
 
@@ -178,7 +179,7 @@ def gather_values(
     from fastmcmd.classification import loops
 
     cuts = edges[:, None].astype(values.dtype)
-    exact = _exact_edges(cuts, binning)
+    exact = exact_edges(cuts, binning)
     middles = (exact[1:] + exact[:-1]) / 2
     computed = _computed(cuts, binning)
 
@@ -243,7 +244,7 @@ class ClassBins:
         kind = np.float64 if rows.binary else rows.p.dtype
         cuts = width_edges(binning.bins, rows.p.dtype)[:, None] if edges is None else edges
         cuts = np.ascontiguousarray(cuts, dtype=kind)
-        exact = _exact_edges(cuts, binning)
+        exact = exact_edges(cuts, binning)
         middles = (exact[1:] + exact[:-1]) / 2
         limit = -1.0 if threshold is None else threshold
         return ClassBins(rows, cuts, exact, middles, _computed(cuts, binning), binning.right, limit)
@@ -335,7 +336,7 @@ def _computed(cuts: Array, binning: Binning) -> bool:
     )
 
 
-def _exact_edges(cuts: Array, binning: Binning) -> Array:
+def exact_edges(cuts: Array, binning: Binning) -> Array:
     """Return the edges that results tell: even ones without the rounding of the type of p."""
     return (
         width_edges(binning.bins)[:, None] if binning.kind == "width" else cuts.astype(np.float64)

@@ -12,7 +12,7 @@ from fastmcmd.classification.bins import (
     BinSums,
     gather_classes,
 )
-from fastmcmd.classification.events import check_event, gather_event
+from fastmcmd.classification.events import event_sums
 from fastmcmd.classification.inputs import read
 from fastmcmd.predictive.base import Array
 
@@ -91,8 +91,8 @@ def ece(
     0.233333333333
     """
     check_choice(norm, "norm", NORMS)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, labels_later=True)
-    sums = gather_event(rows, check_event(of, rows), Binning(bins, binning, closed))
+    binned = Binning(bins, binning, closed)
+    sums = event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance)
     return float(sums.errors(norm)[0])
 
 

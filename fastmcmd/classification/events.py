@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.arrays import card_of, on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import (
     Binning,
@@ -15,16 +16,19 @@ from fastmcmd.classification.bins import (
     mass_edges,
     width_edges,
 )
-from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.inputs import Rows, read
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
 
-__all__ = ["EVENTS", "check_event", "event_of", "gather_event"]
+if TYPE_CHECKING:
+    from fastmcmd.classification.card_events import CardRows
+
+__all__ = ["EVENTS", "check_event", "event_of", "event_sums", "gather_event"]
 
 EVENTS = ("top", "positive")
 
 
-def check_event(of: Any, rows: Rows) -> str:
+def check_event(of: Any, rows: Rows | CardRows) -> str:
     """Return which event is predicted, "top" or "positive"."""
     if of is None:
         return "positive" if rows.binary else "top"
@@ -53,6 +57,27 @@ def event_of(
     rows.check_labels()
     summary = summary or summarize(rows)[0]
     return summary.confidence, (summary.predicted == rows.labels).astype(np.int64)
+
+
+@on_its_card
+def event_sums(
+    y: Any,
+    p: Any,
+    of: str | None,
+    binning: Binning,
+    sample_weight: Any,
+    nan_policy: str,
+    sum_tolerance: float | None,
+) -> BinSums:
+    """Return the sums in bins of one event's probabilities, computed on the card where p lies on one."""
+    card = card_of(p)
+    if card is None:
+        rows = read(y, p, sample_weight, nan_policy, sum_tolerance, labels_later=True)
+        return gather_event(rows, check_event(of, rows), binning)
+    from fastmcmd.classification.card_events import gather_on_card, read_on_card
+
+    there = read_on_card(card, y, p, sample_weight, nan_policy, sum_tolerance)
+    return gather_on_card(there, check_event(of, there), binning)
 
 
 def gather_event(

@@ -10,11 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, as_weights, check_choice, check_positive, check_same_length
+from fastmcmd.checks import (
+    as_array,
+    as_weights,
+    check_choice,
+    check_positive,
+    check_same_length,
+    is_cupy,
+)
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.predictive.base import Array
 
-__all__ = ["SUM_TOLERANCES", "Rows", "read"]
+__all__ = ["SUM_TOLERANCES", "Rows", "as_labels", "as_numbers", "count_classes", "read"]
 
 # How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
 # over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
@@ -141,7 +148,7 @@ class Rows:
     def check_labels(self) -> None:
         """Raise unless all labels are those of classes."""
         if self.unchecked and self.labels is not None:
-            _as_labels(self.labels, self.classes, self.kept)
+            as_labels(self.labels, self.classes, self.kept)
 
     def refuse(self, row: int) -> NoReturn:
         """Raise the error that says what is wrong with a row."""
@@ -214,22 +221,11 @@ def read(
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     size = 2 if "float16" in str(getattr(p, "dtype", "")) else 0  # float16 and torch's bfloat16
     p = as_array(p, name)
-    if p.ndim not in (1, 2):
-        raise ValueError(
-            f"{name} has shape {p.shape}; (n, C), or (n,) for the probability of class 1, is needed"
-        )
-    if len(p) == 0:
-        raise ValueError(f"{name} has no rows (shape {p.shape}); at least one is needed")
-    classes = 2 if p.ndim == 1 else p.shape[1]
-    if classes < 2:
-        raise ValueError(
-            f"{name} has shape {p.shape}; two classes or more are needed: give the probability of "
-            f"class 1 as shape ({len(p)},)"
-        )
+    classes = count_classes(p.shape, name)
     tolerance = SUM_TOLERANCES[size or p.dtype.itemsize]
     if sum_tolerance is not None:
         tolerance = check_positive(sum_tolerance, "sum_tolerance")
-    labels = None if y is None else _as_numbers(y)
+    labels = None if y is None else as_numbers(y)
     if labels is not None:
         check_same_length(y=labels, **{name: p})
     if sample_weight is not None:
@@ -248,7 +244,7 @@ def read(
     later = labels_later and p.ndim == 1 and labels is not None and labels.dtype == np.int64
     return Rows(
         p,
-        labels if later or labels is None else _as_labels(labels, classes, kept),
+        labels if later or labels is None else as_labels(labels, classes, kept),
         as_weights(sample_weight, "sample_weight", count),
         kept,
         classes,
@@ -259,8 +255,27 @@ def read(
     )
 
 
-def _as_numbers(y: Any) -> NDArray[Any]:
+def count_classes(shape: tuple[int, ...], name: str) -> int:
+    """Return the classes of probabilities of a shape, (n, C) or (n,)."""
+    if len(shape) not in (1, 2):
+        raise ValueError(
+            f"{name} has shape {shape}; (n, C), or (n,) for the probability of class 1, is needed"
+        )
+    if shape[0] == 0:
+        raise ValueError(f"{name} has no rows (shape {shape}); at least one is needed")
+    classes = 2 if len(shape) == 1 else shape[1]
+    if classes < 2:
+        raise ValueError(
+            f"{name} has shape {shape}; two classes or more are needed: give the probability of "
+            f"class 1 as shape ({shape[0]},)"
+        )
+    return classes
+
+
+def as_numbers(y: Any) -> NDArray[Any]:
     """Return y (n,) as integers or booleans without a copy, or as float64."""
+    if is_cupy(y):  # NumPy does not take its arrays by itself
+        y = y.get()
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     array = np.asarray(y) if kind in ("i", "u", "b") and not np.ma.isMaskedArray(y) else None
     if array is None or array.dtype.kind not in "iub":
@@ -275,7 +290,8 @@ def _as_numbers(y: Any) -> NDArray[Any]:
     return array
 
 
-def _as_labels(y: NDArray[Any], classes: int, kept: NDArray[np.intp] | None) -> NDArray[np.int64]:
+def as_labels(y: NDArray[Any], classes: int, kept: NDArray[np.intp] | None) -> NDArray[np.int64]:
+    """Return numbers (n,) as labels, checked."""
     if y.dtype == np.bool_:
         if classes > 2:
             raise ValueError(f"y is boolean; labels from 0 to {classes - 1} are needed")

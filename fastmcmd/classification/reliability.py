@@ -12,8 +12,7 @@ from fastmcmd.classification.bins import (
     Binning,
     BinSums,
 )
-from fastmcmd.classification.events import check_event, gather_event
-from fastmcmd.classification.inputs import read
+from fastmcmd.classification.events import event_sums
 from fastmcmd.predictive.base import Array
 from fastmcmd.tables import columns_as_text
 
@@ -128,8 +127,8 @@ def reliability_curve(
       0   0.5      1       1         0.2         0
     0.5     1      2       2         0.8         1
     """
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
-    return curve_of(gather_event(rows, check_event(of, rows), Binning(bins, binning, closed)))
+    binned = Binning(bins, binning, closed)
+    return curve_of(event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance))
 
 
 def curve_of(sums: BinSums) -> ReliabilityCurve:

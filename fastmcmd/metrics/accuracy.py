@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,
@@ -27,11 +29,34 @@ from fastmcmd.metrics.point_sums import (
 __all__ = ["bias", "mae", "marpd", "median_absolute_error", "pearson", "r2", "rmse"]
 
 
+Sums = TypeVar("Sums")
+
+
 def _read(
-    y: Any, prediction: Any, point: str, sample_weight: Any, multioutput: str, nan_policy: str
+    y: Any,
+    prediction: Any,
+    point: str,
+    sample_weight: Any,
+    multioutput: str,
+    nan_policy: str,
+    on_card: bool = False,
 ) -> Points:
     check_choice(multioutput, "multioutput", MULTIOUTPUTS)
-    return read_points(y, prediction, point, sample_weight, nan_policy)
+    return read_points(y, prediction, point, sample_weight, nan_policy, on_card)
+
+
+@on_its_card
+def _gathered(
+    gather: Callable[[Points], Sums],
+    y: Any,
+    prediction: Any,
+    point: str,
+    sample_weight: Any,
+    multioutput: str,
+    nan_policy: str,
+) -> Sums:
+    """Return sums over checked rows, added up on the card where the prediction lies on one."""
+    return gather(_read(y, prediction, point, sample_weight, multioutput, nan_policy, on_card=True))
 
 
 def mae(
@@ -71,8 +96,8 @@ def mae(
     >>> fm.metrics.mae([0.0, 2.0], ([1.0, 2.0], 0.5))
     0.5
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_average(gather_absolute(points), multioutput)
+    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(_gathered(gather_absolute, *given), multioutput)
 
 
 def rmse(
@@ -106,8 +131,8 @@ def rmse(
     >>> fm.metrics.rmse([0.0, 0.0], [3.0, 3.0])
     3.0
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_rmse(gather_squares(points), multioutput)
+    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_rmse(_gathered(gather_squares, *given), multioutput)
 
 
 def bias(
@@ -137,8 +162,8 @@ def bias(
     >>> fm.metrics.bias([0.0, 0.0], [1.0, 2.0])
     1.5
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_average(gather_errors(points), multioutput)
+    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(_gathered(gather_errors, *given), multioutput)
 
 
 def marpd(
@@ -172,8 +197,8 @@ def marpd(
     >>> fm.metrics.marpd([1.0, 0.0], [3.0, 0.0])
     50.0
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_average(gather_relative(points), multioutput)
+    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(_gathered(gather_relative, *given), multioutput)
 
 
 def r2(
@@ -207,8 +232,8 @@ def r2(
     >>> fm.metrics.r2([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
     0.5
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_r2(gather_comoments(points), multioutput)
+    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_r2(_gathered(gather_comoments, *given), multioutput)
 
 
 def pearson(
@@ -238,8 +263,8 @@ def pearson(
     >>> round(fm.metrics.pearson([0.0, 1.0, 2.0], [5.0, 7.0, 9.0]), 12)
     1.0
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_pearson(gather_comoments(points), multioutput)
+    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_pearson(_gathered(gather_comoments, *given), multioutput)
 
 
 def median_absolute_error(

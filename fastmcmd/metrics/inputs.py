@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.arrays import HOST, Namespace, card_among
 from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, check_same_length
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array
@@ -49,6 +50,11 @@ class Outcomes:
         """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
         return self.kept is not None and self.propagate
 
+    @property
+    def namespace(self) -> Namespace:
+        """Whose arrays these are: NumPy's, or those of a card."""
+        return HOST
+
     def scatter(self, values: Array) -> Array:
         """Return values (m, ...) of the rows kept as (n, ...), NaN in the rows left out."""
         if self.kept is None:
@@ -72,6 +78,7 @@ def read(
     sample_weight: Any = None,
     nan_policy: str = "raise",
     columns: int | None = 1,
+    on_card: bool = False,
 ) -> Outcomes:
     """Return checked outcomes, predictions and weights.
 
@@ -88,6 +95,10 @@ def read(
         them out of means; or let them make means NaN. Values by row are NaN there in both cases.
     columns : int or None
         Components that y must have; None for any.
+    on_card : bool
+        Whether rows stay on the card where an array given as prediction, or one of (mean, std), lies: for
+        metrics that compute there. What else is of the host is copied to that card. Otherwise, and
+        where the prediction is of the host, arrays of a card are copied to the host.
 
     Raises
     ------
@@ -96,6 +107,11 @@ def read(
     """
     if isinstance(y, Outcomes):
         return y
+    card = card_among(prediction) if on_card else None
+    if card is not None:
+        from fastmcmd.metrics.card_inputs import read_on_card
+
+        return read_on_card(card, y, prediction, sample_weight, nan_policy, columns)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     if nan_policy == "raise":
         rows = as_rows(y, "y", columns=columns)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, check_levels
@@ -47,23 +49,26 @@ class IntervalSums:
 def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
     weights = rows.weights
     # One level after the other: all together would need n numbers each.
-    totals = [float(c.sum() if weights is None else weights @ c) for c in columns]
-    weight = float(len(rows.y) if weights is None else weights.sum())
-    return IntervalSums(np.asarray(totals) * (np.nan if rows.spoiled else 1.0), weight)
+    namespace = rows.namespace
+    total = namespace.xp.sum
+    totals = namespace.numbers([total(c) if weights is None else weights @ c for c in columns])
+    weight = float(len(rows.prediction) if weights is None else total(weights))
+    return IntervalSums(totals * (np.nan if rows.spoiled else 1.0), weight)
 
 
 def gather_coverage(rows: Outcomes, levels: Array) -> IntervalSums:
     """Return the weight of the outcomes in central intervals; see `coverage`."""
     inside = _by_cdf if rows.prediction.discrete else _by_quantiles
-    return _sums(rows, (inside(rows.y, rows.prediction, level) for level in levels))
+    held = (inside(rows.y, rows.prediction, level) for level in levels)
+    return _sums(rows, (rows.namespace.cast(one, "float64") for one in held))
 
 
-def _by_quantiles(y: Array, prediction: Predictive, level: float) -> Array:
+def _by_quantiles(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
     low, high = _ends(prediction, level)
-    return np.asarray((low <= y) & (y <= high), dtype=np.float64)
+    return (low <= y) & (y <= high)
 
 
-def _by_cdf(y: Array, prediction: Predictive, level: float) -> Array:
+def _by_cdf(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
     """Tell the same from two cdfs, which counts have without a search.
 
     ``Q(p) = min {v: P(Y <= v) >= p}`` is <= y if and only if ``P(Y <= y) >= p``, and >= y if and only if
@@ -72,7 +77,7 @@ def _by_cdf(y: Array, prediction: Predictive, level: float) -> Array:
     inside = prediction.cdf(y) >= (1 - level) / 2
     if level < 1:  # else rounding would exclude outcomes far out
         inside &= prediction.cdf_below(y) < (1 + level) / 2
-    return np.asarray(inside, dtype=np.float64)
+    return inside
 
 
 def _ends(prediction: Predictive, level: float) -> tuple[Array, Array]:
@@ -83,13 +88,14 @@ def _ends(prediction: Predictive, level: float) -> tuple[Array, Array]:
 def gather_widths(rows: Outcomes, levels: Array) -> IntervalSums:
     """Return the sums of widths; see `mean_interval_width`."""
     ends = (_ends(rows.prediction, level) for level in levels)
-    return _sums(rows, (np.asarray(high - low) for low, high in ends))
+    return _sums(rows, (high - low for low, high in ends))
 
 
 def gather_variance(rows: Outcomes) -> IntervalSums:
     """Return the sum of variances; see `sharpness`."""
     variance = rows.prediction.variance
-    if not np.isfinite(variance).all():
+    xp = rows.namespace.xp
+    if not bool(xp.all(xp.isfinite(variance))):
         raise ValueError(
             "prediction has variances that are not finite; mean_interval_width does without"
         )
@@ -107,6 +113,7 @@ def conclude_sharpness(sums: IntervalSums) -> float:
     return float(np.sqrt(sums.total[0] / sums.weight))
 
 
+@on_its_card
 def coverage(
     y: Any,
     prediction: Any,
@@ -148,10 +155,11 @@ def coverage(
     0.5
     """
     levels = check_levels(level)
-    rows = read(y, prediction, sample_weight, nan_policy)
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return conclude_intervals(gather_coverage(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
+@on_its_card
 def mean_interval_width(
     y: Any,
     prediction: Any,
@@ -181,10 +189,11 @@ def mean_interval_width(
     4.0
     """
     levels = check_levels(level)
-    rows = read(y, prediction, sample_weight, nan_policy)
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return conclude_intervals(gather_widths(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
+@on_its_card
 def sharpness(
     y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
 ) -> float:
@@ -217,4 +226,5 @@ def sharpness(
     >>> fm.metrics.sharpness([0.0, 0.0], ([0.0, 0.0], [1.0, 7.0]))
     5.0
     """
-    return conclude_sharpness(gather_variance(read(y, prediction, sample_weight, nan_policy)))
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    return conclude_sharpness(gather_variance(rows))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.arrays import namespace_of, on_its_card
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, ScipyPredictive
@@ -28,9 +29,11 @@ __all__ = [
 ]
 
 PITS = ("randomized", "mid", "plain")
+_TINY = 1e-300  # least width of a step: an edge divided by it is finite
 _BAR = 40  # characters of the longest bar of a histogram in a terminal
 
 
+@on_its_card
 def pit_values(
     y: Any,
     prediction: Any,
@@ -71,7 +74,7 @@ def pit_values(
     [0.5]
     """
     check_choice(pit, "pit", PITS)
-    rows = read(y, prediction, None, nan_policy)
+    rows = read(y, prediction, None, nan_policy, on_card=True)
     return rows.scatter(pit_of_rows(rows.y, rows.prediction, pit, random_state))
 
 
@@ -82,9 +85,11 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Any) -
     if low is high:
         return high
     share: Any = 0.5
-    if pit == "randomized":
-        share = np.random.default_rng(random_state).uniform(size=len(high))
-    return np.asarray(low + share * (high - low))
+    if pit == "randomized":  # drawn on the host: the same numbers wherever the rows lie
+        share = np.random.default_rng(random_state).uniform(size=len(prediction))
+        share = namespace_of(high).from_host(share)
+    values: Array = low + share * (high - low)
+    return values
 
 
 def _below(y: Array, prediction: Predictive, high: Array) -> Array:
@@ -97,8 +102,10 @@ def _below(y: Array, prediction: Predictive, high: Array) -> Array:
 
 def _checked(values: Array) -> Array:
     """Return probabilities, unless the prediction has given NaN."""
-    if np.isnan(values).any():
-        bad = int(np.isnan(values).argmax())
+    namespace = namespace_of(values)
+    missing = namespace.xp.isnan(values)
+    if bool(namespace.xp.any(missing)):
+        bad = int(namespace.argmax(namespace.cast(missing, "int8")))
         raise ValueError(f"prediction has a cdf of NaN at y (first in row {bad})")
     return values
 
@@ -106,6 +113,8 @@ def _checked(values: Array) -> Array:
 @dataclass(frozen=True, eq=False)
 class SortedPIT:
     """PIT values in ascending order: whatever counts those up to a level needs nothing else.
+
+    Values and weights may lie on a card; what is counted is of the host.
 
     Attributes
     ----------
@@ -129,33 +138,41 @@ class SortedPIT:
         """Sum of weights."""
         if self.spoiled:
             return float("nan")
-        return float(len(self.values) if self.cumulative is None else self.cumulative[-1])
+        return float(self.n if self.cumulative is None else self.cumulative[-1])
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.values.shape[0])
 
     def up_to(self, levels: Array) -> Array:
         """Return the weight of values <= each level."""
-        return self._weights(np.searchsorted(self.values, levels, side="right"))
+        return self._weights(namespace_of(self.values).positions(self.values, levels, "right"))
 
     def below(self, levels: Array) -> Array:
         """Return the weight of values < each level."""
-        return self._weights(np.searchsorted(self.values, levels, side="left"))
+        return self._weights(namespace_of(self.values).positions(self.values, levels, "left"))
 
     def _weights(self, count: Any) -> Array:
-        found = count.astype(np.float64) if self.cumulative is None else self.cumulative[count]
+        if self.cumulative is None:
+            found = count.astype(np.float64)
+        else:
+            found = namespace_of(self.values).at(self.cumulative, count)
         return np.asarray(found * np.nan if self.spoiled else found)
 
 
 def sort_pit(values: Array, weights: Array | None = None, *, spoiled: bool = False) -> SortedPIT:
     """Return PIT values (m,) without NaN, sorted, with their weights."""
+    namespace = namespace_of(values)
     if weights is None:
-        return SortedPIT(np.sort(values), None, float(len(values)), spoiled)
-    order = np.argsort(values)
+        return SortedPIT(namespace.sort(values), None, float(values.shape[0]), spoiled)
+    order = namespace.argsort(values)
     return weighted_pit(values[order], weights[order], spoiled=spoiled)
 
 
 def weighted_pit(values: Array, weights: Array, *, spoiled: bool = False) -> SortedPIT:
     """Return PIT values (m,) that are sorted already, with the weights of each."""
-    cumulative = np.zeros(len(values) + 1)
-    np.cumsum(weights, out=cumulative[1:])
+    cumulative = namespace_of(weights).running(weights)
     return SortedPIT(values, cumulative, float(weights @ weights), spoiled)
 
 
@@ -234,29 +251,34 @@ def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: Any) -> 
     else:
         values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
         return histogram_sums(sort_pit(values, rows.weights, spoiled=rows.spoiled), bins)
-    return PITSums(np.diff(upto, prepend=0.0), len(rows.y))
+    return PITSums(np.diff(upto, prepend=0.0), len(rows.prediction))
 
 
 def histogram_sums(pit: SortedPIT, bins: int) -> PITSums:
     """Return the weight of sorted PIT values in even bins."""
     upto = pit.up_to(np.linspace(0.0, 1.0, bins + 1)[1:])
-    return PITSums(np.diff(upto, prepend=0.0), len(pit.values))
+    return PITSums(np.diff(upto, prepend=0.0), pit.n)
 
 
 def _mean_conditional(rows: Outcomes, edges: Array) -> Array:
     """Return the sum over rows of the cdf of the PIT given y, at the edges."""
     high = _checked(rows.prediction.cdf(rows.y))
     low = _below(rows.y, rows.prediction, high)
+    namespace, weights = rows.namespace, rows.weights
+    xp = namespace.xp
+    atoms = high > low
+    if not bool(xp.all(atoms)):
+        # There the cdf is a step at high: a slope over one unit of rounding, which no edge lies within.
+        step = xp.minimum(xp.nextafter(high, high - 1.0), high - _TINY)
+        low = xp.where(atoms, low, step)
     width = high - low
-    atoms = width > 0
-    width[~atoms] = 1.0
-    found = np.empty(len(edges))
-    for j, edge in enumerate(edges):
-        share = (edge - low) / width
-        np.clip(share, 0.0, 1.0, out=share)
-        share[~atoms] = high[~atoms] <= edge
-        found[j] = share.sum() if rows.weights is None else share @ rows.weights
-    return found
+    found = []
+    for edge in map(float, edges):
+        share = edge - low
+        share /= width
+        share = namespace.clip(share, 0.0, 1.0)
+        found.append(xp.sum(share) if weights is None else share @ weights)
+    return namespace.numbers(found)
 
 
 def conclude_histogram(sums: PITSums, pit: str) -> PITHistogram:
@@ -264,6 +286,7 @@ def conclude_histogram(sums: PITSums, pit: str) -> PITHistogram:
     return PITHistogram(np.linspace(0.0, 1.0, len(sums.mass) + 1), sums.mass, pit, sums.n)
 
 
+@on_its_card
 def pit_histogram(
     y: Any,
     prediction: Any,
@@ -312,5 +335,5 @@ def pit_histogram(
     """
     bins = check_count(bins, "bins")
     check_choice(pit, "pit", (*PITS, "nonrandomized"))
-    rows = read(y, prediction, sample_weight, nan_policy)
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return conclude_histogram(gather_histogram(rows, bins, pit, random_state), pit)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.arrays import Namespace, namespace_of
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import read
 from fastmcmd.predictive import Predictive
@@ -56,9 +57,15 @@ class Points:
     weights: Array | None
     spoiled: bool
 
+    @property
+    def namespace(self) -> Namespace:
+        """Whose arrays these are: NumPy's, or those of a card."""
+        return namespace_of(self.y)
+
     def errors(self) -> Array:
         """Return predictions minus outcomes (m, k)."""
-        return np.asarray(self.point - self.y)
+        found: Array = self.point - self.y
+        return found
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,8 @@ def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
     """
     check_choice(point, "point", POINTS)
     found = prediction.mean if point == "mean" else prediction.quantile(0.5)
-    if not np.isfinite(found).all():
+    xp = namespace_of(found).xp
+    if not bool(xp.all(xp.isfinite(found))):
         hint = "; use point='median'" if point == "mean" else ""
         raise ValueError(f"prediction has {point}s that are not finite{hint}")
     return found
@@ -156,32 +164,44 @@ def read_points(
     point: str = "mean",
     sample_weight: Any = None,
     nan_policy: str = "raise",
+    on_card: bool = False,
 ) -> Points:
-    """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments."""
+    """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.
+
+    Rows may stay ``on_card``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
+    draws are of the host.
+    """
     check_choice(point, "point", POINTS)
-    rows = read(y, prediction, sample_weight, nan_policy, columns=None)
-    n = len(rows.y)
+    on_card = on_card and point == "mean"
+    rows = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=on_card)
+    shape = (len(rows.prediction), rows.prediction.columns)
     points = point_prediction(rows.prediction, point)
-    return Points(rows.y.reshape(n, -1), points.reshape(n, -1), rows.weights, rows.spoiled)
+    reshape = rows.namespace.xp.reshape
+    return Points(reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.spoiled)
 
 
 def _sums(points: Points, losses: Array) -> AverageSums:
-    weights = points.weights
-    total = losses.sum(axis=0) if weights is None else weights @ losses
-    weight = float(len(losses) if weights is None else weights.sum())
+    namespace, weights = points.namespace, points.weights
+    total = namespace.to_host(_total(namespace, losses, weights))
+    weight = float(losses.shape[0] if weights is None else namespace.xp.sum(weights))
     return AverageSums(total * np.nan if points.spoiled else total, weight)
+
+
+def _total(namespace: Namespace, values: Any, weights: Any) -> Any:
+    """Return weighted sums (k,) over rows."""
+    return namespace.xp.sum(values, axis=0) if weights is None else weights @ values
 
 
 def gather_absolute(points: Points) -> AverageSums:
     """Return sums of absolute errors."""
-    errors = points.errors()
-    return _sums(points, np.abs(errors, out=errors))
+    return _sums(points, points.namespace.absolute(points.errors()))
 
 
 def gather_squares(points: Points) -> AverageSums:
     """Return sums of squared errors."""
     errors = points.errors()
-    return _sums(points, np.square(errors, out=errors))
+    errors *= errors
+    return _sums(points, errors)
 
 
 def gather_errors(points: Points) -> AverageSums:
@@ -191,44 +211,45 @@ def gather_errors(points: Points) -> AverageSums:
 
 def gather_relative(points: Points) -> AverageSums:
     """Return sums of absolute relative differences in percent; 0 where both are 0."""
-    size = np.abs(points.point)
-    size += np.abs(points.y)
-    size[size == 0] = 1.0  # then the difference is 0, too
-    losses = points.errors()
-    np.abs(losses, out=losses)
-    losses /= size
+    namespace = points.namespace
+    xp = namespace.xp
+    size = xp.abs(points.point)
+    size += xp.abs(points.y)
+    losses = namespace.absolute(points.errors())
+    losses /= xp.where(size == 0, 1.0, size)  # where the size is 0, the difference is, too
     losses *= 200.0
     return _sums(points, losses)
 
 
 def gather_comoments(points: Points) -> Comoments:
     """Return central moments."""
+    namespace = points.namespace
     y, point, weights = points.y, points.point, points.weights
-    if weights is not None and not weights.all():  # they would count for the ranges
-        some = weights > 0
+    if weights is not None and not bool(namespace.xp.all(weights > 0)):
+        some = weights > 0  # others would count for the ranges
         y, point, weights = y[some], point[some], weights[some]
-    weight = float(len(y) if weights is None else weights.sum())
+    weight = float(y.shape[0] if weights is None else namespace.xp.sum(weights))
 
-    def total(values: Array) -> Array:
-        return np.asarray(values.sum(axis=0) if weights is None else weights @ values)
+    def total(values: Any) -> Any:
+        return _total(namespace, values, weights)
 
     mean_y, mean_point = total(y) / weight, total(point) / weight
     if points.spoiled:
         mean_y = mean_y * np.nan
     from_y, from_point = y - mean_y, point - mean_point
-    return Comoments(
-        weight,
+    found = (
         mean_y,
         mean_point,
         total(from_y**2),
         total(from_point**2),
         total(from_y * from_point),
         total((y - point) ** 2),
-        y.min(axis=0),
-        y.max(axis=0),
-        point.min(axis=0),
-        point.max(axis=0),
+        namespace.least(y.T),
+        namespace.greatest(y.T),
+        namespace.least(point.T),
+        namespace.greatest(point.T),
     )
+    return Comoments(weight, *namespace.numbers(found))
 
 
 def over_outputs(values: Array, multioutput: str) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
+from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.reliability_sums import KINDS, read_levels
@@ -37,9 +40,13 @@ def smallest_level(values: Array, levels: Array, kind: str) -> Any:
 
 def conclude_qce(binned: Binned, levels: Array) -> float:
     """Return the mean over levels of the weighted mean over bins of ``|observed - level|``."""
-    mass = binned.sums[:, 0]
+    return _error(binned.sums[:, 0], np.cumsum(binned.sums[:, 1:-1], axis=1), levels)
+
+
+def _error(mass: Array, within: Array, levels: Array) -> float:
+    """Return the error of bins (b,) whose outcomes within each level weigh ``within`` (b, j)."""
     some = mass > 0
-    observed = np.cumsum(binned.sums[some, 1:-1], axis=1) / mass[some, None]
+    observed = within[some] / mass[some, None]
     gaps = np.abs(observed - levels).mean(axis=1)
     return float(mass[some] @ gaps / mass.sum())
 
@@ -71,6 +78,7 @@ def _binned(
     return mass_bins(Cells(spreads[some], sums[some], np.zeros(int(some.sum()))), bins)
 
 
+@on_its_card
 def qce(
     y: Any,
     prediction: Any,
@@ -131,18 +139,53 @@ def qce(
     check_choice(pit, "pit", PITS)
     check_choice(binning, "binning", BINNINGS)
     limits = check_limits(limits, binning)
-    rows = read(y, prediction, sample_weight, nan_policy)
-    bins = check_bins(bins, len(rows.y))
-    place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, random_state), found, kind)
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    bins = check_bins(bins, len(rows.prediction))
+    values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
     if rows.spoiled:
         return float("nan")
     spread = finite_std(rows)
+    if not rows.namespace.on_host:
+        return _on_card(rows, spread, values, found, kind, bins, binning, limits)
+    place = smallest_level(values, found, kind)
     return conclude_qce(_binned(rows, spread, place, len(found), bins, binning, limits), found)
+
+
+def _on_card(
+    rows: Outcomes,
+    spread: Any,
+    pit: Any,
+    levels: Array,
+    kind: str,
+    bins: int,
+    binning: str,
+    limits: tuple[float, float] | None,
+) -> float:
+    """Return the error of rows on a card, where columns of each level are made one after the other."""
+    card = rows.namespace
+    weights = rows.weights
+    if weights is not None:  # rows without weight set no limits
+        some = weights > 0
+        spread, pit, weights = spread[some], pit[some], weights[some]
+
+    def columns() -> Iterator[Any]:
+        yield card.full(spread.shape[0], 1.0) if weights is None else weights
+        for level in map(float, levels):
+            within = pit <= (level if kind == "quantile" else 0.5 + level / 2)
+            if kind == "interval":
+                within = within & (pit >= 0.5 - level / 2)
+            share = card.cast(within, "float64")
+            yield share if weights is None else weights * share
+        yield card.full(spread.shape[0], 0.0)  # no noise
+
+    sums = bins_on_card(card, spread, weights, columns(), bins, binning, limits).sums
+    return _error(sums[:, 0], sums[:, 1:], levels)
 
 
 def finite_std(rows: Outcomes) -> Array:
     """Return predicted standard deviations, which must be finite."""
     spread = rows.prediction.std
-    if not np.isfinite(spread).all():
+    xp = rows.namespace.xp
+    if not bool(xp.all(xp.isfinite(spread))):
         raise ValueError("prediction has standard deviations that are not finite")
     return spread

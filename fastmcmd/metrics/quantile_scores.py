@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import scipy
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
+from fastmcmd.metrics.card_predictions import CardGaussian, CardPrediction
 from fastmcmd.metrics.inputs import read
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
@@ -51,7 +53,25 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
         over_rows(gaussian, len(y), _ROWS)
         return out
 
+    if isinstance(prediction, CardPrediction):
+        return _on_card(y, prediction, levels, factors)
     return losses_together(y, prediction, [(levels, factors)], np.empty(0))[0][0]
+
+
+def _on_card(y: Any, prediction: CardPrediction, levels: Array, factors: Array) -> Any:
+    """Return `check_losses` of a prediction on a card."""
+    card = prediction.namespace
+    xp = card.xp
+    if isinstance(prediction, CardGaussian):
+        knots, slopes, heights = map(card.from_host, _piecewise(levels, factors))
+        z = (y - prediction.mean) / prediction.std
+        piece = xp.searchsorted(knots, z)
+        return (z * xp.take(slopes, piece) + xp.take(heights, piece)) * prediction.std
+    total: Any = 0.0
+    for level, factor in zip(levels.tolist(), factors.tolist(), strict=True):
+        gap = y - prediction.quantile(level)
+        total = total + factor * xp.where(gap > 0, level * gap, (level - 1) * gap)
+    return total
 
 
 def losses_together(
@@ -196,15 +216,17 @@ def open_levels(value: Any, name: str) -> Array:
     return levels
 
 
+@on_its_card
 def scored(y: Any, prediction: Any, levels: Array, factors: Array, nan_policy: str) -> Array:
     """Return weighted sums of check losses by row (n,), NaN in rows left out."""
-    outcomes = read(y, prediction, None, nan_policy)
+    outcomes = read(y, prediction, None, nan_policy, on_card=True)
     return outcomes.scatter(check_losses(outcomes.y, outcomes.prediction, levels, factors))
 
 
+@on_its_card
 def averaged(
     y: Any, prediction: Any, levels: Array, factors: Array, sample_weight: Any, nan_policy: str
 ) -> float:
     """Return the mean over rows of weighted sums of check losses."""
-    outcomes = read(y, prediction, sample_weight, nan_policy)
+    outcomes = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return outcomes.mean(check_losses(outcomes.y, outcomes.prediction, levels, factors))

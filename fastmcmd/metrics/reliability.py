@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.pit import PITS
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 
+@on_its_card
 def _curve(
     y: Any,
     prediction: Any,
@@ -40,7 +42,7 @@ def _curve(
 ) -> ReliabilityCurve:
     check_choice(kind, "kind", KINDS)
     check_choice(pit, "pit", PITS)
-    rows = read(y, prediction, sample_weight, nan_policy)
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return conclude_reliability(gather_reliability(rows, levels, kind, pit, random_state), kind)
 
 

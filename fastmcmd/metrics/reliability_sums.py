@@ -198,7 +198,7 @@ def reliability_sums(pit: SortedPIT, levels: Array, kind: str = "quantile") -> R
         within = pit.up_to(levels)
     else:
         within = pit.up_to(0.5 + levels / 2) - pit.below(0.5 - levels / 2)
-    return ReliabilitySums(levels, within, pit.weight, pit.squares, len(pit.values))
+    return ReliabilitySums(levels, within, pit.weight, pit.squares, pit.n)
 
 
 def conclude_reliability(sums: ReliabilitySums, kind: str = "quantile") -> ReliabilityCurve:

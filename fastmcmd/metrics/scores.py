@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
+from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, Draws
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 
+@on_its_card
 def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
 
@@ -60,10 +63,11 @@ def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     >>> scores.tolist(), int(np.isinf(scores).sum())
     ([1.0, inf], 1)
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None)
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True)
     return outcomes.scatter(_log_score(outcomes))
 
 
+@on_its_card
 def nll(y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise") -> float:
     """Return the mean negative log-likelihood.
 
@@ -99,14 +103,15 @@ def nll(y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str =
     >>> round(fm.nll([0.0], fm.Gaussian([0.0], 1.0)), 6)
     0.918939
     """
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=True)
     return outcomes.mean(_log_score(outcomes))
 
 
 def _log_score(outcomes: Outcomes) -> Array:
-    return np.asarray(-outcomes.prediction.log_prob(outcomes.y))
+    return -outcomes.prediction.log_prob(outcomes.y)
 
 
+@on_its_card
 def crps(
     y: Any, prediction: Any, *, estimator: str | None = None, nan_policy: str = "raise"
 ) -> Array:
@@ -154,10 +159,11 @@ def crps(
     >>> crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
     [0.0]
     """
-    outcomes = read(y, prediction, None, nan_policy)
+    outcomes = read(y, prediction, None, nan_policy, on_card=True)
     return outcomes.scatter(_crps(outcomes.y, outcomes.prediction, estimator))
 
 
+@on_its_card
 def mean_crps(
     y: Any,
     prediction: Any,
@@ -188,7 +194,7 @@ def mean_crps(
     >>> round(mean_crps([0.0, 1.0], ([0.0, 0.0], 1.0)), 6)
     0.418068
     """
-    outcomes = read(y, prediction, sample_weight, nan_policy)
+    outcomes = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return outcomes.mean(_crps(outcomes.y, outcomes.prediction, estimator))
 
 
@@ -196,7 +202,7 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
     if estimator is None:
         return prediction.crps(y)
     check_choice(estimator, "estimator", (*ESTIMATORS, "pinball"))
-    if isinstance(prediction, Draws) and estimator in ESTIMATORS:
+    if isinstance(prediction, (Draws, CardDraws)) and estimator in ESTIMATORS:
         return prediction.crps(y, estimator)
     if isinstance(prediction, Quantiles) and estimator == "pinball":
         from fastmcmd.metrics.quantile_scores import check_losses
@@ -206,10 +212,11 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
     wanted = "Quantiles" if estimator == "pinball" else "draws"
     raise ValueError(
         f"estimator is {estimator!r}, which is for {wanted}, and prediction is a "
-        f"{type(prediction).__name__}; leave it out"
+        f"{family(prediction)}; leave it out"
     )
 
 
+@on_its_card
 def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     """Return Dawid-Sebastiani scores (n,), which look at means and variances only.
 
@@ -246,10 +253,11 @@ def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> A
     >>> dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0)).tolist()
     [0.0, 4.0]
     """
-    outcomes = read(y, prediction, None, nan_policy)
+    outcomes = read(y, prediction, None, nan_policy, on_card=True)
     return outcomes.scatter(_dawid_sebastiani(outcomes))
 
 
+@on_its_card
 def mean_dawid_sebastiani(
     y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
 ) -> float:
@@ -275,16 +283,19 @@ def mean_dawid_sebastiani(
     >>> mean_dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0))
     2.0
     """
-    outcomes = read(y, prediction, sample_weight, nan_policy)
+    outcomes = read(y, prediction, sample_weight, nan_policy, on_card=True)
     return outcomes.mean(_dawid_sebastiani(outcomes))
 
 
 def _dawid_sebastiani(outcomes: Outcomes) -> Array:
     variance = outcomes.prediction.variance
-    bad = ~((variance > 0) & np.isfinite(variance))
-    if bad.any():
+    xp = outcomes.namespace.xp
+    bad = ~((variance > 0) & xp.isfinite(variance))
+    if bool(xp.any(bad)):
+        count = int(outcomes.namespace.count(bad))
         raise ValueError(
-            f"prediction has variances that are not positive and finite ({int(bad.sum())}, the first "
-            f"{variance[bad][0]:g}); the Dawid-Sebastiani score needs them"
+            f"prediction has variances that are not positive and finite ({count}, the first "
+            f"{float(variance[bad][0]):g}); the Dawid-Sebastiani score needs them"
         )
-    return np.asarray(np.log(variance) + (outcomes.y - outcomes.prediction.mean) ** 2 / variance)
+    scores: Array = xp.log(variance) + (outcomes.y - outcomes.prediction.mean) ** 2 / variance
+    return scores

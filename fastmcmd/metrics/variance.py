@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice, check_count, check_positive
+from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.metrics.variance_bins import Cells, cells_of, into_bins
+from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array
 
@@ -31,8 +33,9 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
     Noise is ``w^2 s^4``: times the kurtosis minus 1, the variance of a weighted squared error.
     """
     variance = rows.prediction.variance
-    fits = np.isfinite(variance).all() and ((variance > 0) if positive else (variance >= 0)).all()
-    if not fits:
+    xp = rows.namespace.xp
+    fits = xp.isfinite(variance) & ((variance > 0) if positive else (variance >= 0))
+    if not bool(xp.all(fits)):
         sign = "positive and" if positive else "nonnegative and"
         raise ValueError(f"prediction has variances that are not {sign} finite")
     squares = rows.y - rows.prediction.mean
@@ -40,7 +43,8 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
     if rows.spoiled:
         squares = squares * np.nan
     if rows.weights is None:
-        return variance, [np.ones(len(variance)), variance, squares, variance**2]
+        ones = rows.namespace.full(variance.shape[0], 1.0)
+        return variance, [ones, variance, squares, variance**2]
     weights = rows.weights
     weighted = weights * variance
     return variance, [weights, weighted, weights * squares, weighted**2]
@@ -51,11 +55,7 @@ def gather_cells(rows: Outcomes, binning: str, by: str, *, positive: bool = True
 
     Only bins of equal weight need them sorted; for others each row is a cell.
     """
-    spread, (*columns, noise) = gather_columns(rows, positive=positive)
-    if rows.weights is not None and not rows.weights.all():  # rows without weight set no limits
-        some = rows.weights > 0
-        spread, noise = spread[some], noise[some]
-        columns = [column[some] for column in columns]
+    spread, (*columns, noise) = _weighted(rows, positive)
     if binning == "mass":
         cells = cells_of(spread, columns, noise)
     else:
@@ -63,6 +63,35 @@ def gather_cells(rows: Outcomes, binning: str, by: str, *, positive: bool = True
     return Cells(np.sqrt(cells.spread), cells.sums, cells.noise) if by == "std" else cells
 
 
+def _weighted(rows: Outcomes, positive: bool) -> tuple[Array, list[Array]]:
+    """Return what `gather_columns` does, of the rows that have weight: others set no limits."""
+    spread, columns = gather_columns(rows, positive=positive)
+    if rows.weights is None:
+        return spread, columns
+    some = rows.weights > 0
+    if bool(rows.namespace.xp.all(some)):
+        return spread, columns
+    return spread[some], [column[some] for column in columns]
+
+
+def _binned(
+    rows: Outcomes,
+    bins: int,
+    binning: str,
+    by: str,
+    limits: tuple[float, float] | None,
+    positive: bool = True,
+) -> Binned:
+    """Return sums of weights, variances and squared errors in bins."""
+    if rows.namespace.on_host:
+        return into_bins(gather_cells(rows, binning, by, positive=positive), bins, binning, limits)
+    spread, columns = _weighted(rows, positive)
+    spread = rows.namespace.xp.sqrt(spread) if by == "std" else spread
+    weights = None if rows.weights is None else columns[0]
+    return bins_on_card(rows.namespace, spread, weights, columns, bins, binning, limits)
+
+
+@on_its_card
 def _curve(
     y: Any,
     prediction: Any,
@@ -79,10 +108,11 @@ def _curve(
     check_choice(by, "by", SPREADS)
     kurtosis = check_kurtosis(kurtosis)
     limits = check_limits(limits, binning)
-    rows = read(y, prediction, sample_weight, nan_policy)
-    bins = check_bins(bins, len(rows.y))
-    binned = into_bins(gather_cells(rows, binning, by, positive=positive), bins, binning, limits)
-    return conclude_variance(binned, len(rows.y), binning, by, kurtosis)
+    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    n = len(rows.prediction)
+    bins = check_bins(bins, n)
+    binned = _binned(rows, bins, binning, by, limits, positive)
+    return conclude_variance(binned, n, binning, by, kurtosis)
 
 
 def check_bins(bins: Any, n: int) -> int:
@@ -320,6 +350,6 @@ def null_ence(
     for _ in range(repetitions):
         drawn = rows.prediction.sample(1, rng)[:, 0]
         again = Outcomes(drawn, rows.prediction, rows.weights, rows.kept, rows.n, rows.propagate)
-        binned = into_bins(gather_cells(again, binning, by), bins, binning, limits)
+        binned = _binned(again, bins, binning, by, limits)
         found.append(conclude_variance(binned, len(drawn), binning, by).ence)
     return float(np.mean(found))

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.arrays import on_its_card
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
+from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.draws import Draws
@@ -28,6 +30,7 @@ _SAMPLED = 1 << 21  # components that are drawn together, 16 MB
 Loop = Callable[[Array, Array, Array], None]  # draws (b, k, m), y (b, k), scores (b,) written
 
 
+@on_its_card
 def energy_score(
     y: Any,
     prediction: Any,
@@ -82,10 +85,12 @@ def energy_score(
     >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
     [2.5]
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None)
+    on_card = draws is None  # draws are made on the host
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=on_card)
     return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
 
 
+@on_its_card
 def mean_energy_score(
     y: Any,
     prediction: Any,
@@ -119,7 +124,8 @@ def mean_energy_score(
     >>> mean_energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]], estimator="fair")
     0.0
     """
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    on_card = draws is None  # draws are made on the host
+    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=on_card)
     return outcomes.mean(_energy(outcomes, beta, estimator, draws, random_state))
 
 
@@ -132,7 +138,7 @@ def _energy(
     check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
     prediction = outcomes.prediction
     if prediction.columns == 1 and beta == 1:
-        if isinstance(prediction, Draws) and draws is None:
+        if isinstance(prediction, (Draws, CardDraws)) and draws is None:
             return prediction.crps(outcomes.y, estimator)
         if draws is None:
             return prediction.crps(outcomes.y)
@@ -140,6 +146,8 @@ def _energy(
 
     count = _draw_count(outcomes, draws, estimator)
     pairs = float(count * (count - 1 if estimator == "fair" else count))
+    if isinstance(prediction, CardDraws):
+        return prediction.energy_score(outcomes.y, beta, pairs)
     return _over_draws(
         outcomes,
         draws,
@@ -288,13 +296,13 @@ def _pair_weights(value: Any, columns: int) -> Array:
 def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     """Return the draws of a row, checked against what was asked for."""
     draws = check_count(draws, "draws", optional=True)
-    if isinstance(outcomes.prediction, Draws):
+    if isinstance(outcomes.prediction, (Draws, CardDraws)):
         if draws is not None:
             raise ValueError(f"draws is {draws}, but prediction is draws already; leave it out")
         count = outcomes.prediction.node_count
     elif draws is None:
         raise ValueError(
-            f"prediction is a {type(outcomes.prediction).__name__}, whose score has no closed form here; "
+            f"prediction is a {family(outcomes.prediction)}, whose score has no closed form here; "
             "give draws=m, the number of draws an input to estimate it from"
         )
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, check_choice, check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 
-__all__ = ["ESTIMATORS", "Draws"]
+__all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
 
 ESTIMATORS = ("qd", "nrg", "pwm", "fair")
 _UNBIASED = ("pwm", "fair")
@@ -144,9 +144,7 @@ class Draws(Predictive):
     def log_prob(self, y: Any) -> Array:
         """Refuse: draws have no density."""
         del y
-        raise ValueError(
-            "draws have no density; fit a distribution to them, such as Gaussian(mean, std)"
-        )
+        refuse_density()
 
     def quantile(self, level: Any) -> Array:
         """Return empirical quantiles, interpolated between draws; levels (j,) add a last axis.
@@ -155,12 +153,9 @@ class Draws(Predictive):
         """
         levels = check_levels(level)
         ordered = self._sort()
-        place = levels * (ordered.shape[1] - 1)
-        low = np.floor(place).astype(np.intp)
-        high = np.minimum(low + 1, ordered.shape[1] - 1)
+        low, high, share = places_of(levels, ordered.shape[1])
         first = ordered[:, low].astype(np.float64)
         # From the nearer end, as NumPy does: so neither end is missed by rounding.
-        share = place - low
         gap = ordered[:, high] - first
         out = np.where(share < 0.5, first + share * gap, ordered[:, high] - (1 - share) * gap)
         return out.reshape(*self.shape, *levels.shape)
@@ -248,15 +243,7 @@ class Draws(Predictive):
         """
         from fastmcmd.predictive.numerics.draw_loops import crps_of_sorted
 
-        check_choice(estimator, "estimator", ESTIMATORS)
-        count = self._given.shape[1]
-        unbiased = estimator in _UNBIASED
-        if unbiased and count < 2:
-            raise ValueError(
-                f"estimator is {estimator!r}, which needs two draws an input or more, and there is one; "
-                "use 'qd'"
-            )
-        factor = (2 * np.arange(count) - count + 1.0) / (count - 1 if unbiased else count)
+        factor = crps_factors(estimator, self._given.shape[1])
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(self.shape)
 
@@ -270,6 +257,32 @@ class Draws(Predictive):
 
         over_rows(work, len(self), _step(self._given))
         return out
+
+
+def crps_factors(estimator: str, count: int) -> Array:
+    """Return the factors (m,) of sorted draws in `Draws.crps`: those of ``x_i - y`` in the double sum."""
+    check_choice(estimator, "estimator", ESTIMATORS)
+    unbiased = estimator in _UNBIASED
+    if unbiased and count < 2:
+        raise ValueError(
+            f"estimator is {estimator!r}, which needs two draws an input or more, and there is one; "
+            "use 'qd'"
+        )
+    return (2 * np.arange(count) - count + 1.0) / (count - 1 if unbiased else count)
+
+
+def places_of(levels: Array, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    """Return the sorted draws between which quantiles lie, and how far from the first of the two."""
+    place = levels * (count - 1)
+    low = np.floor(place).astype(np.intp)
+    return low, np.minimum(low + 1, count - 1), place - low
+
+
+def refuse_density() -> NoReturn:
+    """Raise: draws have no density."""
+    raise ValueError(
+        "draws have no density; fit a distribution to them, such as Gaussian(mean, std)"
+    )
 
 
 def _step(draws: NDArray[Any]) -> int:

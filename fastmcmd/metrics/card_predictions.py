@@ -1,0 +1,256 @@
+"""Predictions given as arrays that lie on a card, (mean, std) and draws; formulas are those of the host."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from fastmcmd.arrays import Namespace
+from fastmcmd.blocks import row_blocks
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.base import Array, Nodes, check_levels
+from fastmcmd.predictive.draws import Draws, crps_factors, places_of, refuse_density
+from fastmcmd.predictive.gaussian import Gaussian
+
+__all__ = ["CardDraws", "CardGaussian", "CardPrediction", "family"]
+
+# Draws worked on together: some arrays of 64 MB beside those given, and enough work for any card.
+_BLOCK = 1 << 23
+
+
+def family(prediction: Predictive) -> str:
+    """Return the name of a prediction's class for messages: wherever its arrays lie."""
+    return type(prediction).__name__.removeprefix("Card")
+
+
+class CardPrediction(Predictive):
+    """Predicted distributions whose parameters lie on a card, as what comes out does.
+
+    Attributes
+    ----------
+    namespace : Namespace
+        Whose arrays they are.
+    """
+
+    namespace: Namespace
+
+    @abstractmethod
+    def on_host(self) -> Predictive:
+        """Return the same distributions on the host."""
+
+    def sample(self, size: int, random_state: Any = None) -> Array:
+        """Return draws, made on the host: those that the same distributions give there."""
+        return self.on_host().sample(size, random_state)
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return nodes and weights of the host."""
+        return self.on_host().nodes(splits)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CardGaussian(CardPrediction):
+    """Normal distributions (n,), or (n, k) of independent components, on a card.
+
+    Parameters
+    ----------
+    namespace : Namespace
+        Whose arrays ``mean`` and ``std`` are.
+    mean, std : array of float64, both (n,) or (n, k)
+        Checked means and standard deviations.
+    """
+
+    namespace: Namespace
+    mean: Any
+    std: Any
+
+    has_inverse = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)`` or ``(n, k)``."""
+        return tuple(self.mean.shape)
+
+    @property
+    def variance(self) -> Array:
+        """Variances."""
+        return self.std**2
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y)."""
+        return self.namespace.special.ndtr((y - self.mean) / self.std)
+
+    def log_prob(self, y: Any) -> Array:
+        """Return the log density (n,), summed over components."""
+        xp = self.namespace.xp
+        z = (y - self.mean) / self.std
+        density = -z * z / 2 - xp.log(self.std) - math.log(2 * math.pi) / 2
+        return density if len(self.shape) == 1 else xp.sum(density, axis=1)
+
+    def crps(self, y: Any) -> Array:
+        """Return the continuous ranked probability score; see `Gaussian.crps`."""
+        xp = self.namespace.xp
+        z = (y - self.mean) / self.std
+        score = z * self.namespace.special.erf(z / math.sqrt(2))
+        score = score + math.sqrt(2 / math.pi) * xp.exp(-z * z / 2)
+        return self.std * (score - 1 / math.sqrt(math.pi))
+
+    def quantile(self, level: Any) -> Array:
+        """Return quantiles; levels (j,) add a last axis."""
+        z = scipy.special.ndtri(check_levels(level))
+        if z.ndim == 0:
+            return self.mean + self.std * float(z)
+        return self.mean[..., None] + self.std[..., None] * self.namespace.from_host(z)
+
+    def take(self, rows: NDArray[np.intp]) -> CardGaussian:
+        """Return the distributions of some rows."""
+        mean, std = (self.namespace.rows(part, rows) for part in (self.mean, self.std))
+        return CardGaussian(self.namespace, mean, std)
+
+    def on_host(self) -> Gaussian:
+        """Return the same distributions on the host."""
+        to_host = self.namespace.to_host
+        return Gaussian(to_host(self.mean), to_host(self.std))
+
+
+class CardDraws(CardPrediction):
+    """Empirical distributions of draws on a card.
+
+    Parameters
+    ----------
+    namespace : Namespace
+        Whose array the draws are.
+    draws : array of float32 or float64, (n, m) or (n, m, k)
+        Checked draws. Those of vectors have `array` and moments only.
+    """
+
+    has_density = False
+
+    def __init__(self, namespace: Namespace, draws: Any) -> None:
+        self.namespace = namespace
+        self.array = draws
+        self._ordered: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)`` or ``(n, k)``."""
+        return (self.array.shape[0], *self.array.shape[2:])
+
+    @property
+    def node_count(self) -> int:
+        """Draws of a row."""
+        return int(self.array.shape[1])
+
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Return blocks of rows, each with its draws."""
+        for rows in row_blocks(len(self), _BLOCK // math.prod(self.array.shape[1:])):
+            yield rows, self.array[rows, ...]
+
+    @property
+    def mean(self) -> Array:
+        """Means over draws."""
+        return self.namespace.concat([self._mean(draws) for _, draws in self.blocks()])
+
+    @property
+    def variance(self) -> Array:
+        """Variances over draws (ddof=0: of the empirical distribution)."""
+        found = []
+        for _, draws in self.blocks():
+            gap = self._float64(draws) - self._mean(draws)[:, None]
+            found.append(self.namespace.xp.sum(gap * gap, axis=1) / self.node_count)
+        return self.namespace.concat(found)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations over draws."""
+        return self.namespace.xp.sqrt(self.variance)
+
+    def _float64(self, values: Any) -> Any:
+        return self.namespace.cast(values, "float64")
+
+    def _mean(self, draws: Any) -> Any:
+        return self.namespace.xp.sum(self._float64(draws), axis=1) / self.node_count
+
+    def cdf(self, y: Any) -> Array:
+        """Return the share of draws <= y."""
+        return self._share(lambda draws, at: draws <= at, y)
+
+    def cdf_below(self, y: Any) -> Array:
+        """Return the share of draws < y."""
+        return self._share(lambda draws, at: draws < at, y)
+
+    def _share(self, held: Any, y: Any) -> Any:
+        counts = [self.namespace.count(held(x, y[rows, None, ...])) for rows, x in self.blocks()]
+        return self._float64(self.namespace.concat(counts)) / self.node_count
+
+    def log_prob(self, y: Any) -> Array:
+        """Refuse: draws have no density."""
+        del y
+        refuse_density()
+
+    def quantile(self, level: Any) -> Array:
+        """Return empirical quantiles; see `Draws.quantile`."""
+        levels = check_levels(level)
+        found = [self._quantile(one) for one in np.atleast_1d(levels)]
+        return found[0] if levels.ndim == 0 else self.namespace.xp.stack(found, axis=-1)
+
+    def _quantile(self, level: Any) -> Any:
+        low, high, part = places_of(level, self.node_count)
+        share = float(part)
+        ordered = self._sort()
+        first, last = (self._float64(ordered[:, int(place)]) for place in (low, high))
+        gap = last - first
+        # From the nearer end, as `Draws.quantile`.
+        return first + share * gap if share < 0.5 else last - (1 - share) * gap
+
+    def _sort(self) -> Any:
+        """Return the draws sorted, which are kept: as many bytes again as were given."""
+        if self._ordered is None:
+            parts = (self.namespace.sort(draws) for _, draws in self.blocks())
+            self._ordered = self.namespace.concat(list(parts))
+        return self._ordered
+
+    def crps(self, y: Any, estimator: str = "qd") -> Array:
+        """Return the continuous ranked probability score (n,); see `Draws.crps`."""
+        factors = self.namespace.from_host(crps_factors(estimator, self.node_count))
+        xp, found = self.namespace.xp, []
+        for rows, draws in self.blocks():
+            ordered = (
+                self.namespace.sort(draws) if self._ordered is None else self._ordered[rows, ...]
+            )
+            gap = self._float64(ordered) - y[rows, None, ...]
+            found.append(xp.sum(xp.abs(gap) - factors * gap, axis=1) / self.node_count)
+        return self.namespace.concat(found)
+
+    def energy_score(self, y: Any, beta: float, pairs: float) -> Array:
+        """Return ``mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs`` (n,)."""
+        xp, vectors, found = self.namespace.xp, len(self.shape) == 2, []
+
+        def powers(gaps: Any) -> Any:
+            """Return the sums of norms to the power beta of gaps (b, l) or (b, l, k)."""
+            if not vectors:
+                return xp.sum(xp.abs(gaps) ** beta, axis=1)
+            return xp.sum(xp.sum(gaps * gaps, axis=2) ** (beta / 2), axis=1)
+
+        for rows, draws in self.blocks():
+            x = self._float64(draws)
+            near = powers(x - y[rows, None, ...])
+            far = near * 0.0
+            for i in range(self.node_count - 1):  # launched one after the other: none is waited for
+                far = far + powers(x[:, i + 1 :, ...] - x[:, i : i + 1, ...])
+            found.append(near / self.node_count - far / pairs)
+        return self.namespace.concat(found)
+
+    def take(self, rows: NDArray[np.intp]) -> CardDraws:
+        """Return the draws of some rows."""
+        return CardDraws(self.namespace, self.namespace.rows(self.array, rows))
+
+    def on_host(self) -> Draws:
+        """Return the same draws on the host."""
+        return Draws(self.namespace.to_host(self.array))

@@ -1,0 +1,563 @@
+"""Metrics of arrays on a card: the numbers of the host, made there, with the same refusals."""
+
+import inspect
+import re
+from pathlib import Path
+
+import card_arrays
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd import arrays, metrics
+from fastmcmd.classification import ece, mce
+from fastmcmd.classification import reliability_curve as class_curve
+from fastmcmd.metrics import card_bins, card_inputs, card_predictions
+
+N = 1203  # no multiple of the numbers of bins
+FEW = 250  # numbers that may come to the host together: sums of bins, counts of levels
+COPIES = 30  # one a column of sums: those of qce are its 19 levels, and some
+
+
+@pytest.fixture(params=card_arrays.LIBRARIES)
+def card(request, monkeypatch):
+    return card_arrays.card(request.param, monkeypatch)
+
+
+def _sample(rng, n=N, kind=np.float64):
+    """Outcomes, and predictions that are a pair and draws; spreads have ties."""
+    mean, std = rng.normal(size=n), rng.uniform(0.5, 2, n).round(1)
+    y = 0.2 + mean + std * rng.normal(size=n)
+    draws = mean[:, None] + std[:, None] * rng.normal(size=(n, 12))
+    draws[:50, 3] = y[:50]  # atoms where the outcome is
+    pair = mean.astype(kind), std.astype(kind)
+    return y.astype(kind), {"pair": pair, "draws": draws.astype(kind)}
+
+
+def _put(card, value):
+    return tuple(map(card.put, value)) if isinstance(value, tuple) else card.put(value)
+
+
+def _told(found):
+    """Return the numbers of a result."""
+    if isinstance(found, metrics.ReliabilityCurve):
+        return [*found.observed, *found.within, found.effective, found.n]
+    if isinstance(found, metrics.PITHistogram):
+        return [*found.mass, found.n]
+    if isinstance(found, metrics.VarianceCurve):
+        return [*found.rmv, *found.rmse, *found.mass, *found.edges, *found.null_std, found.n]
+    if isinstance(found, fm.classification.ReliabilityCurve):
+        columns = [found.edges, found.count, found.weight, found.confidence, found.accuracy]
+        return np.concatenate(columns)
+    return found
+
+
+def _same(card, there, here, by_row):
+    """Compare what came from a card with what came from the host."""
+    assert max(card.moved, default=0) <= FEW
+    assert len(card.moved) <= COPIES
+    if by_row:
+        there = card.get(there)
+        assert there.dtype == np.float64
+    else:
+        assert type(there) is type(here)
+    np.testing.assert_allclose(_told(there), _told(here), rtol=3e-12, atol=1e-14)
+
+
+BY_ROW = [
+    (metrics.crps, {}),
+    (metrics.log_score, {}),
+    (metrics.dawid_sebastiani, {}),
+    (metrics.pit_values, {}),
+    (metrics.pit_values, {"pit": "mid", "random_state": 3}),
+    (metrics.check_score, {}),
+    (metrics.check_score, {"levels": [0.9, 0.1]}),
+    (metrics.interval_score, {"level": [0.5, 0.9]}),
+    (metrics.weighted_interval_score, {}),
+    (metrics.energy_score, {}),
+]
+AVERAGED = [
+    (metrics.mae, {}),
+    (metrics.rmse, {}),
+    (metrics.bias, {}),
+    (metrics.r2, {}),
+    (metrics.pearson, {}),
+    (metrics.marpd, {}),
+    (metrics.mean_crps, {}),
+    (metrics.nll, {}),
+    (metrics.mean_dawid_sebastiani, {}),
+    (metrics.mean_check_score, {}),
+    (metrics.mean_interval_score, {}),
+    (metrics.mean_weighted_interval_score, {}),
+    (metrics.mean_energy_score, {}),
+    (metrics.pit_histogram, {}),
+    (metrics.pit_histogram, {"pit": "nonrandomized", "bins": 7}),
+    (metrics.reliability_curve, {}),
+    (metrics.reliability_curve, {"kind": "interval", "pit": "plain"}),
+    (metrics.regression_ece, {"weights": "frequency", "alpha": 2}),
+    (metrics.rms_calibration_error, {}),
+    (metrics.mean_absolute_calibration_error, {}),
+    (metrics.miscalibration_area, {}),
+    (metrics.coverage, {}),
+    (metrics.coverage, {"level": [0.0, 0.5, 1.0]}),
+    (metrics.mean_interval_width, {"level": [0.3, 0.9]}),
+    (metrics.sharpness, {}),
+    (metrics.ence, {}),
+    (metrics.ence_curve, {"bins": 17}),
+    (metrics.ence_curve, {"binning": "width"}),
+    (metrics.ence_curve, {"binning": "width", "by": "variance", "limits": (0.6, 2.0), "bins": 9}),
+    (metrics.ence_curve, {"bins": 1}),
+    (metrics.uce, {}),
+    (metrics.qce, {}),
+    (metrics.qce, {"binning": "width", "kind": "quantile", "levels": [0.9, 0.2]}),
+]
+
+
+def _names(cases):
+    return [
+        f"{function.__name__}-{','.join(map(str, given.values()))}" for function, given in cases
+    ]
+
+
+def _has_it(function, prediction):
+    return prediction == "pair" or function not in (metrics.log_score, metrics.nll)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(("function", "given"), BY_ROW, ids=_names(BY_ROW))
+def test_rows_as_on_the_host(card, rng, function, given, kind):
+    y, predictions = _sample(rng, kind=kind)
+    for name, prediction in predictions.items():
+        if _has_it(function, name):
+            here = function(y, prediction, **given)
+            card.moved.clear()
+            _same(card, function(card.put(y), _put(card, prediction), **given), here, True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("function", "given"), AVERAGED, ids=_names(AVERAGED))
+def test_aggregates_as_on_the_host(card, rng, function, given, weighted):
+    y, predictions = _sample(rng)
+    weights = rng.integers(0, 4, N) * rng.uniform(0.5, 1.0) if weighted else None
+    for name, prediction in predictions.items():
+        if _has_it(function, name):
+            here = function(y, prediction, sample_weight=weights, **given)
+            there = None if weights is None else card.put(weights)
+            card.moved.clear()
+            found = function(card.put(y), _put(card, prediction), sample_weight=there, **given)
+            _same(card, found, here, False)
+
+
+def test_spreads_that_differ_little_or_not_at_all(card, rng):
+    y, predictions = _sample(rng)
+    mean = predictions["pair"][0]
+    spreads = [np.ones(N), np.where(np.arange(N) < 3, 5.0, 1.0), np.exp(rng.normal(size=N))]
+    for std in spreads:
+        for given in ({}, {"binning": "width"}, {"bins": N}, {"bins": 100}):
+            here = metrics.ence_curve(y, (mean, std), **given)
+            there = metrics.ence_curve(card.put(y), _put(card, (mean, std)), **given)
+            np.testing.assert_allclose(_told(there), _told(here), rtol=1e-9)
+
+
+def test_edges_between_rows(card, rng):
+    """Bins of weight end exactly between two rows: the later one is the edge."""
+    mean, std = np.zeros(100), np.linspace(1.0, 2.0, 100)
+    for weights in (None, np.full(100, 2.0)):
+        for function, given in (
+            (metrics.ence_curve, {"bins": 4}),
+            (metrics.ence_curve, {"bins": 100}),
+        ):
+            here = function(std, (mean, std), sample_weight=weights, **given)
+            there = function(std, (mean, card.put(std)), sample_weight=weights, **given)
+            np.testing.assert_array_equal(there.edges, here.edges)
+            np.testing.assert_array_equal(there.mass, here.mass)
+
+
+def test_rows_of_no_weight_do_not_count(card, rng):
+    y, predictions = _sample(rng)
+    y[5] = 1e200  # of an infinite score
+    weights = (np.arange(N) != 5).astype(float)
+    there = _put(card, predictions["pair"])
+    here = metrics.nll(y, predictions["pair"], sample_weight=weights)
+    with np.errstate(over="ignore"):  # NumPy stands behind some of the libraries
+        found = metrics.nll(card.put(y), there, sample_weight=weights)
+        assert metrics.nll(card.put(y), there) == np.inf
+    assert found == pytest.approx(here, rel=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["qd", "nrg", "pwm", "fair"])
+def test_estimators_and_blocks(card, rng, monkeypatch, estimator):
+    """Many blocks of rows, many sums on the host: as few and none."""
+    monkeypatch.setattr(card_predictions, "_BLOCK", 100)
+    monkeypatch.setattr(card_inputs, "_BLOCK", 100)
+    monkeypatch.setattr(card_bins, "_MANY", 3)
+    y, predictions = _sample(rng)
+    pair, draws = predictions.values()
+    there = metrics.crps(card.put(y), card.put(draws), estimator=estimator)
+    np.testing.assert_allclose(
+        card.get(there), metrics.crps(y, draws, estimator=estimator), rtol=1e-12
+    )
+    for prediction in (pair, draws):
+        for function in (metrics.ence, metrics.sharpness, metrics.coverage):
+            found = function(card.put(y), _put(card, prediction))
+            assert found == pytest.approx(function(y, prediction), rel=1e-12)
+        share = metrics.pit_values(card.put(y), _put(card, prediction), nan_policy="omit")
+        np.testing.assert_allclose(card.get(share), metrics.pit_values(y, prediction), rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.7])
+@pytest.mark.parametrize("estimator", ["nrg", "fair"])
+def test_energy_scores(card, rng, beta, estimator):
+    given = {"beta": beta, "estimator": estimator}
+    for k in (1, 3):
+        y, draws = rng.normal(size=(70, k)), rng.normal(size=(70, 9, k))
+        there = metrics.energy_score(card.put(y), card.put(draws), **given)
+        np.testing.assert_allclose(
+            card.get(there), metrics.energy_score(y, draws, **given), rtol=1e-11
+        )
+    weights = rng.uniform(size=70)
+    found = metrics.mean_energy_score(card.put(y), card.put(draws), sample_weight=weights)
+    assert found == pytest.approx(metrics.mean_energy_score(y, draws, sample_weight=weights))
+
+
+def test_vectors(card, rng):
+    y, mean, std = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(1, 2, (30, 2))
+    there = metrics.log_score(card.put(y), _put(card, (mean, std)))
+    np.testing.assert_allclose(card.get(there), metrics.log_score(y, (mean, std)), rtol=1e-12)
+    draws = rng.normal(size=(30, 4, 2))
+    for function in (metrics.mae, metrics.rmse, metrics.r2):
+        for prediction in (mean, (mean, std), draws):
+            given = {"multioutput": "raw_values"}
+            there = function(card.put(y), _put(card, prediction), **given)
+            np.testing.assert_allclose(there, function(y, prediction, **given), rtol=1e-12)
+
+
+def test_what_is_left_to_the_host(card, rng):
+    """Predictions on a card are whole predictions: what metrics there do not need is made on the host."""
+    _, predictions = _sample(rng, 40)
+    mean, std = (card.put(part) for part in predictions["pair"])
+    draws = card.put(predictions["draws"])
+    namespace, levels, rows = arrays.card_of(mean), np.array([0.1, 0.5, 0.95]), np.array([3, 0, 7])
+    pairs = [
+        (card_predictions.CardGaussian(namespace, mean, std), fm.Gaussian(*predictions["pair"])),
+        (card_predictions.CardDraws(namespace, draws), fm.Draws(predictions["draws"])),
+    ]
+    for there, here in pairs:
+        np.testing.assert_array_equal(there.sample(3, 0), here.sample(3, 0))
+        np.testing.assert_array_equal(there.nodes()[0], here.nodes()[0])
+        with card.here():
+            quantiles, few = there.quantile(levels), there.take(rows).mean
+        np.testing.assert_allclose(card.get(quantiles), here.quantile(levels), rtol=1e-12)
+        np.testing.assert_allclose(card.get(few), here.take(rows).mean, rtol=1e-12)
+
+
+def test_histograms_where_values_lie_on_edges():
+    """Without atoms each row is a step, at its edge too."""
+    y = np.concatenate([np.linspace(0, 1, 11), [1e-310, 1e-290, 0.3 - 1e-16]])
+    prediction = fm.Uniform(np.zeros(len(y)), 1.0)
+    spread = metrics.pit_histogram(y, prediction, pit="nonrandomized")
+    np.testing.assert_array_equal(
+        spread.mass, metrics.pit_histogram(y, prediction, pit="plain").mass
+    )
+
+
+@pytest.mark.parametrize("policy", ["omit", "propagate"])
+def test_nan_policies(card, rng, policy):
+    y, predictions = _sample(rng)
+    pair, draws = predictions.values()
+    y[3], pair[0][5], pair[1][7], draws[9, 2] = (np.nan,) * 4
+    weights = rng.uniform(size=N)
+    weights[11] = np.nan
+    for prediction in (pair, draws):
+        there = metrics.crps(card.put(y), _put(card, prediction), nan_policy=policy)
+        here = metrics.crps(y, prediction, nan_policy=policy)
+        np.testing.assert_allclose(card.get(there), here, rtol=1e-12)
+        assert np.isnan(here).any()
+        for function in (
+            metrics.mean_crps,
+            metrics.ence,
+            metrics.qce,
+            metrics.coverage,
+            metrics.regression_ece,
+            metrics.pit_histogram,
+        ):
+            given = {"sample_weight": weights, "nan_policy": policy}
+            there = function(card.put(y), _put(card, prediction), **given)
+            np.testing.assert_allclose(
+                _told(there), _told(function(y, prediction, **given)), rtol=1e-11
+            )
+
+
+def test_scalars_and_numbers_of_the_host(card, rng):
+    """What is small follows the prediction, wherever it comes from."""
+    y, predictions = _sample(rng)
+    (mean, std), draws = predictions.values()
+    here = metrics.crps(y, (mean, 0.7))
+    for pair in ((card.put(mean), 0.7), (card.put(mean), np.float32(0.7)), (mean, card.put(0.7))):
+        there = card.get(metrics.crps(y, pair))
+        np.testing.assert_allclose(there, here, rtol=1e-6)
+    there = metrics.crps(y.tolist(), (0.0, card.put(std)))
+    np.testing.assert_allclose(card.get(there), metrics.crps(y, (0.0, std)), rtol=1e-12)
+    given = {"sample_weight": np.arange(N)}
+    found = metrics.mean_crps(y, card.put(draws), **given)
+    assert found == pytest.approx(metrics.mean_crps(y, draws, **given), rel=1e-12)
+    found = metrics.coverage(y, card.put(draws[:, 0].astype(np.int32)))
+    assert found == metrics.coverage(y, draws[:, 0].astype(np.int32))
+
+
+def test_a_prediction_of_the_host_brings_rows_there(monkeypatch, rng):
+    card = card_arrays.card("cupy", monkeypatch)
+    y, predictions = _sample(rng)
+    for prediction in (*predictions.values(), fm.Laplace(*predictions["pair"])):
+        there = metrics.crps(card.put(y), prediction)
+        assert isinstance(there, np.ndarray)
+        np.testing.assert_array_equal(there, metrics.crps(y, prediction))
+
+
+def test_two_cards_are_refused(monkeypatch, rng):
+    card = card_arrays.card("cupy", monkeypatch)
+    torch = pytest.importorskip("torch")
+    monkeypatch.setitem(arrays.FINDERS, "torch", lambda value: arrays._Torch(torch, value.device))
+    y, predictions = _sample(rng)
+    pair = _put(card, predictions["pair"])
+    with pytest.raises(
+        ValueError, match="y is of torch on cpu, and the prediction of cupy on <CUDA"
+    ):
+        metrics.crps(torch.tensor(y), pair)
+    with pytest.raises(
+        ValueError, match="std is of torch on cpu, and the prediction of cupy on <CUDA"
+    ):
+        metrics.crps(card.put(y), (pair[0], torch.tensor(predictions["pair"][1])))
+    with pytest.raises(ValueError, match="y is of torch"):
+        ece(torch.tensor([0, 1]), card.put([0.1, 0.9]))
+
+
+def _spoilt(at, value):
+    def change(array):
+        array = np.array(array, dtype=np.float64)
+        array[at] = value
+        return array
+
+    return change
+
+
+def _bad_inputs(rng):
+    y, predictions = _sample(rng, 60)
+    (mean, std), draws = predictions.values()
+    pair = (mean, std)
+    weights = np.ones(60)
+    nan, inf, negative = _spoilt(7, np.nan), _spoilt(8, -np.inf), _spoilt(9, -1.0)
+    yield from [
+        (nan(y), pair, {}),
+        (inf(y), draws, {}),
+        (y[:, None, None], pair, {}),
+        (np.ones((60, 2)), pair, {}),
+        (y[:0], pair, {}),
+        (y[:59], pair, {}),
+        (y[:59], draws, {}),
+        (y, (nan(mean), std), {}),
+        (y, (mean, inf(std)), {}),
+        (y, (mean, negative(std)), {}),
+        (y, (mean, _spoilt(0, 0.0)(std)), {}),
+        (y, (mean, std[:5]), {}),
+        (y, (mean[:, None, None], std), {}),
+        (y, (mean, std, std), {}),
+        (y, nan(draws), {}),
+        (y, inf(draws), {}),
+        (y, draws[:, :0], {}),
+        (y, np.ones((60, 3, 2)), {}),
+        (y, np.ones((60, 2, 2, 2)), {}),
+        (y, draws * 1j, {}),
+        (y, (mean * 1j, std), {}),
+        (y, pair, {"sample_weight": weights[:9]}),
+        (y, pair, {"sample_weight": np.ones((60, 2))}),
+        (y, pair, {"sample_weight": negative(weights)}),
+        (y, pair, {"sample_weight": nan(weights)}),
+        (y, pair, {"sample_weight": 0 * weights}),
+        (y, pair, {"nan_policy": "drop"}),
+        (np.full(60, np.nan), pair, {"nan_policy": "omit"}),
+    ]
+
+
+def test_refusals_are_those_of_the_host(card, rng):
+    for y, prediction, given in _bad_inputs(rng):
+        with pytest.raises((ValueError, TypeError)) as here:
+            metrics.mean_crps(y, prediction, **given)
+        if "sample_weight" in given:
+            given = {**given, "sample_weight": card.put(given["sample_weight"])}
+        with pytest.raises(here.type) as there:
+            metrics.mean_crps(card.put(y), _put(card, prediction), **given)
+        assert str(there.value) == str(here.value)
+
+
+def test_refusals_of_metrics(card, rng):
+    y, predictions = _sample(rng, 60)
+    pair, draws = predictions.values()
+    constant = np.ones((60, 3))
+    for function, prediction, given in [
+        (metrics.nll, draws, {}),
+        (metrics.dawid_sebastiani, constant, {}),
+        (metrics.ence, constant, {}),
+        (metrics.crps, pair, {"estimator": "fair"}),
+        (metrics.crps, draws[:, :1], {"estimator": "fair"}),
+        (metrics.crps, draws, {"estimator": "int"}),
+        (metrics.energy_score, pair, {"beta": 0.5}),
+        (metrics.energy_score, draws, {"draws": 5}),
+        (metrics.ence, pair, {"bins": 61}),
+    ]:
+        if card.kind.__name__ == "Strict" and given.get("draws"):
+            continue  # to be copied to the host, which this library refuses to
+        with pytest.raises(ValueError) as here:  # noqa: PT011
+            function(y, prediction, **given)
+        with pytest.raises(ValueError) as there:  # noqa: PT011
+            function(card.put(y), _put(card, prediction), **given)
+        assert str(there.value) == str(here.value)
+
+
+def _classes(rng, n=N, k=5, kind=np.float64):
+    p = rng.dirichlet(np.full(k, 0.6), n)
+    p[:90] = p[:90].round(1)  # on edges of bins, and with ties
+    p[:90, -1] = 1 - p[:90, :-1].sum(axis=1)
+    p = np.clip(p, 0, 1)
+    y = np.where(rng.uniform(size=n) < 0.5, p.argmax(axis=1), rng.integers(0, k, n))
+    return y, p.astype(kind)
+
+
+BINNINGS = [
+    {},
+    {"closed": "left"},
+    {"bins": 10, "binning": "mass"},
+    {"bins": 10, "binning": "mass", "closed": "left"},
+    {"bins": 1},
+]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("given", BINNINGS, ids=str)
+def test_calibration_of_classes(card, rng, given, kind):
+    y, p = _classes(rng, kind=kind)
+    events = [(y, p, {}), (y % 2, p[:, 0], {}), (y % 2, p[:, 0], {"of": "top"})]
+    two = np.stack([1 - p[:, 1], p[:, 1]], axis=1)
+    events += [(y == 1, two, {"of": "positive"}), (y == 1, two, {"of": "top"})]
+    for labels, values, of in events:
+        for weights in (None, rng.integers(0, 3, N).astype(float)):
+            for function in (ece, mce, class_curve):
+                here = function(labels, values, sample_weight=weights, **of, **given)
+                there = None if weights is None else card.put(weights)
+                card.moved.clear()
+                found = function(
+                    card.put(labels), card.put(values), sample_weight=there, **of, **given
+                )
+                _same(card, found, here, False)
+
+
+def test_labels_of_any_kind(card, rng):
+    y, p = _classes(rng, 200)
+    here = ece(y, p)
+    for labels in (y.astype(np.float32), y.astype(np.int32), y.astype(np.uint8)):
+        assert ece(card.put(labels), card.put(p)) == pytest.approx(here, abs=1e-14)
+        assert ece(labels, card.put(p)) == pytest.approx(here, abs=1e-14)
+    assert ece(y.tolist(), card.put(p)) == pytest.approx(here, abs=1e-14)
+
+
+@pytest.mark.parametrize("policy", ["omit", "propagate"])
+def test_nan_of_classes(card, rng, policy):
+    y, p = _classes(rng, 200)
+    labels, weights = y.astype(float), rng.uniform(size=200)
+    labels[3], p[5, 1], weights[7] = (np.nan,) * 3
+    given = {"nan_policy": policy}
+    here = ece(labels, p, sample_weight=weights, **given)
+    there = ece(card.put(labels), card.put(p), sample_weight=card.put(weights), **given)
+    assert there == pytest.approx(here, rel=1e-12, nan_ok=True)
+    labels[9] = 7
+    with pytest.raises(ValueError, match=r"y\[9\] is 7.0; integers from 0 to 4"):
+        ece(card.put(labels), card.put(p), **given)
+    labels[9], p[30] = 0, 0.7
+    with pytest.raises(ValueError, match=r"row 30 sums to 3\.5"):
+        ece(card.put(labels), card.put(p), **given)
+
+
+def test_refusals_of_classes_are_those_of_the_host(card, rng):
+    y, p = _classes(rng, 50)
+    for labels, values, given in [
+        (y[:49], p, {}),
+        (y[:, None], p, {}),
+        (_spoilt(4, 5)(y), p, {}),
+        (np.where(np.arange(50) == 6, -1, y), p, {}),
+        (_spoilt(4, 1.5)(y), p, {}),
+        (_spoilt(4, np.nan)(y), p, {}),
+        (y > 1, p, {}),
+        (y, p * 2, {}),
+        (y, _spoilt((5, 1), np.nan)(p), {}),
+        (y, _spoilt((5, 1), -0.25)(p), {}),
+        (y, p * 0.999, {}),
+        (y, np.where(np.arange(50)[:, None] == 5, [1 + 5e-7, 0, 0, 0, 0], p), {}),
+        (y, p[:, :1], {}),
+        (y[:0], p[:0], {}),
+        (y, p[:, :, None], {}),
+        (y, p, {"of": "positive"}),
+        (y, p, {"sum_tolerance": -1.0}),
+        (y, p, {"sample_weight": np.ones(49)}),
+        (y, p, {"sample_weight": -np.ones(50)}),
+        (y % 2, _spoilt(5, 1.5)(p[:, 0]), {}),
+        (y % 2, _spoilt(5, np.nan)(p[:, 0]), {}),
+    ]:
+        with pytest.raises((ValueError, TypeError)) as here:
+            ece(labels, values, **given)
+        if "sample_weight" in given:
+            given = {**given, "sample_weight": card.put(given["sample_weight"])}
+        with pytest.raises(here.type) as there:
+            ece(card.put(labels), card.put(values), **given)
+        assert str(there.value) == str(here.value)
+
+
+def test_half_precision(rng, monkeypatch):
+    """Sums of rows of float16 and bfloat16 are as inexact as these are."""
+    torch = pytest.importorskip("torch")
+    card_arrays.card("torch", monkeypatch)
+    y, p = _classes(rng, 300)
+    for kind in (torch.float16, torch.bfloat16):
+        rounded = torch.tensor(p).to(kind)
+        here = ece(y, rounded.float().numpy(), sum_tolerance=0.01)
+        assert ece(torch.tensor(y), rounded) == pytest.approx(here, abs=1e-12)
+    outcomes, predictions = _sample(rng, 50)
+    draws = torch.tensor(predictions["draws"], requires_grad=True)
+    there = metrics.crps(torch.tensor(outcomes), draws)
+    np.testing.assert_allclose(there.numpy(), metrics.crps(outcomes, predictions["draws"]))
+
+
+def _computed_there():
+    """Return the names of the documented list."""
+    page = (Path(__file__).parents[1] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    section = page.split("## Arrays on a card")[1].split("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("| `")]
+    return {name for line in table for name in re.findall(r"`([\w.]+)`", line.split("|")[1])}
+
+
+def test_the_documented_list_is_true(monkeypatch, rng):
+    """Each public metric computes on the card if the page says so, else copies its rows to the host."""
+    card = card_arrays.card("cupy", monkeypatch)
+    y, predictions = _sample(rng)
+    mean, std = predictions["pair"]
+    y_there, pair = card.put(y), _put(card, (mean, std))
+    labels, p = card.put((y > 0).astype(int)), card.put(rng.uniform(size=N))
+    listed = _computed_there()
+    seen = set()
+    for module, first in ((metrics, (y_there, pair)), (fm.classification, (labels, p))):
+        for name in module.__all__:
+            function = getattr(module, name)
+            if not inspect.isfunction(function):
+                continue
+            parameters = list(inspect.signature(function).parameters)
+            if parameters[:2] not in (["y", "prediction"], ["y", "p"]):
+                continue
+            card.moved.clear()
+            if name in ("variogram_score", "mean_variogram_score"):  # of vectors
+                function(card.put(np.ones((N, 2))), card.put(np.ones((N, 3, 2))))
+            else:
+                function(*first, **({"k": 1} if name == "top_k_accuracy" else {}))
+            there = max(card.moved, default=0) < N
+            full = name if module is metrics else f"classification.{name}"
+            seen.add(full)
+            assert there == (full in listed), full
+    assert listed < seen
