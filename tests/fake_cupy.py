@@ -5,6 +5,7 @@ whether the calls mean what they should; whether a card agrees only a card can t
 """
 
 import ctypes
+import threading
 import types
 import weakref
 from contextlib import contextmanager
@@ -17,6 +18,11 @@ _N, _T = 0, 1
 _LEFT, _RIGHT = 0, 1
 _UPPER = 1
 _DEFAULT, _TF32 = 0, 3
+_CURRENT = threading.local()  # each thread has a current card
+
+
+def current_card():
+    return getattr(_CURRENT, "cards", [0])[-1]
 
 
 class OutOfMemoryError(MemoryError):
@@ -71,9 +77,12 @@ class ndarray:
     __module__ = "cupy._core.core"
     __array__ = None
 
-    def __init__(self, inner, memory):
+    def __init__(self, inner, memory, device=None):
         self._inner, self._memory = inner, memory
+        self.device = Device(current_card()) if device is None else device
 
+    size = property(lambda self: self._inner.size)
+    ndim = property(lambda self: self._inner.ndim)
     shape = property(lambda self: self._inner.shape)
     strides = property(lambda self: self._inner.strides)
     dtype = property(lambda self: self._inner.dtype)
@@ -88,17 +97,27 @@ class ndarray:
         return len(self._inner)
 
     def __getitem__(self, place):
-        return ndarray(self._inner[place], self._memory)
+        return ndarray(self._inner[place], self._memory, self.device)
 
     def __setitem__(self, place, value):
         assert isinstance(value, ndarray)
+        assert value.device.id == self.device.id == current_card(), "not of the current card"
         self._inner[place] = value._inner
 
     def view(self, dtype):
-        return ndarray(self._inner.view(dtype), self._memory)
+        return ndarray(self._inner.view(dtype), self._memory, self.device)
 
-    def reshape(self, shape):
-        return ndarray(self._inner.reshape(shape), self._memory)
+    def reshape(self, *shape):
+        return ndarray(self._inner.reshape(*shape), self._memory, self.device)
+
+    def mean(self):
+        return self._inner.mean()
+
+    def max(self):
+        return self._inner.max()
+
+    def min(self):
+        return self._inner.min()
 
     def set(self, host, stream=None):
         assert host.flags.c_contiguous
@@ -110,6 +129,8 @@ class ndarray:
 
 
 class Stream:
+    ptr = 7
+
     def __init__(self, non_blocking=False):
         assert non_blocking
 
@@ -141,11 +162,18 @@ class Device:
     def __init__(self, index):
         self.id = index
 
+    def __eq__(self, other):
+        return isinstance(other, Device) and self.id == other.id
+
+    def __hash__(self):
+        return hash(self.id)
+
     def __enter__(self):
+        _CURRENT.cards = [*getattr(_CURRENT, "cards", [0]), self.id]
         return self
 
     def __exit__(self, *_):
-        return None
+        _CURRENT.cards = _CURRENT.cards[:-1]
 
 
 def _matrix(pointer, rows, columns, ld, dtype):
@@ -215,6 +243,44 @@ class Cublas:
         self._trsm(np.float64, *arguments)
 
 
+class Cusolver:
+    """Lower and upper are those of a matrix by columns; what lies in the other half is lost."""
+
+    def _size(self, fill, order, pointer, ld, dtype):
+        assert fill == _UPPER
+        _matrix(pointer, order, order, ld, dtype)
+        return order
+
+    def _potrf(self, dtype, fill, order, pointer, ld, work, size, info):
+        assert fill == _UPPER
+        assert size == order
+        _matrix(work, size, 1, size, dtype)[...] = np.nan
+        inner = _matrix(pointer, order, order, ld, dtype)
+        factor, found = scipy.linalg.get_lapack_funcs("potrf", (inner,))(
+            np.triu(inner), lower=False
+        )
+        inner[...] = np.where(np.tri(order, k=-1, dtype=bool), np.nan, factor)
+        ctypes.c_int32.from_address(info).value = int(found)
+
+    def spotrf_bufferSize(self, handle, *arguments):
+        return self._size(*arguments, np.float32)
+
+    def dpotrf_bufferSize(self, handle, *arguments):
+        return self._size(*arguments, np.float64)
+
+    def spotrf(self, handle, *arguments):
+        self._potrf(np.float32, *arguments)
+
+    def dpotrf(self, handle, *arguments):
+        self._potrf(np.float64, *arguments)
+
+
+def memcpy_peer(out, out_card, source, source_card, size, stream):
+    assert stream == Stream.ptr
+    assert out_card != source_card
+    ctypes.memmove(out, source, size)
+
+
 class RawModule:
     def __init__(self, code, options):
         assert options == ("-std=c++17",)
@@ -256,6 +322,23 @@ def module(cards=2, memory=10**10):
         made._inner[...] = 0
         return made
 
+    def asarray(host):
+        host = np.asarray(host)
+        made = empty(host.shape, host.dtype)
+        made._inner[...] = host
+        return made
+
+    def ascontiguousarray(array, dtype=None):
+        kind = array.dtype if dtype is None else np.dtype(dtype)
+        if array.flags.c_contiguous and array.dtype == kind:
+            return array
+        return asarray(array._inner.astype(kind))
+
+    def from_dlpack(tensor):
+        assert tensor.device.index == current_card()
+        inner = tensor.numpy()  # shares memory, and refuses where a gradient is needed
+        return ndarray(inner, tensor)
+
     @contextmanager
     def using_allocator(allocator):
         current.append(allocator)
@@ -267,6 +350,8 @@ def module(cards=2, memory=10**10):
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "0"
     cupy.ndarray, cupy.empty, cupy.zeros, cupy.RawModule = ndarray, empty, zeros, RawModule
+    cupy.asarray, cupy.ascontiguousarray = asarray, ascontiguousarray
+    cupy.from_dlpack = from_dlpack
     cupy.cuda = types.SimpleNamespace(
         Device=Device,
         Event=Event,
@@ -274,13 +359,16 @@ def module(cards=2, memory=10**10):
         Stream=Stream,
         alloc_pinned_memory=bytearray,
         cublas=Cublas(),
-        device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
+        cusolver=Cusolver(),
+        device=types.SimpleNamespace(get_cublas_handle=lambda: 1, get_cusolver_handle=lambda: 2),
+        get_current_stream=lambda: Stream(non_blocking=True),
         get_elapsed_time=lambda start, stop: 1.0,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=types.SimpleNamespace(
             getDeviceCount=lambda: cards,
             getDeviceProperties=lambda index: {"name": b"NumPy"},
             memGetInfo=lambda: (memory, memory),
+            memcpyPeerAsync=memcpy_peer,
         ),
         using_allocator=using_allocator,
     )

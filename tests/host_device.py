@@ -6,6 +6,8 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+import threading
+import types
 import weakref
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 import scipy
 
+from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device.base import Device, DeviceMemoryError
 
 _SHIM = """
@@ -41,12 +44,18 @@ extern "C" void run(void* f, word gx, word gy, word bx, word by, const word* a) 
     }
 }
 """
+_COMPILING = threading.Lock()
 _FOLDER = tempfile.TemporaryDirectory(prefix="fastmcmd-kernels-")
 
 
-@cache
 def compiled(text):
     """The kernels of a source as a library for this processor."""
+    with _COMPILING:  # cards work on threads of their own
+        return _compiled(text)
+
+
+@cache
+def _compiled(text):
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         pytest.skip("no C++ compiler to run CUDA sources on the CPU")
@@ -93,19 +102,23 @@ class Card:
     shape = property(lambda self: self._inner.shape)
     strides = property(lambda self: self._inner.strides)
     itemsize = property(lambda self: self._inner.itemsize)
+    size = property(lambda self: self._inner.size)
+    dtype = property(lambda self: self._inner.dtype)
+    device = property(lambda self: types.SimpleNamespace(id=self._device.index))  # as CuPy says it
 
 
 class HostDevice(Device):
     """NumPy in the place of a card."""
 
-    def __init__(self, budget=10**9, label="stand-in", tensor_cores_pay=False):
+    def __init__(self, budget=10**9, label="stand-in", tensor_cores_pay=False, index=0):
         self.budget = budget
+        self.index = index
         self._pays = tensor_cores_pay
         self._label = label
         self._held = self._peak = self.refused = 0
         self._slots = {}
         self.busy = {}
-        self.copied_bytes = 0
+        self.copied_bytes = self.peer_bytes = self.uploaded = 0
         self.launched = []
 
     @property
@@ -145,6 +158,7 @@ class HostDevice(Device):
 
     def upload(self, host):
         assert isinstance(host, np.ndarray)
+        self.uploaded += host.nbytes
         made = self.empty(host.shape, host.dtype)
         made._inner[...] = host
         return made
@@ -157,8 +171,30 @@ class HostDevice(Device):
         made._inner[...] = array._inner
         return made
 
+    def take_from(self, other, array):
+        assert other is not self
+        made = self.empty(array.shape, other._inner(array).dtype)
+        made._inner[...] = array._inner
+        self.peer_bytes += made._inner.nbytes
+        return made
+
+    def given(self, host):
+        """An array of the caller's on this card, beside its budget."""
+        return Card(np.array(host), None, self)
+
+    def adopted(self, array):
+        if isinstance(array, np.ndarray) or array.device.id != self.index:
+            return None
+        return Card(array._inner, None, self)
+
     def copy_in(self, slot, host):
         assert not self.busy.get(slot), f"slot {slot} is still used"
+        if not isinstance(host, np.ndarray):
+            assert host.device.id != self.index, "rows of this card need no copy"
+            host = host._inner
+            assert host.flags.c_contiguous
+            self.peer_bytes += host.nbytes
+            self.copied_bytes -= host.nbytes
         held = self._slots.get(slot)
         size = host.size * host.itemsize
         if held is None or held._inner.nbytes < size:
@@ -205,6 +241,13 @@ class HostDevice(Device):
                 lower, into, lower=True, trans=1 if transposed else 0
             )
 
+    def factor(self, matrix):
+        inner = self._inner(matrix)
+        lower, info = scipy.linalg.get_lapack_funcs("potrf", (inner,))(np.tril(inner), lower=True)
+        assert info >= 0
+        inner[...] = np.where(np.tri(len(inner), dtype=bool), lower, np.nan)
+        return int(info) - 1
+
     def launch(self, source, name, size, *arguments):
         self.launched.append(name)
         words = []
@@ -231,3 +274,14 @@ def ten_bits(values):
     """Numbers as tensor cores take them: float32 with 10 bits after the point."""
     bits = np.ascontiguousarray(values).view(np.uint32)
     return ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def backend_of(budget, cards=1, tile=64, **options):
+    """``backend="cupy"`` on stand-ins of one budget each."""
+    devices = tuple(HostDevice(budget, f"stand-in {i}", index=i) for i in range(cards))
+    return CupyBackend(tile=tile, devices=devices, **options)
+
+
+def rows_of(n, d, dtype=np.float32, seed=0):
+    """Rows of about unit length."""
+    return (np.random.default_rng(seed).normal(size=(n, d)) / np.sqrt(d)).astype(dtype)

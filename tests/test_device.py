@@ -5,11 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
-import types
 
+import fake_cupy
 import numpy as np
 import pytest
-from host_device import HostDevice, compiled
+from host_device import HostDevice, backend_of, compiled, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,15 +25,6 @@ from fastmcmd.device.sweep import share
 from fastmcmd.errors import MemoryLimitError
 
 KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
-
-
-def backend_of(budget, cards=1, tile=64, **options):
-    devices = tuple(HostDevice(budget, f"stand-in {i}") for i in range(cards))
-    return CupyBackend(tile=tile, devices=devices, **options)
-
-
-def rows_of(n, d, dtype=np.float32, seed=0):
-    return (np.random.default_rng(seed).normal(size=(n, d)) / np.sqrt(d)).astype(dtype)
 
 
 # ------------------------------------------------------------------------------------ budgets
@@ -191,29 +182,6 @@ def test_blocks_are_shared_once_each(cards, n):
 # ------------------------------------------------------------------------------------- results
 
 
-@pytest.mark.parametrize("cards", [2, 3])
-def test_several_cards_give_what_one_gives(cards):
-    x, v = rows_of(500, 8, np.float64), np.random.default_rng(0).normal(size=(500, 4))
-    one, many = backend_of(10**8), backend_of(10**8, cards)
-    for backend in (one, many):
-        points = backend.points(x, np.float64)
-        packed, product = backend.pack_matmul(KERNEL, points, v)
-        backend.packed_add_diagonal(packed, np.full(500, 50.0))
-        backend.packed_cholesky(packed)
-        solution = backend.packed_solve(packed, v)
-        found = (
-            backend.gram(KERNEL, points),
-            backend.symmetric_matmul(KERNEL, points, v),
-            product,
-            solution,
-        )
-        if backend is one:
-            first = found
-    for mine, other in zip(first, found, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-11, atol=1e-11)
-    assert all("pairs" in device.launched for device in many.devices)
-
-
 @pytest.mark.parametrize("budget", [10**8, 220_000])
 def test_split_products_for_tensor_cores(budget, monkeypatch):
     """Three products of 10 bits are as good as one in float32, within the bound; one would not be."""
@@ -271,7 +239,7 @@ def test_features_in_blocks_and_on_the_host(rng):
         backend = backend_of(budget)
         landmarks, points = backend.points(z, np.float64), backend.points(x, np.float64)
         found = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
-        there = {there for _, _, there in found.values.blocks}
+        there = {piece.there for piece in found.values.pieces}
         assert there == ({True} if budget == 10**8 else {True, False}) or there == {False}
         np.testing.assert_allclose(backend.to_host(found.values), expected, atol=1e-9)
         np.testing.assert_allclose(found.squares, (expected**2).sum(0), atol=1e-9)
@@ -290,7 +258,7 @@ def stand_in(monkeypatch):
     made = {}
 
     def device(index, budget):
-        return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}"))
+        return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}", index=index))
 
     monkeypatch.setattr(cuda, "cupy", lambda: None)
     monkeypatch.setattr(cuda, "cuda_cards", lambda: (2, ""))
@@ -341,68 +309,40 @@ def test_no_low_rank_of_the_outputs(stand_in, rng):
 
 
 @pytest.fixture
-def fake_cupy(monkeypatch):
-    """Arrays that look like CuPy's: NumPy does not take them by itself."""
-
-    class Place:
-        id = 1
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
-    class ndarray:
-        __module__ = "cupy._core.core"
-        __array__ = None
-        device = Place()
-
-        def __init__(self, inner):
-            self._inner = np.asarray(inner)
-
-        def get(self):
-            return self._inner.copy()
-
-        def __len__(self):
-            return len(self._inner)
-
-        def __getattr__(self, name):
-            return getattr(self._inner, name)
-
-    module = types.ModuleType("cupy")
-    module.asarray = module.ndarray = ndarray
+def on_second(monkeypatch):
+    """What puts an array of the caller's on card 1, as CuPy's: NumPy does not take it by itself."""
+    module = fake_cupy.module()
     monkeypatch.setitem(sys.modules, "cupy", module)
-    return ndarray
+    monkeypatch.setattr(cuda, "cupy", lambda: module)
+
+    def put(values):
+        with module.cuda.Device(1):
+            return module.asarray(values)
+
+    put.kind = module.ndarray
+    return put
 
 
-def test_data_on_a_card_are_computed_there(stand_in, fake_cupy, rng):
+def test_data_on_a_card_are_computed_there(stand_in, on_second, rng):
     x = rng.normal(size=(300, 3))
     y, mean = x[:, 0] + rng.normal(size=300), x[:, 0]
-    there = fm.cce(fake_cupy(x), fake_cupy(y), (fake_cupy(mean), 1.0))
+    there = fm.cce(on_second(x), on_second(y), (on_second(mean), 1.0))
     here = fm.cce(x, y, (mean, 1.0))
     assert (there.info.backend, here.info.backend) == ("cupy", "cpu")
     assert list(stand_in) == [1]  # the card that x lies on
-    assert isinstance(there.values, fake_cupy)
-    assert isinstance(there.error_bounds, fake_cupy)
+    assert isinstance(there.values, on_second.kind)
+    assert isinstance(there.error_bounds, on_second.kind)
     np.testing.assert_allclose(np.asarray(there), here.values, atol=2e-6)
     assert "cupy (stand-in 1)" in repr(there)
     assert there.to_dict()["mean"] == pytest.approx(here.mean, abs=2e-6)
     assert len(there.to_frame()) == 300
     there.plot().figure.clear()
-    fitted = fm.ConditionalCongruence().fit(fake_cupy(x), y, (mean, 1.0))
+    fitted = fm.ConditionalCongruence().fit(on_second(x), y, (mean, 1.0))
     assert fitted.result_.info.device == "stand-in 1"
-    asked = fm.cce(fake_cupy(x), y, (mean, 1.0), backend="cpu")
+    asked = fm.cce(on_second(x), y, (mean, 1.0), backend="cpu")
     assert asked.info.backend == "cpu"
-    mine = fm.mcmd(fake_cupy(x), fake_cupy(x), y, x, mean)
-    assert isinstance(mine.values, fake_cupy)
-
-
-def test_metrics_take_arrays_of_a_card(fake_cupy, rng):
-    y, mean = rng.normal(size=50), rng.normal(size=50)
-    assert fm.metrics.mean_crps(fake_cupy(y), (fake_cupy(mean), 1.0)) == fm.metrics.mean_crps(
-        y, (mean, 1.0)
-    )
+    mine = fm.mcmd(on_second(x), on_second(x), y, x, mean)
+    assert isinstance(mine.values, on_second.kind)
 
 
 # ------------------------------------------------------------------------------------ arguments

@@ -119,6 +119,18 @@ def test_certified_on_a_card(cupy_backend, solver, columns):
     assert cupy_backend(40_000_000).peak <= 40_100_000
 
 
+@pytest.mark.parametrize("solver", ["cg", "cholesky", "lowrank"])
+def test_two_cards(cupy_backend, solver):
+    if cuda.cuda_cards()[0] < 2:
+        pytest.skip("one card only")
+    x, y, draws = problem(700, 2)
+    options = dict(x_kernel=fm.RBF(0.5), tol=1e-6)
+    here = fm.cce(x, y, draws, backend="cpu", dtype="float64", **options)
+    there = fm.cce(x, y, draws, backend="cupy", devices=[0, 1], solver=solver, **options)
+    assert there.error_bound <= 1e-6
+    assert np.abs(there.values - here.values).max() <= there.error_bound + here.error_bound
+
+
 def test_weights_and_the_bootstrap(cupy_backend):
     x, y, draws = problem(500, 3)
     weights = np.random.default_rng(1).integers(0, 3, 500)
@@ -149,6 +161,12 @@ def test_arrays_of_cupy_and_torch_on_a_card():
     assert there.info.backend == "cupy"
     bound = here.error_bound + float(there.error_bound)
     assert np.abs(np.asarray(there) - here.values).max() <= bound
+    # Too large to be simply copied: rows that stay there, and are read in blocks.
+    x, y, draws = problem(9000, 128)
+    options = dict(x_kernel=fm.RBF(0.05), tol=1e-5)
+    here, there = fm.cce(x, y, draws, **options), fm.cce(cp.asarray(x), y, draws, **options)
+    bound = here.error_bound + float(there.error_bound)
+    assert np.abs(np.asarray(there) - here.values).max() <= bound
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         tensors = (torch.as_tensor(v, device="cuda") for v in (x, y, draws))
@@ -163,6 +181,14 @@ def card(request):
     if request.param == "calls":
         request.getfixturevalue("calls")
     return cuda.CudaDevice(0, 20_000_000)
+
+
+@pytest.fixture
+def other(card):
+    """A second card."""
+    if cuda.cuda_cards()[0] < 2:
+        pytest.skip("one card only")
+    return cuda.CudaDevice(1, 20_000_000)
 
 
 def test_rates_are_measured(card):
@@ -184,6 +210,47 @@ def test_copies(card):
         np.testing.assert_array_equal(card.download(card.arrived(slot)), rows)
         card.done_with(slot)
     card.drop_slots()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_copies_from_card_to_card(card, other, dtype):
+    host = np.arange(600, dtype=dtype).reshape(20, 30)
+    there = card.upload(host)
+    for part in (np.s_[:], np.s_[3:7], np.s_[3:7, 5:9], np.s_[:0]):
+        np.testing.assert_array_equal(
+            other.download(other.take_from(card, there[part])), host[part]
+        )
+    assert card.adopted(there) is there
+    assert other.adopted(there) is None
+    assert card.adopted(object()) is None
+    for slot, rows in ((0, slice(0, 8)), (1, slice(8, 20)), (0, slice(8, 20))):
+        other.copy_in(slot, there[rows])
+        np.testing.assert_array_equal(other.download(other.arrived(slot)), host[rows])
+        other.done_with(slot)
+        other.copy_in(slot, host[rows])  # and from the host through the same memory
+        np.testing.assert_array_equal(other.download(other.arrived(slot)), host[rows])
+        other.done_with(slot)
+    other.drop_slots()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_factors(make, dtype):
+    """Of a part of a larger matrix, whose other half may hold anything."""
+    device = make(20_000_000)
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(40, 60))
+    matrix = (root @ root.T + np.eye(40)).astype(dtype)
+    for place in (np.s_[:40, :40], np.s_[3:30, 3:30], np.s_[:1, :1], np.s_[:0, :0]):
+        part = matrix[place]
+        there = device.upload(np.tril(matrix) + np.triu(np.full((40, 40), 7, dtype), 1))
+        assert device.factor(there[place]) == -1
+        found = np.tril(device.download(there[place]))
+        atol = 50 * np.finfo(dtype).eps * float(np.abs(matrix).max())
+        np.testing.assert_allclose(found @ found.T, part, atol=atol)
+    for bad in (0, 17, 39):
+        broken = matrix.copy()
+        broken[bad, bad] = -1.0
+        assert device.factor(device.upload(broken)) == bad
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -51,7 +51,8 @@ def get_backend(
     Parameters
     ----------
     name : str
-        A name, or "auto": "cpu" for kernels that the core knows, "numba" for a person's own.
+        A name, or "auto": "cpu" for kernels that the core knows, "numba" for a person's own. Where a
+        card is the better choice, `Options.settled` has named it before.
     kernel : Kernel
         What it must evaluate.
     devices : sequence of int, optional

@@ -165,6 +165,11 @@ class Backend(ABC):
         del kernel
         return True
 
+    @property
+    def on_card(self) -> bool:
+        """Whether tiles are kept in memory of their own, not in the host's."""
+        return False
+
     @abstractmethod
     def direct_distances(self, dim: int) -> bool:
         """Tell whether squared distances in ``dim`` columns are formed from differences."""
@@ -186,6 +191,11 @@ class Backend(ABC):
         """
         return packed + rows <= room
 
+    def takes(self, rows: Any) -> bool:
+        """Tell whether `points` takes rows of the caller's that lie on a card, where they are."""
+        del rows
+        return False
+
     def to_host(self, values: Any) -> Array:
         """Return features (p, b) of `features` as a NumPy array."""
         return np.asarray(values)
@@ -194,7 +204,10 @@ class Backend(ABC):
     def points(
         self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
-        """Prepare rows (n, d); ``offset`` (d,) is subtracted before rounding to ``dtype``."""
+        """Prepare rows (n, d); ``offset`` (d,) is subtracted before rounding to ``dtype``.
+
+        They are the host's, or on a card where the backend `takes` them.
+        """
 
     @abstractmethod
     def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:

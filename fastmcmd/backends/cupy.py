@@ -6,7 +6,8 @@ The order of the work is that of `fastmcmd.device`; which card does it, and by w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +65,11 @@ class CupyBackend(Backend):
         """Name in the registry."""
         return "cupy"
 
+    @property
+    def on_card(self) -> bool:
+        """True: tiles are kept on the cards."""
+        return True
+
     def label(self, dtype: np.dtype[Any], dim: int) -> str:
         """Return the cards, and how products are made, for people."""
         cards = ", ".join(device.label for device in self.devices)
@@ -96,15 +102,24 @@ class CupyBackend(Backend):
         per_card = packed // len(self.devices) + rows
         return all(per_card <= device.budget - device.budget // 4 for device in self.devices)
 
+    def takes(self, rows: Any) -> bool:
+        """Return True: cards copy from each other."""
+        del rows
+        return True
+
     def points(
-        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+        self, x: Any, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows: shared with the caller, and brought to a card when first used."""
-        kind = np.dtype(dtype)
-        if x.dtype not in (np.float32, np.float64):
-            x = x.astype(np.float64)
-        rows = DeviceRows(np.ascontiguousarray(x), kind, offset, self.splits(kind, x.shape[1]))
-        return Points(rows, len(x), x.shape[1], kind)
+        kind, dim = np.dtype(dtype), int(x.shape[1])
+        # Blocks of rows on a card know where they lie: they are not copied back.
+        x = x if getattr(x, "there", None) is None else x.there
+        if isinstance(x, np.ndarray):
+            if x.dtype not in (np.float32, np.float64):
+                x = x.astype(np.float64)
+            x = np.ascontiguousarray(x)
+        rows = DeviceRows(x, kind, offset, self.splits(kind, dim))
+        return Points(rows, len(x), dim, kind)
 
     def _program(self, kernel: Kernel, x: Points) -> TileProgram:
         return TileProgram.of(kernel, x.d, x.dtype)
@@ -194,16 +209,24 @@ class CupyBackend(Backend):
         """Return what each card gives, with smaller tiles where one has no room."""
 
         def run(place: int, device: Device) -> Any:
-            try:
+            with self._told((device,), ", with tiles of the smallest size"):
                 return shrinking(self.tile, lambda tile: work(place, device, tile))
-            except DeviceMemoryError as error:
-                raise MemoryLimitError(
-                    f"{device.label} has no room for {format_bytes(error.wanted)} more, with tiles of the "
-                    f"smallest size; {format_bytes(device.held)} are taken of device_memory_limit = "
-                    f"{format_bytes(device.budget)}: others may use the card"
-                ) from error
 
         return on_each(self.devices, run)
+
+    @contextmanager
+    def _told(self, devices: tuple[Device, ...] = (), how: str = "") -> Iterator[None]:
+        """Let a card that has no room be told as a limit; by default any of them."""
+        try:
+            yield
+        except DeviceMemoryError as error:
+            # Of several cards the one with least left is named: they are filled alike.
+            full = min(devices or self.devices, key=lambda device: device.budget - device.held)
+            raise MemoryLimitError(
+                f"{full.label} has no room for {format_bytes(error.wanted)} more{how}; "
+                f"{format_bytes(full.held)} are taken of device_memory_limit = "
+                f"{format_bytes(full.budget)}: others may use the card"
+            ) from error
 
     def features(
         self,
@@ -215,11 +238,12 @@ class CupyBackend(Backend):
         keep: bool,
         sizes: bool,
     ) -> RowFeatures:
-        """Return features of rows, on the first card."""
+        """Return features of rows, each card those of its share."""
         program = self._program(kernel, x)
-        found = features_of(
-            self.devices[0], program, landmarks.rows, x.rows, factor, keep=keep, sizes=sizes
-        )
+        with self._told():
+            found = features_of(
+                self.devices, program, landmarks.rows, x.rows, factor, keep=keep, sizes=sizes
+            )
         return RowFeatures(*found)
 
     def to_host(self, values: Any) -> Array:
@@ -236,8 +260,9 @@ class CupyBackend(Backend):
             total += part
 
     def products(self, rank: int, columns: int) -> Products:
-        """Return sums of `add_products` on the first card."""
-        return DeviceProducts(self.devices[0], rank, columns)
+        """Return sums of `add_products`, a part on each card."""
+        with self._told():
+            return DeviceProducts(self.devices, rank, columns)
 
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
         """Return the packed tiles, spread over the cards."""
@@ -258,7 +283,8 @@ class CupyBackend(Backend):
             return tiles
 
         tile = self._packed_tile(x.n)
-        parts = on_each(self.devices, lambda place, device: work(place, device, tile))
+        with self._told():
+            parts = on_each(self.devices, lambda place, device: work(place, device, tile))
         return PackedGram(DeviceTiles.joined(parts), x.n)
 
     def _packed_tile(self, n: int) -> int:
@@ -299,16 +325,16 @@ class CupyBackend(Backend):
         packed.tiles.add_diagonal(diagonal)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
-        """Factor in place; diagonal tiles by LAPACK on the host, all else on the card."""
-        tiles = packed.tiles
-        tiles.gather(self.devices[0])
-        bad = tiles.cholesky(self.devices[0])
+        """Factor in place, on the cards that hold the tiles."""
+        with self._told():
+            bad = packed.tiles.cholesky()
         if bad >= 0:
             raise NotPositiveDefiniteError(bad)
 
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
         """Return the solution with a factor."""
-        return np.asarray(packed.tiles.solve(self.devices[0], b), dtype=np.float64)
+        with self._told():
+            return np.asarray(packed.tiles.solve(b), dtype=np.float64)
 
     def packed_shape(self, n: int) -> tuple[int, int, int]:
         """Return the shape of the packed tiles of an n x n matrix."""

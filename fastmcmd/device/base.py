@@ -74,8 +74,19 @@ class Device(ABC):
         """Return a new contiguous array with the contents of another, which may be a slice."""
 
     @abstractmethod
-    def copy_in(self, slot: int, host: Array) -> None:
-        """Begin to copy rows of a host (b, d) into slot 0 or 1, beside the work that is queued."""
+    def take_from(self, other: Device, array: Any) -> Any:
+        """Return a new array with the contents of another card's, copied from card to card."""
+
+    @abstractmethod
+    def adopted(self, array: Any) -> Any:
+        """Return the caller's array as one of this card's, without a copy; None where it lies elsewhere."""
+
+    @abstractmethod
+    def copy_in(self, slot: int, rows: Any) -> None:
+        """Begin to copy rows (b, d) into slot 0 or 1, beside the work that is queued.
+
+        They are the host's, or C-contiguous ones of the caller's on another card.
+        """
 
     @abstractmethod
     def arrived(self, slot: int) -> Any:
@@ -103,6 +114,14 @@ class Device(ABC):
     @abstractmethod
     def solve(self, factor: Any, b: Any, *, right: bool = False, transposed: bool = False) -> None:
         """Set ``b = op(L)^-1 b``, or ``b = b op(L)^-1`` with ``right``, for a lower triangular L."""
+
+    @abstractmethod
+    def factor(self, matrix: Any) -> int:
+        """Set a symmetric matrix with contiguous rows to its lower Cholesky factor.
+
+        Returns the first pivot that is not positive, or -1. What lies above the diagonal is not read, and
+        may hold anything afterwards.
+        """
 
     @abstractmethod
     def launch(self, source: Source, name: str, size: tuple[int, int], *arguments: Any) -> None:

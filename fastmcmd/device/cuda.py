@@ -80,10 +80,10 @@ def _copy(pool: ThreadPoolExecutor, target: Array, source: Array) -> None:
 class _Slot:
     """Memory of host and card that rows pass through."""
 
-    pinned: Any
     rows: Any
     copied: Any
     used: Any
+    pinned: Any = None
     view: Any = None
 
 
@@ -176,29 +176,71 @@ class CudaDevice(Device):
         return made
 
     @on_card
-    def copy_in(self, slot: int, host: Array) -> None:
-        """Begin to copy rows of a host into a slot."""
+    def take_from(self, other: Device, array: Any) -> Any:
+        """Return a copy of another card's array; each card waits for the other by events."""
+        assert isinstance(other, CudaDevice)
+        if not array.flags.c_contiguous:
+            array = other.copy(array)
+        made = self.empty(array.shape, array.dtype)
+        self.stream.wait_event(other.reached())
+        self._copy_peer(made, array, self.stream)
+        other.wait_for(self.reached())  # before the memory is written to, or given away
+        return made
+
+    @on_card
+    def reached(self) -> Any:
+        """Return an event after all work that is queued."""
+        event = self._cp.cuda.Event(disable_timing=True)
+        event.record(self.stream)
+        return event
+
+    @on_card
+    def wait_for(self, event: Any) -> None:
+        """Let work queued from here on wait for an event."""
+        self.stream.wait_event(event)
+
+    def _copy_peer(self, out: Any, array: Any, stream: Any) -> None:
+        """Copy a contiguous array of another card; CUDA goes through the host where it has to."""
+        if array.nbytes:
+            there, copy = int(array.device.id), self._cp.cuda.runtime.memcpyPeerAsync
+            copy(out.data.ptr, self.index, array.data.ptr, there, array.nbytes, stream.ptr)
+
+    def adopted(self, array: Any) -> Any:
+        """Return a CuPy array of this card, else None."""
+        here = isinstance(array, self._cp.ndarray) and int(array.device.id) == self.index
+        return array if here else None
+
+    @on_card
+    def copy_in(self, slot: int, rows: Any) -> None:
+        """Begin to copy rows of the host, or of another card, into a slot."""
+        size = rows.size * rows.itemsize
+        found = self._slot(slot, size)
+        found.view = found.rows[:size].view(rows.dtype).reshape(rows.shape)
+        if isinstance(rows, np.ndarray):
+            if found.pinned is None:
+                found.pinned = self._cp.cuda.alloc_pinned_memory(found.rows.nbytes)
+            found.copied.synchronize()  # the pinned memory is still being read
+            pinned = np.frombuffer(found.pinned, rows.dtype, rows.size).reshape(rows.shape)
+            _copy(self._copiers, pinned, rows)
+            self.copies.wait_event(found.used)
+            found.view.set(pinned, stream=self.copies)
+        else:
+            self.copies.wait_event(found.used)
+            self._copy_peer(found.view, rows, self.copies)
+        found.copied.record(self.copies)
+
+    def _slot(self, slot: int, size: int) -> _Slot:
+        """Return a slot of at least so many bytes."""
         cp = self._cp
-        size = host.size * host.itemsize
         found = self._slots.get(slot)
         if found is None or found.rows.nbytes < size:
             self._slots.pop(slot, None)
             del found
-            found = _Slot(
-                cp.cuda.alloc_pinned_memory(size),
-                self.empty((size,), np.uint8),
-                cp.cuda.Event(disable_timing=True),
-                cp.cuda.Event(disable_timing=True),
-            )
+            events = [cp.cuda.Event(disable_timing=True) for _ in range(2)]
+            found = _Slot(self.empty((size,), np.uint8), *events)
             found.used.record(self.stream)
             self._slots[slot] = found
-        found.copied.synchronize()  # the pinned memory is still being read
-        pinned = np.frombuffer(found.pinned, host.dtype, host.size).reshape(host.shape)
-        _copy(self._copiers, pinned, host)
-        found.view = found.rows[:size].view(host.dtype).reshape(host.shape)
-        self.copies.wait_event(found.used)
-        found.view.set(pinned, stream=self.copies)
-        found.copied.record(self.copies)
+        return found
 
     @on_card
     def arrived(self, slot: int) -> Any:
@@ -267,6 +309,26 @@ class CudaDevice(Device):
             cublas.CUBLAS_OP_T if transposed else cublas.CUBLAS_OP_N, cublas.CUBLAS_DIAG_NON_UNIT,
             columns, rows, one.ctypes.data, factor.data.ptr, leading(factor), b.data.ptr, leading(b),
         )  # fmt: skip
+
+    @on_card
+    def factor(self, matrix: Any) -> int:
+        """Factor by cuSOLVER, which sees our lower triangle as an upper one: ``U' U`` with ``U = L'``."""
+        cusolver, cublas = self._cp.cuda.cusolver, self._cp.cuda.cublas
+        order = int(matrix.shape[0])
+        if not order:
+            return -1
+        handle = self._cp.cuda.device.get_cusolver_handle()
+        single = matrix.itemsize == 4
+        size_of = cusolver.spotrf_bufferSize if single else cusolver.dpotrf_bufferSize
+        potrf = cusolver.spotrf if single else cusolver.dpotrf
+        told = handle, cublas.CUBLAS_FILL_MODE_UPPER, order, matrix.data.ptr, leading(matrix)
+        size = int(size_of(*told))
+        work, info = self.empty((max(1, size),), matrix.dtype), self.empty((1,), np.int32)
+        potrf(*told, work.data.ptr, size, info.data.ptr)
+        (found,) = self.download(info)
+        if found < 0:
+            raise RuntimeError(f"cuSOLVER refused argument {-found} of potrf, of order {order}")
+        return int(found) - 1
 
     @on_card
     def launch(self, source: Source, name: str, size: tuple[int, int], *arguments: Any) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from fastmcmd.device.base import Device, leading
 from fastmcmd.device.program import TileProgram
 from fastmcmd.device.rows import DeviceRows, cut
 from fastmcmd.device.source import row_source
+from fastmcmd.device.sweep import on_each
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
 
@@ -23,34 +24,50 @@ _ORDER = 32  # rows of a factor that one thread solves for: FASTMCMD_ORDER in ro
 _LEAST = 256  # rows at once
 
 
+class Piece(NamedTuple):
+    """Features (p, s) of some rows: ``there``, on their card, or on the host where that has no room."""
+
+    device: Device
+    columns: slice
+    values: Any
+    there: bool
+
+
 @dataclass(eq=False)
 class DeviceFeatures:
-    """Features (p, b) in blocks of columns, on a card or, where they do not fit there, on the host.
+    """Features (p, b) in blocks of columns, on the cards that made them.
 
     Attributes
     ----------
-    device : Device
-    blocks : list of (slice, array (p, s), bool)
-        Columns, features, and whether these lie on the card.
+    pieces : list of Piece
+        In the order of their columns.
     """
 
-    device: Device
-    blocks: list[tuple[slice, Any, bool]]
+    pieces: list[Piece]
 
     @staticmethod
-    def of_host(device: Device, f: Array) -> DeviceFeatures:
-        """Return features that lie on the host."""
-        step = _step(device, f.shape[0], f.itemsize)
-        return DeviceFeatures(device, [(some, f[:, some], False) for some in cut(f.shape[1], step)])
+    def of_host(devices: Sequence[Device], f: Array) -> DeviceFeatures:
+        """Return features that lie on the host, to be brought to cards in turn."""
+        step = min(_step(device, f.shape[0], f.itemsize) for device in devices)
+        return DeviceFeatures(
+            [
+                Piece(devices[place % len(devices)], some, f[:, some], False)
+                for place, some in enumerate(cut(f.shape[1], step))
+            ]
+        )
 
-    def on_card(self) -> Iterator[tuple[slice, Any]]:
-        """Yield the blocks on the card."""
-        for columns, block, there in self.blocks:
-            yield columns, block if there else self.device.upload(np.ascontiguousarray(block))
+    def on(self, device: Device) -> Iterator[tuple[slice, Any]]:
+        """Yield the blocks of a card, brought there."""
+        for piece in self.pieces:
+            if piece.device is device:
+                found = piece.values
+                if not piece.there:
+                    found = device.upload(np.ascontiguousarray(found))
+                yield piece.columns, found
 
     def to_host(self) -> Array:
         """Return all features (p, b)."""
-        parts = [self.device.download(block) if there else block for _, block, there in self.blocks]
+        parts = [p.device.download(p.values) if p.there else p.values for p in self.pieces]
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
@@ -68,21 +85,47 @@ def _step(device: Device, rank: int, size: int) -> int:
 
 
 def features_of(
-    device: Device, program: TileProgram, landmarks: DeviceRows, x: DeviceRows, factor: Array, *,
-    keep: bool, sizes: bool,
+    devices: Sequence[Device], program: TileProgram, landmarks: DeviceRows, x: DeviceRows,
+    factor: Array, *, keep: bool, sizes: bool,
 ) -> tuple[DeviceFeatures | None, NDArray[np.float64], NDArray[np.float64] | None]:  # fmt: skip
-    """Return features ``L^-1 K(landmarks, x)``, their squared norms, and norms of ``L^-T`` of them."""
-    p, n = len(landmarks), len(x)
+    """Return features ``L^-1 K(landmarks, x)``, their squared norms, and norms of ``L^-T`` of them.
+
+    Each card makes those of its share of the rows.
+    """
+    n = len(x)
+    squares, norms = np.empty(n), np.empty(n) if sizes else None
+    # Fewer rows than `_LEAST` do not keep a card at work.
+    shares = cut(n, -(-n // max(1, min(len(devices), n // _LEAST))))
+
+    def work(place: int, device: Device) -> list[Piece]:
+        return _features_on(
+            device, program, landmarks, x, shares[place], factor, keep, squares, norms
+        )
+
+    made = on_each(devices[: len(shares)], work)
+    pieces = [piece for some in made for piece in some]
+    return DeviceFeatures(pieces) if keep else None, squares, norms
+
+
+def _features_on(
+    device: Device, program: TileProgram, landmarks: DeviceRows, x: DeviceRows, mine: slice,
+    factor: Array, keep: bool, squares: NDArray[np.float64], norms: NDArray[np.float64] | None,
+) -> list[Piece]:  # fmt: skip
+    """Make features of the rows ``mine`` on a card, and fill in their norms."""
+    p = len(landmarks)
     source, dtype = row_source(x.dtype), x.dtype
     pivots = landmarks.keep(device, p)
-    lower = device.upload_as(factor, dtype)
-    a_row = x.room(1) + x.dim * x.host.itemsize
-    step = min(n, _step(device, p, dtype.itemsize + -(-2 * a_row // max(1, p))))
+    lower = landmarks.beside(device, factor)
+    a_row = x.room(1) + x.staging(1)
+    step = _step(device, p, dtype.itemsize + -(-2 * a_row // max(1, p)))
+    wanted = [
+        slice(mine.start + some.start, mine.start + some.stop)
+        for some in cut(mine.stop - mine.start, step)
+    ]
+    step = wanted[0].stop - wanted[0].start
     room = [x.empty(device, step) for _ in range(2)]
-    values: list[tuple[slice, Any, bool]] = []
-    squares, norms = np.empty(n), np.empty(n) if sizes else None
     found = device.empty((step,), np.float64)
-    wanted = cut(n, step)
+    pieces: list[Piece] = []
     f = None
     for rows, block in x.blocks(device, wanted, room):
         count = len(block)
@@ -92,16 +135,15 @@ def features_of(
         program.fill(device, here, pivots, block)
         _substitute(device, source, lower, here)
         squares[rows] = _squares(device, source, here, found)
-        if sizes:
-            assert norms is not None
+        if norms is not None:
             at = device.copy(here) if keep else here
             _substitute(device, source, lower, at, transposed=True)
             norms[rows] = np.sqrt(_squares(device, source, at, found))
         if keep:
             there = len(wanted) == 1 or device.has_room(3 * p * step * dtype.itemsize)
-            values.append((rows, here if there else device.download(here), there))
+            pieces.append(Piece(device, rows, here if there else device.download(here), there))
     device.drop_slots()
-    return DeviceFeatures(device, values) if keep else None, squares, norms
+    return pieces
 
 
 def _substitute(
@@ -131,44 +173,62 @@ def _squares(device: Device, source: Any, f: Any, room: Any) -> NDArray[np.float
 
 
 class DeviceProducts:
-    """``f diag(w) f'`` (p, p) and ``f diag(w) rhs`` (p, c) summed over blocks, on a card, in float64."""
+    """``f diag(w) f'`` (p, p) and ``f diag(w) rhs`` (p, c) summed over blocks in float64.
 
-    def __init__(self, device: Device, rank: int, columns: int) -> None:
-        self._device = device
-        self._square = device.zeros((rank, rank), np.float64)
-        self._product = device.zeros((rank, max(1, columns)), np.float64)
+    Each card sums what it holds; the sums of cards are added on the host, which asks for them once a pass.
+    """
+
+    def __init__(self, devices: Sequence[Device], rank: int, columns: int) -> None:
+        self._devices = tuple(devices)
         self._columns = columns
+        self._sums = [
+            (d.zeros((rank, rank), np.float64), d.zeros((rank, max(1, columns)), np.float64))
+            for d in devices
+        ]
 
     def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
-        """Add those of a block of features (p, b), which lie on the card or the host."""
-        kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._device, f)
-        _add(self._device, kept, rhs, weight, self._square, self._product, self._columns)
+        """Add those of a block of features (p, b), which lie on cards or the host."""
+        kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._devices, f)
+
+        def work(place: int, device: Device) -> None:
+            _add(device, kept.on(device), rhs, weight, *self._sums[place], self._columns)
+
+        on_each(self._devices, work)
 
     def sums(self) -> tuple[Array, Array]:
         """Return both, on the host."""
-        product = self._device.download(self._product)
-        return self._device.download(self._square), product[:, : self._columns]
+        square, product = (
+            sum(
+                device.download(parts[which])
+                for device, parts in zip(self._devices, self._sums, strict=True)
+            )
+            for which in (0, 1)
+        )
+        return np.asarray(square), np.asarray(product)[:, : self._columns]
 
     def start(self, gram: Array, cross: Array) -> None:
         """Go on from sums that were written down."""
-        self._square = self._device.upload_as(gram, np.float64)
-        if self._columns:
-            self._product = self._device.upload_as(cross, np.float64)
+        for device, parts in zip(self._devices, self._sums, strict=True):
+            for part in parts:
+                device.clear(part)
+        first, (_, product) = self._devices[0], self._sums[0]
+        product = first.upload_as(cross, np.float64) if self._columns else product
+        self._sums[0] = first.upload_as(gram, np.float64), product
 
 
 def _add(
-    device: Device, f: DeviceFeatures, rhs: Array, weight: Array | None, square: Any, product: Any,
-    wanted: int,
+    device: Device, blocks: Iterator[tuple[slice, Any]], rhs: Array, weight: Array | None,
+    square: Any, product: Any, wanted: int,
 ) -> None:  # fmt: skip
     """Add products; both factors take the root of the weights, so that one copy of f serves both."""
     p = int(square.shape[0])
-    root = None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64))
-    for columns, block in f.on_card():
+    for columns, block in blocks:
         count = columns.stop - columns.start
         right = np.asarray(rhs[columns], dtype=np.float64)
         scale = None
-        if root is not None:
-            scale, right = device.upload(root[columns]), right * root[columns][:, None]
+        if weight is not None:
+            root = np.sqrt(np.asarray(weight[columns], dtype=np.float64))
+            scale, right = device.upload(root), right * root[:, None]
         exact = device.empty((p, count), np.float64)
         source = row_source(np.dtype(f"f{block.itemsize}"))
         device.launch(

@@ -80,7 +80,7 @@ def choose(
         return fixed + tiles * rows * rows * size + rows * columns * size
 
     def staging(rows: DeviceRows, tile: int) -> int:
-        return 2 * min(tile, len(rows)) * rows.dim * rows.host.itemsize
+        return 2 * rows.staging(min(tile, len(rows)))
 
     def whole(rows: DeviceRows, tile: int, there: bool) -> int:
         copied = 0 if there else staging(rows, tile)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.device.base import Device, leading
@@ -79,12 +78,6 @@ class DeviceTiles:
             out._tiles |= part._tiles
         return out
 
-    def gather(self, device: Device) -> None:
-        """Bring all tiles to one card."""
-        for place, (where, made) in self._tiles.items():
-            if where is not device:
-                self._tiles[place] = device, device.upload(where.download(made))
-
     def at(self, i: int, j: int) -> Any:
         """Return a tile."""
         return self._tiles[i, j][1]
@@ -99,40 +92,69 @@ class DeviceTiles:
                 source, "add_diagonal", (len(made), 1), made, leading(made), some, len(made)
             )
 
-    def cholesky(self, device: Device) -> int:
-        """Factor in place; returns the first pivot that is not positive, or -1."""
+    def cholesky(self) -> int:
+        """Factor in place, each tile on its card; returns the first pivot that is not positive, or -1.
+
+        Panels go from card to card a tile at a time, so that each card has room for one tile more.
+        """
+        source = row_source(self.dtype)
         for k in range(self.blocks):
-            own = device.download(self.at(k, k))
-            factor, info = scipy.linalg.get_lapack_funcs("potrf", (own,))(own, lower=True)
-            if info > 0:
-                return self.rows(k).start + int(info) - 1
-            self._tiles[k, k] = device, device.upload(np.ascontiguousarray(np.tril(factor)))
-            for i in range(k + 1, self.blocks):
-                device.solve(self.at(k, k), self.at(i, k), right=True, transposed=True)
-            for i in range(k + 1, self.blocks):
-                for j in range(k + 1, i + 1):
-                    device.multiply(
-                        self.at(i, j), self.at(i, k), self.at(j, k), transposed=(False, True),
-                        scale=-1.0, keep=1.0,
-                    )  # fmt: skip
+            home, own = self._tiles[k, k]
+            order = len(own)
+            bad = home.factor(own)
+            if bad >= 0:
+                return self.rows(k).start + bad
+            home.launch(source, "clear_above", (order, order), own, leading(own), order)
+            for device, below in self._each(k + 1):
+                factor = own if device is home else device.take_from(home, own)
+                for i in below:
+                    device.solve(factor, self.at(i, k), right=True, transposed=True)
+            for j in range(k + 1, self.blocks):
+                there, panel = self._tiles[j, k]
+                for device, below in self._each(j):
+                    right = panel if device is there else device.take_from(there, panel)
+                    for i in below:
+                        device.multiply(
+                            self.at(i, j), self.at(i, k), right, transposed=(False, True),
+                            scale=-1.0, keep=1.0,
+                        )  # fmt: skip
         return -1
 
-    def solve(self, device: Device, b: Array) -> Array:
+    def solve(self, b: Array) -> Array:
         """Return ``L^-T L^-1 b`` (n, k) for a factor L."""
         if not b.size:
             return np.array(b, dtype=self.dtype)
-        x = device.upload_as(b, self.dtype)
-        for i in range(self.blocks):
-            mine = x[self.rows(i)]
+        source, blocks = row_source(self.dtype), range(self.blocks)
+        cards = [device for device, _ in self._each(0)]
+        homes = [self._tiles[i, i][0] for i in blocks]
+        x: list[dict[Device, Any]] = []
+        for i, home in enumerate(homes):
+            mine = home.upload_as(b[self.rows(i)], self.dtype)
             for j in range(i):
-                device.multiply(mine, self.at(i, j), x[self.rows(j)], scale=-1.0, keep=1.0)
-            device.solve(self.at(i, i), mine)
-        for i in reversed(range(self.blocks)):
-            mine = x[self.rows(i)]
-            for j in range(i + 1, self.blocks):
-                device.multiply(
-                    mine, self.at(j, i), x[self.rows(j)], transposed=(True, False), scale=-1.0,
-                    keep=1.0,
-                )  # fmt: skip
-            device.solve(self.at(i, i), mine, transposed=True)
-        return device.download(x)
+                home.multiply(mine, self.at(i, j), x[j][home], scale=-1.0, keep=1.0)
+            home.solve(self.at(i, i), mine)
+            x.append({c: mine if c is home else c.take_from(home, mine) for c in cards})
+        # What lies below a block is on several cards: each sums its part, and the block's own takes them.
+        for home, parts in zip(homes, x, strict=True):
+            for device, part in parts.items():
+                if device is not home:
+                    device.clear(part)
+        for i in reversed(blocks):
+            home, mine = homes[i], x[i][homes[i]]
+            for device, part in x[i].items():
+                if device is not home:
+                    some, count = home.take_from(device, part), int(np.prod(part.shape))
+                    home.launch(source, "add", (count, 1), some, mine, count)
+            home.solve(self.at(i, i), mine, transposed=True)
+            for j in range(i):
+                home.multiply(
+                    x[j][home], self.at(i, j), mine, transposed=(True, False), scale=-1.0, keep=1.0
+                )
+        return np.concatenate([home.download(x[i][home]) for i, home in enumerate(homes)])
+
+    def _each(self, first: int) -> list[tuple[Device, list[int]]]:
+        """Return the cards with their blocks of rows from ``first``; all tiles of one are on one card."""
+        found: dict[Device, list[int]] = {}
+        for i in range(first, self.blocks):
+            found.setdefault(self._tiles[i, i][0], []).append(i)
+        return list(found.items())

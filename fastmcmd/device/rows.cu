@@ -64,6 +64,19 @@ extern "C" __global__ void add_to_double(const real* u, double* out, index_t cou
   if (i < count) out[i] += static_cast<double>(u[i]);
 }
 
+// out += u.
+extern "C" __global__ void add(const real* u, real* out, index_t count) {
+  const index_t i = thread_x();
+  if (i < count) out[i] += u[i];
+}
+
+// Zeros above the diagonal of a square tile.
+extern "C" __global__ void clear_above(real* tile, index_t ld, index_t order) {
+  const index_t j = thread_x();
+  const index_t i = thread_y();
+  if (i < order && j > i && j < order) tile[i * ld + j] = static_cast<real>(0);
+}
+
 extern "C" __global__ void add_diagonal(real* tile, index_t ld, const double* diagonal, index_t count) {
   const index_t i = thread_x();
   if (i < count) tile[i * ld + i] += static_cast<real>(diagonal[i]);

@@ -14,6 +14,8 @@ from fastmcmd.device.source import row_source
 
 __all__ = ["Block", "DeviceRows", "cut"]
 
+Array = NDArray[Any]
+
 _TOGETHER = 8  # coordinates that a thread of "lay" takes
 
 
@@ -55,12 +57,13 @@ class Block:
 
 @dataclass(eq=False)
 class DeviceRows:
-    """Rows of a host (n, d), float32 or float64, and what cards hold of them.
+    """Rows of a host or a card (n, d), float32 or float64, and what cards hold of them.
 
     Attributes
     ----------
-    host : ndarray (n, d)
-        C-contiguous, as given: shared, not copied.
+    given : ndarray (n, d), or an array of the caller's on a card
+        C-contiguous, as given: shared, not copied. Rows on a card are laid from where they are; other
+        cards copy them from there.
     dtype : numpy.dtype
         Precision on the cards.
     offset : ndarray (d,) or None
@@ -69,25 +72,30 @@ class DeviceRows:
         Whether rows are kept in two more parts, for tensor cores.
     """
 
-    host: NDArray[Any]
+    given: Any
     dtype: np.dtype[Any]
     offset: NDArray[np.float64] | None = None
     split: bool = False
     _kept: dict[int, Block] = field(default_factory=dict)
     _offsets: dict[int, Any] = field(default_factory=dict)
+    _beside: dict[int, tuple[Array, Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.host)
+        return len(self.given)
 
     @property
     def dim(self) -> int:
         """Number of columns."""
-        return int(self.host.shape[1])
+        return int(self.given.shape[1])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the host's memory that these rows take: they are shared."""
         return 0
+
+    def staging(self, count: int) -> int:
+        """Return the bytes that ``count`` rows take on a card as they were given, until they are laid."""
+        return count * self.dim * int(self.given.itemsize)
 
     def room(self, count: int) -> int:
         """Return the bytes of ``count`` rows on a card."""
@@ -115,6 +123,16 @@ class DeviceRows:
             self._kept[id(device)] = found
         return found
 
+    def beside(self, device: Device, host: Array) -> Any:
+        """Return an array of the host on a card, in the precision of the rows; kept while it is the same.
+
+        A factor over landmarks is used with block after block: it is brought there once.
+        """
+        if id(device) not in self._beside or self._beside[id(device)][0] is not host:
+            self._beside.pop(id(device), None)
+            self._beside[id(device)] = host, device.upload_as(host, self.dtype)
+        return self._beside[id(device)][1]
+
     def blocks(
         self, device: Device, wanted: list[slice], room: list[Block] | None = None
     ) -> Iterator[tuple[slice, Block]]:
@@ -135,12 +153,16 @@ class DeviceRows:
 
     def _arriving(self, device: Device, wanted: list[slice]) -> Iterator[tuple[slice, Any]]:
         """Yield rows as they come; the next are on their way while these are worked on."""
+        here = None if isinstance(self.given, np.ndarray) else device.adopted(self.given)
+        if here is not None:
+            yield from ((rows, here[rows]) for rows in wanted)
+            return
         if wanted:
-            device.copy_in(0, self.host[wanted[0]])
+            device.copy_in(0, self.given[wanted[0]])
         for turn, rows in enumerate(wanted):
             raw = device.arrived(turn % 2)
             if turn + 1 < len(wanted):
-                device.copy_in((turn + 1) % 2, self.host[wanted[turn + 1]])
+                device.copy_in((turn + 1) % 2, self.given[wanted[turn + 1]])
             yield rows, raw
             device.done_with(turn % 2)
 

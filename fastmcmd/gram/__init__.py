@@ -1,6 +1,7 @@
 """The input kernel matrix as an operator under a memory budget, and kernels as features."""
 
 from fastmcmd.gram.features import EXACT, KernelFeatures
-from fastmcmd.gram.operator import GramOperator, diagonal_of, offset_of
+from fastmcmd.gram.operator import GramOperator
+from fastmcmd.gram.survey import diagonal_of, offset_of, surveyed
 
-__all__ = ["EXACT", "GramOperator", "KernelFeatures", "diagonal_of", "offset_of"]
+__all__ = ["EXACT", "GramOperator", "KernelFeatures", "diagonal_of", "offset_of", "surveyed"]

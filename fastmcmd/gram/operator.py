@@ -7,6 +7,7 @@ recomputes the tiles it needs (streams). What the right-hand sides mean is not i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,39 +16,13 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
 from fastmcmd.gram.features import EXACT
+from fastmcmd.gram.survey import diagonal_of, largest_norm2, offset_of, surveyed
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["GramOperator", "diagonal_of", "offset_of"]
+__all__ = ["GramOperator"]
 
 _BLOCK_BYTES = 32_000_000  # of rows converted together where the whole would not fit
-
-
-def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> NDArray[np.float64]:
-    """Return k(x_i, x_i) (n,) in float64 of rows in memory or on disk."""
-    if not isinstance(x, Rows):
-        return np.asarray(kernel.diagonal(x), dtype=np.float64)
-    out = np.empty(len(x))
-    for rows, block in x.blocks():
-        out[rows] = kernel.diagonal(block)
-    return out
-
-
-def offset_of(
-    kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows
-) -> NDArray[np.float64] | None:
-    """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
-
-    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change.
-    """
-    if not kernel.translation_invariant or backend.direct_distances(x.shape[1]):
-        return None
-    if not isinstance(x, Rows):
-        return np.asarray(x.mean(axis=0, dtype=np.float64))
-    total = np.zeros(x.shape[1])
-    for _, block in x.blocks():
-        total += block.sum(axis=0, dtype=np.float64)
-    return total / len(x)
 
 
 class GramOperator:
@@ -82,15 +57,27 @@ class GramOperator:
         self.room = room
         self.passes = 0
         self.has_cached = self.has_filed = False
-        self.offset = offset_of(kernel, backend, x)
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None
-        self.diagonal = diagonal_of(kernel, x)
-        self.max_norm2 = self._norm2(x)
+        with surveyed():
+            self.offset = offset_of(kernel, backend, x)
+            self.diagonal = diagonal_of(kernel, x)
+            self.max_norm2 = largest_norm2(x, self.offset)
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def size(self) -> int:
+        """Rows that costs are counted for: its own, but for one that stands for more (a plan's)."""
+        return len(self)
+
+    def drawn(self, count: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return at most ``count`` rows drawn at random, and where their diagonals are found."""
+        n = len(self)
+        index = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
+        return self.x[index], index
 
     @property
     def dim(self) -> int:
@@ -117,33 +104,32 @@ class GramOperator:
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""
         if self._points is None:
-            self._points = self.prepare(self._whole(), self.dtype)
+            self._points = self.prepare(self._whole(self.x), self.dtype)
         return self._points
 
-    def prepare(self, x: NDArray[Any], dtype: np.dtype[Any]) -> Points:
+    def prepare(self, x: Any, dtype: np.dtype[Any]) -> Points:
         """Return some rows (m, d) prepared in ``dtype``, moved as all of them are."""
         return self.backend.points(x, dtype, self.offset)
 
-    def _whole(self) -> NDArray[Any]:
-        return self.x[:] if isinstance(self.x, Rows) else self.x
+    def _stay(self, x: NDArray[Any] | Rows) -> bool:
+        """Tell whether rows lie on a card, and are prepared from there."""
+        return isinstance(x, Rows) and x.on_card is not None and self.backend.takes(x.on_card)
+
+    def _whole(self, x: NDArray[Any] | Rows) -> Any:
+        """Return all rows, where they stay if they do, else in the memory of the host."""
+        if not isinstance(x, Rows):
+            return x
+        return x.on_card if self._stay(x) else x[:]
 
     @property
     def holds_rows(self) -> bool:
         """Whether the prepared rows fit; else every product reads and prepares them anew."""
+        if self._stay(self.x):  # the memory of the host does not matter
+            return True
         need = self.row_bytes(self.dtype)
         if isinstance(self.x, Rows):
             need += self.x.nbytes  # while they are prepared
         return need <= self.room
-
-    def _norm2(self, x: NDArray[Any] | Rows) -> float:
-        largest = 0.0
-        step = self._block(x)
-        for _, rows in as_blocks(x, step):
-            block = rows.astype(np.float64)
-            if self.offset is not None:
-                block -= self.offset
-            largest = max(largest, float(np.einsum("ij,ij->i", block, block).max()))
-        return largest
 
     def _block(self, x: NDArray[Any] | Rows) -> int:
         return max(256, min(_BLOCK_BYTES, self.room // 4) // (8 * x.shape[1]))
@@ -193,42 +179,48 @@ class GramOperator:
         self.passes += 1
         held = self._packed.nbytes if self._packed is not None else 0
         held += self.row_bytes(self.dtype)
-        if self._exact_points is None and (
-            not self.holds_rows or held + self.row_bytes(EXACT) > self.room
-        ):
+        fits = self._stay(self.x) or (self.holds_rows and held + self.row_bytes(EXACT) <= self.room)
+        if self._exact_points is None and not fits:
             return self.cross_matmul(self.x, v, EXACT)
         if self._exact_points is None:
-            self._exact_points = self.prepare(self._whole(), EXACT)
+            self._exact_points = self.prepare(self._whole(self.x), EXACT)
         return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
 
     def cross_matmul(
         self, grid: NDArray[Any] | Rows, v: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return K(grid, x) v (q, k) in float64, from tiles of ``dtype``, streamed in blocks."""
-        if np.dtype(dtype) == self.dtype and self.holds_rows:
+        kind = np.dtype(dtype)
+        blocks: list[tuple[slice, Points]] = []
+        if kind == self.dtype and self.holds_rows:
             blocks = [(slice(None), self.points())]
         elif self._exact_points is not None:
             blocks = [(slice(None), self._exact_points)]
-        else:
-            blocks = None
+        elif self._stay(self.x):
+            blocks = list(self._converted(self.x, kind))
         out = np.zeros((len(grid), v.shape[1]))
-        step = self._block(grid)
-        for rows, some in as_blocks(grid, step):
-            targets = self.prepare(some, np.dtype(dtype))
-            for columns, points in blocks or self._converted(np.dtype(dtype)):
+        for rows, targets in self._converted(grid, kind):
+            for columns, points in blocks or self._converted(self.x, kind):
                 out[rows] += self.backend.matmul(self.kernel, targets, points, v[columns])
         return out
 
-    def _converted(self, dtype: np.dtype[Any]) -> Any:
-        step = self._block(self.x)
-        for columns, some in as_blocks(self.x, step):
-            yield columns, self.prepare(some, dtype)
+    def _converted(
+        self, x: NDArray[Any] | Rows, dtype: np.dtype[Any]
+    ) -> Iterator[tuple[slice, Points]]:
+        """Yield rows in prepared blocks; those on a card in one, which it cuts itself."""
+        if self._stay(x):
+            yield slice(None), self.prepare(self._whole(x), dtype)
+            return
+        for rows, some in as_blocks(x, self._block(x)):
+            yield rows, self.prepare(some, dtype)
 
     def columns(self, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
         return np.ascontiguousarray(
             self.backend.gram(
-                self.kernel, self.prepare(self._whole(), EXACT), self.prepare(grid[:], EXACT)
+                self.kernel,
+                self.prepare(self._whole(self.x), EXACT),
+                self.prepare(self._whole(grid), EXACT),
             ),
             dtype=np.float64,
         )
@@ -236,16 +228,18 @@ class GramOperator:
     def pack(self, dtype: np.dtype[Any]) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
-        return self.backend.pack(self.kernel, self.prepare(self._whole(), np.dtype(dtype)))
+        return self.backend.pack(self.kernel, self.prepare(self._whole(self.x), np.dtype(dtype)))
 
     def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
         unit = self.backend.unit(np.dtype(dtype), self.dim)
         norm2 = self.max_norm2
-        if grid is not None and grid is not self.x:
-            norm2 = max(norm2, self._norm2(grid))
+        with surveyed():
+            largest = self.largest(grid)
+            if grid is not None and grid is not self.x:
+                norm2 = max(norm2, largest_norm2(grid, self.offset))
         direct = self.backend.direct_distances(self.dim)
-        return self.kernel.rounding(unit, self.dim, norm2, direct, self.largest(grid))
+        return self.kernel.rounding(unit, self.dim, norm2, direct, largest)
 
     def largest(self, grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""

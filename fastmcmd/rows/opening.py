@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_array, as_rows
+from fastmcmd.checks import as_array, as_rows, on_card
+from fastmcmd.rows.card import CardArray
 from fastmcmd.rows.formats import FORMATS, Format
 from fastmcmd.rows.packages import told
 from fastmcmd.rows.source import Array
@@ -17,7 +18,9 @@ from fastmcmd.rows.stamps import stamp_of
 from fastmcmd.rows.table import Rows
 
 
-def open_rows(value: Any, name: str, *, columns: int | None = None) -> Array | Rows:
+def open_rows(
+    value: Any, name: str, *, columns: int | None = None, stays: bool = False
+) -> Array | Rows:
     """Return what lies on disk as `Rows`, and everything else as a finite (n, d) array.
 
     Parameters
@@ -30,6 +33,8 @@ def open_rows(value: Any, name: str, *, columns: int | None = None) -> Array | R
         Name of the argument, for messages.
     columns : int, optional
         Number of columns that is needed.
+    stays : bool
+        Whether what lies on a card is `Rows`, too, and stays there; else it is copied to the host.
 
     Returns
     -------
@@ -59,6 +64,9 @@ def open_rows(value: Any, name: str, *, columns: int | None = None) -> Array | R
             kind, path, inside = _split(text)
             stamp = stamp_of(path)  # before anything is read of it
             source = kind.from_path(path, inside, text)
+    elif stays and on_card(value) is not None:
+        with told(f"{name} cannot be read on its card"):
+            source, stamp = CardArray(value), {}
     else:
         owner = next((kind for kind in FORMATS if kind.owns(value)), None)
         if owner is None:

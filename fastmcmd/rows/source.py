@@ -15,6 +15,19 @@ Array = NDArray[Any]
 _GAP_BYTES = 16_000  # reading through a gap this long costs about as much as another read
 
 
+class CardBlock(np.ndarray):
+    """Rows on the host that know where they lie on a card: what works there need not copy them back.
+
+    What is computed from them, or a part of them, is an array as any other.
+    """
+
+    there: Any = None
+
+    def __array_finalize__(self, of: Any) -> None:
+        """Forget the place: it is that of one block only."""
+        self.there = None
+
+
 class Source(ABC):
     """What a format tells and does: its shape and type as stored, and consecutive rows.
 
@@ -30,6 +43,7 @@ class Source(ABC):
     chunk_rows: int = 1
     near: int = 1
     overhead: int = 0
+    array: Any = None
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import told
-from fastmcmd.rows.source import Array, Source
+from fastmcmd.rows.source import Array, CardBlock, Source
 from fastmcmd.rows.stamps import Stamp, stamp_of
 
 _BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
@@ -71,6 +71,11 @@ class Rows:
     def nbytes(self) -> int:
         """Bytes that all rows would take as they are read."""
         return self.size * self.dtype.itemsize
+
+    @property
+    def on_card(self) -> Any:
+        """The array (n, d) that the rows are, C-contiguous, where they lie on a card; else None."""
+        return self._source.array
 
     @property
     def in_memory(self) -> bool:
@@ -174,7 +179,11 @@ class Rows:
             return np.empty((0, self.shape[1]), self.dtype)
         block = self._read(start, stop)
         _check_finite(block, self._label, first_row=start)
-        return block
+        if self.on_card is None:
+            return block
+        known = block.view(CardBlock)
+        known.there = self.on_card[start:stop]
+        return known
 
     def _read(self, start: int, stop: int) -> Array:
         try:

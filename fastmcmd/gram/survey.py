@@ -1,0 +1,152 @@
+"""What passes over all rows tell, each made once a call: k(x, x), the mean, the largest norm.
+
+Several parts of a call ask the same of the same rows: the scale of the tolerance, operators in float32 and
+float64, certificates. Within `surveyed` a pass is kept with its rows, as long as these live.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.kernels import Kernel
+from fastmcmd.rows import Rows, as_blocks
+
+__all__ = ["diagonal_of", "largest_norm2", "offset_of", "surveyed"]
+
+Floats = NDArray[np.float64]
+Found = TypeVar("Found")
+
+_PIECE = 1 << 17  # elements that a thread takes at once: 1 MB in float64, which stays in its cache
+
+
+@dataclass(eq=False)
+class _Survey:
+    """What is known of some rows."""
+
+    diagonals: list[tuple[Kernel, Floats]] = field(default_factory=list)
+    mean: Floats | None = None
+    norms: list[tuple[Floats | None, float]] = field(default_factory=list)  # by offset
+
+
+_Known = dict[int, tuple[Any, _Survey]]
+_KNOWN: ContextVar[_Known | None] = ContextVar("_KNOWN", default=None)
+
+
+@contextmanager
+def surveyed() -> Iterator[None]:
+    """Keep what passes find until the end of the outermost: rows must not be changed within."""
+    if _KNOWN.get() is not None:
+        yield
+        return
+    before = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(before)
+
+
+def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
+    """Return k(x_i, x_i) (n,) in float64 of rows in memory, on disk or on a card."""
+    if kernel.translation_invariant:  # it is k(0, 0) everywhere
+        return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
+    survey = _of(x)
+    for known, diagonal in survey.diagonals:
+        if known is kernel:
+            return diagonal
+    out = np.empty(len(x))
+    if kernel.compiled:
+
+        def work(rows: slice, some: NDArray[Any]) -> float:
+            exact = some.astype(np.float64, copy=False)
+            out[rows] = kernel.diagonal(exact)
+            return _largest(exact)
+
+        # Norms cost nothing more while the rows are at hand.
+        survey.norms.append((None, max(_over(x, work))))
+    else:  # a person's own function, which may not bear threads
+        for rows, block in as_blocks(x):
+            out[rows] = kernel.diagonal(block)
+    out.flags.writeable = False  # it is shared
+    survey.diagonals.append((kernel, out))
+    return out
+
+
+def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Floats | None:
+    """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
+
+    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change.
+    """
+    if not kernel.translation_invariant or backend.direct_distances(x.shape[1]):
+        return None
+    survey = _of(x)
+    if survey.mean is None:
+        parts = _over(x, lambda _, some: some.sum(axis=0, dtype=np.float64))
+        # In the order of the rows: the same bits for any number of threads.
+        survey.mean = np.asarray(sum(parts) / len(x))
+        survey.mean.flags.writeable = False
+    return survey.mean
+
+
+def largest_norm2(x: NDArray[Any] | Rows, offset: Floats | None) -> float:
+    """Return the largest ``|x_i - offset|^2``, summed in float64."""
+    survey = _of(x)
+    for known, value in survey.norms:
+        if known is offset:
+            return value
+
+    def work(rows: slice, some: NDArray[Any]) -> float:
+        del rows
+        exact = some.astype(np.float64, copy=False)
+        return _largest(exact if offset is None else exact - offset)
+
+    value = max(_over(x, work))
+    survey.norms.append((offset, value))
+    return value
+
+
+def _largest(rows: Floats) -> float:
+    return float(np.einsum("ij,ij->i", rows, rows).max())
+
+
+def _of(x: NDArray[Any] | Rows) -> _Survey:
+    """Return what is known of rows: of these very rows, not of others that took their place in memory."""
+    known = _KNOWN.get()
+    if known is None:
+        return _Survey()
+    if id(x) not in known or known[id(x)][0]() is not x:
+        known[id(x)] = weakref.ref(x), _Survey()
+    return known[id(x)][1]
+
+
+def _over(x: NDArray[Any] | Rows, work: Callable[[slice, NDArray[Any]], Found]) -> list[Found]:
+    """Return what ``work(rows, some of x)`` gives for all rows, in their order, on all threads."""
+    step = max(1, _PIECE // int(x.shape[1]))
+    threads = min(get_num_threads(), -(-len(x) // step))
+    if threads == 1:
+        return [
+            work(slice(at.start + rows.start, at.start + rows.stop), block[rows])
+            for at, block in as_blocks(x)
+            for rows in _cut(len(block), step)
+        ]
+    found: list[Found] = []
+    with ThreadPoolExecutor(threads, thread_name_prefix="fastmcmd-survey") as pool:
+        for at, block in as_blocks(x):
+            parts = _cut(len(block), step)
+            places = [slice(at.start + rows.start, at.start + rows.stop) for rows in parts]
+            found += pool.map(work, places, [block[rows] for rows in parts])
+    return found
+
+
+def _cut(n: int, step: int) -> list[slice]:
+    return [slice(start, min(n, start + step)) for start in range(0, n, step)]

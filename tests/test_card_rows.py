@@ -1,0 +1,347 @@
+"""Inputs that lie on a card stay there: CuPy's calls on NumPy (fake_cupy.py), cards by the stand-in."""
+
+import sys
+import types
+
+import fake_cupy
+import numpy as np
+import pytest
+from host_device import HostDevice
+
+import fastmcmd as fm
+from fastmcmd.backends.cupy import CupyBackend
+from fastmcmd.device import cuda
+from fastmcmd.gram import operator
+from fastmcmd.rows import Rows, open_rows, table
+
+
+@pytest.fixture
+def cards(monkeypatch):
+    """Two stand-ins behind ``backend="cupy"``."""
+    made = {}
+
+    def device(index, budget):
+        return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}", index=index))
+
+    monkeypatch.setattr(cuda, "cuda_cards", lambda: (2, ""))
+    monkeypatch.setattr(cuda, "cuda_device", device)
+    return made
+
+
+@pytest.fixture
+def put(monkeypatch):
+    """What puts an array of the caller's on a card; ``put.downloads`` are the bytes that come back."""
+    module = fake_cupy.module()
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(cuda, "cupy", lambda: module)
+    get = fake_cupy.ndarray.get
+
+    def put(values, card=1):
+        with module.cuda.Device(card):
+            return module.asarray(values)
+
+    def counted(self, stream=None):
+        put.downloads.append(self.nbytes)
+        return get(self, stream)
+
+    monkeypatch.setattr(fake_cupy.ndarray, "get", counted)
+    put.downloads = []
+    return put
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Small blocks, and no input so small that it is simply copied."""
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(operator, "_BLOCK_BYTES", 40_000)
+    monkeypatch.setattr(sys.modules["fastmcmd.mcmd"], "_TINY", 0)
+
+
+class Tensor:
+    """What is asked of a CUDA tensor of torch."""
+
+    def __init__(self, values, card=1, gradient=False):
+        self._values = np.asarray(values)
+        self.device = types.SimpleNamespace(index=card)
+        self.is_cuda, self.gradient = True, gradient
+        kind = self._values.dtype.kind
+        self.dtype = types.SimpleNamespace(is_floating_point=kind == "f", is_complex=kind == "c")
+
+    def detach(self):
+        return Tensor(self._values, self.device.index)
+
+    def element_size(self):
+        return self._values.itemsize
+
+    def float(self):
+        return Tensor(self._values.astype(np.float32), self.device.index)
+
+    def double(self):
+        return Tensor(self._values.astype(np.float64), self.device.index)
+
+    def numpy(self):
+        assert not self.gradient, "call detach() first"
+        return self._values
+
+    def __len__(self):
+        return len(self._values)
+
+
+@pytest.fixture
+def tensor(put, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor))
+    return Tensor
+
+
+def problem(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    x = (rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
+    return x, x[:, 0] + 0.3 * rng.normal(size=n), x[:, 0] + 0.4 * rng.normal(size=n)
+
+
+def agree(there, here):
+    assert (
+        np.abs(np.asarray(there) - np.asarray(here)).max() <= there.error_bound + here.error_bound
+    )
+
+
+# ------------------------------------------------------------------------------------------ rows
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["cupy", "torch"])
+def test_rows_are_the_array_itself(put, tensor, kind, dtype):
+    values = np.arange(60, dtype=dtype).reshape(20, 3)
+    given = put(values) if kind == "cupy" else tensor(values, gradient=True)
+    rows = open_rows(given, "x", columns=3, stays=True)
+    assert isinstance(rows, Rows)
+    assert (rows.shape, rows.dtype) == ((20, 3), dtype)
+    where = given.data.ptr if kind == "cupy" else values.ctypes.data
+    assert rows.on_card.data.ptr == where  # no copy
+    assert "on cuda:1" in repr(rows)
+    np.testing.assert_array_equal(rows[[3, 0, 19]], values[[3, 0, 19]])
+    found = [block for _, block in rows.blocks(7)]
+    np.testing.assert_array_equal(np.concatenate(found), values)
+    assert put.downloads[-1] == values[:6].nbytes
+    assert open_rows(rows, "x", columns=3, stays=True) is rows
+
+
+@pytest.mark.parametrize("kind", ["cupy", "torch"])
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (np.arange(12, dtype=np.float16).reshape(6, 2), np.float32),
+        (np.arange(12, dtype=np.int32).reshape(6, 2), np.float64),
+        (np.arange(12).reshape(6, 2) % 2 == 0, np.float64),
+        (np.arange(5.0), np.float64),
+    ],
+)
+def test_other_types_and_shapes_are_converted_on_the_card(put, tensor, kind, values, wanted):
+    rows = open_rows(put(values) if kind == "cupy" else tensor(values), "x", stays=True)
+    flat = values.reshape(len(values), -1)
+    assert (rows.shape, rows.dtype) == (flat.shape, wanted)
+    assert not put.downloads
+    assert rows.on_card.shape == flat.shape
+    np.testing.assert_array_equal(rows[:], flat.astype(wanted))
+
+
+def test_columns_first_are_copied_on_the_card(put):
+    values = np.arange(12.0).reshape(3, 4)
+    given = put(values)
+    turned = fake_cupy.ndarray(given._inner.T, given._memory, given.device)
+    rows = open_rows(turned, "x", stays=True)
+    assert rows.on_card.flags.c_contiguous
+    assert rows.on_card.device.id == 1
+    np.testing.assert_array_equal(rows[:], values.T)
+
+
+def test_without_staying_the_host_has_them(put):
+    values = np.arange(12.0).reshape(6, 2)
+    found = open_rows(put(values), "x")
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "told"),
+    [
+        (np.zeros((2, 2, 2)), ValueError, r"x \(a CuPy array on cuda:1\) has shape \(2, 2, 2\)"),
+        (np.zeros((0, 2)), ValueError, "has no rows"),
+        (np.zeros((4, 0)), ValueError, "has no columns"),
+        (np.zeros((4, 2)), ValueError, "has 2 columns; 3 are needed"),
+        (np.zeros((4, 3), complex), TypeError, "real numbers are needed"),
+    ],
+)
+def test_bad_arrays_are_told(put, values, error, told):
+    with pytest.raises(error, match=told):
+        open_rows(put(values), "x", columns=3, stays=True)
+
+
+def test_what_is_not_finite_is_told_with_its_row(put, blocks, cards):
+    x, y, draws = problem(900, 5)
+    x[700, 3] = np.nan
+    with pytest.raises(
+        ValueError, match=r"x \(a CuPy array on cuda:1\) holds NaN \(first in row 700"
+    ):
+        fm.cce(put(x), y, draws, tol=1e-4)
+
+
+def test_without_cupy_tensors_are_refused_with_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor))
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(fm.MissingDependencyError, match=r"pip install 'fastmcmd\[gpu\]'"):
+        fm.cce(Tensor(np.ones((5, 2))), np.ones(5), np.ones(5))
+
+
+# -------------------------------------------------------------------------------------- products
+
+
+@pytest.mark.parametrize("budget", [10**8, 150_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_rows_on_cards(put, budget, dtype):
+    """On their own card nothing is copied, on another each block comes from there; kept or streamed."""
+    x, y, _ = problem(700, 40)
+    kernel, v = fm.RBF(0.4), y[:, None]
+    devices = [HostDevice(budget, f"stand-in {i}", index=i) for i in range(2)]
+    exact = kernel(x.astype(float)) @ v
+    unit = 3e-3 if dtype == np.float32 else 1e-10
+    offset = x.mean(axis=0, dtype=np.float64)
+    for used in (devices[1:], devices[:1], devices):
+        backend = CupyBackend(tile=64, devices=tuple(used))
+        points = backend.points(put(x), dtype, offset)
+        again = [backend.symmetric_matmul(kernel, points, v) for _ in range(2)]
+        host = backend.symmetric_matmul(kernel, backend.points(x, dtype, offset), v)
+        np.testing.assert_array_equal(*again)
+        np.testing.assert_array_equal(again[0], host)
+        assert np.abs(again[0] - exact).max() < unit
+        del points
+    for device in devices:
+        assert device.peak <= budget
+    assert devices[0].peer_bytes >= 2 * x.nbytes  # alone, and with the other
+    assert devices[1].peer_bytes == 0
+    assert not put.downloads
+
+
+@pytest.mark.parametrize("home", [0, 1])
+def test_features_of_blocks_are_made_where_these_lie(put, blocks, home):
+    """The host reads a block, for what it needs itself; the card does not get it back from there."""
+    x, _, _ = problem(600, 24)
+    device = HostDevice(10**8, index=1)
+    backend, kernel = CupyBackend(devices=(device,)), fm.RBF(0.3)
+    marks = backend.points(x[:30], np.float64)
+    factor = np.linalg.cholesky(kernel(x[:30].astype(float)) + 1e-6 * np.eye(30))
+    rows = open_rows(put(x, home), "x", stays=True)
+    backend.features(kernel, marks, marks, factor, keep=False, sizes=False)
+    before = device.copied_bytes
+    for at, block in rows.blocks():
+        points = backend.points(block, np.float64)
+        found = backend.features(kernel, marks, points, factor, keep=True, sizes=False)
+        expected = np.linalg.solve(factor, kernel(x[:30].astype(float), x[at].astype(float)))
+        np.testing.assert_allclose(backend.to_host(found.values), expected, atol=1e-9)
+    assert device.copied_bytes == before
+    assert device.peer_bytes == (x.nbytes if home == 0 else 0)
+
+
+def test_what_is_made_of_a_block_has_no_place(put):
+    """Else the card would work on other numbers than the host."""
+    rows = open_rows(put(np.arange(12.0).reshape(6, 2)), "x", stays=True)
+    (_, block), *_ = rows.blocks()
+    assert block.there.shape == (6, 2)
+    for made in (block[1:], block + 1.0, block.astype(np.float32), block.copy(), block[[0, 2]]):
+        assert getattr(made, "there", None) is None
+    assert not hasattr(np.ascontiguousarray(block), "there")
+
+
+# --------------------------------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize("solver", ["cg", "cholesky"])
+@pytest.mark.parametrize("used", [None, [0, 1]])
+def test_the_host_never_holds_them(cards, put, blocks, solver, used):
+    x, y, draws = problem(1100, 24)
+    options = dict(x_kernel=fm.RBF(0.05), solver=solver, tol=1e-6)
+    here = fm.cce(x, y, draws, backend="cpu", **options)
+    given = put(x)
+    there = fm.cce(given, y, draws, devices=used, **options)
+    assert isinstance(there.values, fake_cupy.ndarray)
+    assert there.info.backend == "cupy"
+    agree(there, here)
+    assert max(put.downloads) <= x.nbytes // 2
+    # One pass, and the rows of the certificate, which are read with what lies between them.
+    assert sum(put.downloads) <= 2.5 * x.nbytes
+    np.testing.assert_array_equal(given._inner, x)
+    # Rows by which a result is certified are chosen on the host, and copied in.
+    assert sum(device.copied_bytes for device in cards.values()) < x.nbytes
+    assert (cards[0].peer_bytes >= x.nbytes) if used else list(cards) == [1]
+
+
+@pytest.mark.parametrize("used", [None, [0, 1]])
+def test_low_rank(cards, put, blocks, used):
+    x, y, draws = problem(900, 1)
+    options = dict(x_kernel=fm.RBF(0.5), solver="lowrank", tol=1e-4)
+    there = fm.cce(put(x), y, draws, devices=used, **options)
+    assert there.info.solver == "lowrank"
+    agree(there, fm.cce(x, y, draws, backend="cpu", tol=1e-8, x_kernel=fm.RBF(0.5)))
+
+
+def test_samples_and_points_on_cards_and_on_the_host(cards, put, blocks):
+    x, y, _ = problem(600, 5)
+    z, w, _ = problem(500, 5, seed=1)
+    grid = problem(300, 5, seed=2)[0]
+    here = fm.mcmd(grid, x, y, z, w, tol=1e-7, backend="cpu")
+    for given in (
+        (put(grid), put(x), z),
+        (grid, put(x), put(z, 0)),
+        (put(grid, 0), put(x), put(z)),
+    ):
+        there = fm.mcmd(*given[:2], y, given[2], w, tol=1e-7, dtype="float64")
+        assert isinstance(there.values, fake_cupy.ndarray)
+        agree(there, here)
+
+
+def test_dense_form(cards, put, blocks):
+    x, y, _ = problem(150, 2)
+    draws = np.random.default_rng(5).normal(size=(150, 2))
+    options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
+    there = fm.cce(put(x), y, draws, at=put(x[:20]), **options)
+    assert there.info.form == "dense"
+    agree(there, fm.cce(x, y, draws, at=x[:20], backend="cpu", **options))
+
+
+def test_tensors_weights_and_the_estimator(cards, tensor, blocks):
+    x, y, draws = problem(600, 5)
+    weights = np.random.default_rng(3).integers(0, 3, 600)
+    here = fm.cce(x, y, draws, weights=weights, tol=1e-7, backend="cpu")
+    there = fm.cce(tensor(x), y, draws, weights=weights, tol=1e-7)
+    assert there.info.backend == "cupy"
+    assert isinstance(there.values, np.ndarray)
+    agree(there, here)
+    fitted = fm.ConditionalCongruence(tol=1e-7).fit(tensor(x), y, draws)
+    other = fm.ConditionalCongruence(tol=1e-7, backend="cpu").fit(x, y, draws)
+    agree(fitted.result_, other.result_)
+    np.testing.assert_allclose(fitted.score_samples(x[:40]), other.score_samples(x[:40]), atol=1e-6)
+
+
+def test_a_checkpoint_knows_data_on_a_card(cards, put, blocks, tmp_path):
+    x, y, draws = problem(600, 5)
+    plain = fm.cce(put(x), y, draws, tol=1e-6)
+    kept = fm.cce(put(x), y, draws, tol=1e-6, checkpoint=tmp_path / "state")
+    np.testing.assert_array_equal(np.asarray(kept), np.asarray(plain))
+
+
+def test_small_ones_are_simply_copied(cards, put):
+    """So that equal inputs collapse."""
+    x, y, draws = problem(600, 5)
+    x[300:] = x[:300]
+    found = fm.cce(put(x), y, draws, tol=1e-6)
+    assert found.info.n == 300
+    assert put.downloads == [x.nbytes]
+    assert isinstance(found.values, fake_cupy.ndarray)
+
+
+def test_another_backend_copies_them(put, blocks):
+    x, y, draws = problem(300, 5)
+    found = fm.cce(put(x), y, draws, backend="cpu")
+    assert found.info.backend == "cpu"
+    assert put.downloads[0] == x.nbytes
+    agree(found, fm.cce(x, y, draws, backend="cpu"))

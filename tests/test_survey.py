@@ -1,0 +1,144 @@
+"""Passes over all rows: what they find, and that a call makes each of them once."""
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import GramOperator, diagonal_of, offset_of, survey, surveyed
+from fastmcmd.gram.survey import largest_norm2
+from fastmcmd.rows import open_rows
+
+KERNELS = [
+    fm.Polynomial(3, 0.2, 1.0),
+    fm.Linear() + fm.RBF(0.5),
+    fm.Cosine() * fm.Delta(),
+    fm.RBF(0.5),
+    2.0 * fm.Matern(1.5, 1.0),
+    fm.CustomKernel(lambda x, z: 1.0 + float(x @ z)),
+]
+
+
+@pytest.fixture(params=["memory", "disk"])
+def make(request, tmp_path, monkeypatch):
+    """Rows in memory or on disk, in many pieces and blocks."""
+    monkeypatch.setattr(survey, "_PIECE", 1000)
+    monkeypatch.setattr("fastmcmd.rows.table._BLOCK_BYTES", 30_000)
+
+    def rows(x):
+        if request.param == "memory":
+            return x
+        np.save(tmp_path / "x.npy", x)
+        return open_rows(tmp_path / "x.npy", "x")
+
+    return rows
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The passes that are made."""
+    made, over = [], survey._over
+    monkeypatch.setattr(survey, "_over", lambda x, work: made.append(x) or over(x, work))
+    return made
+
+
+def plain(kernel, x):
+    """The diagonal of the kernel matrix, row by row."""
+    exact = x.astype(np.float64)
+    return np.array([kernel(row[None])[0, 0] for row in exact])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (700, 3), (900, 40)])
+def test_against_plain_definitions(make, kernel, dtype, n, d):
+    values = np.random.default_rng(0).normal(3, 1, size=(n, d)).astype(dtype)
+    values[n // 2] = 0.0
+    x, exact = make(values), values.astype(np.float64)
+    backend = get_backend("auto", kernel)
+    # A person's function sees the rows as they are, also in float32.
+    unit = 1e-13 if kernel.compiled else 3 * np.finfo(dtype).eps
+    np.testing.assert_allclose(diagonal_of(kernel, x), plain(kernel, values), rtol=unit)
+    offset = offset_of(kernel, backend, x)
+    centred = kernel.translation_invariant and not backend.direct_distances(d)
+    assert (offset is not None) is centred
+    if centred:
+        np.testing.assert_allclose(offset, exact.mean(axis=0), rtol=1e-12, atol=1e-12)
+    moved = exact - (exact.mean(axis=0) if centred else 0.0)
+    expected = (moved**2).sum(axis=1).max()
+    assert largest_norm2(x, offset) == pytest.approx(expected, rel=1e-12)
+    operator = GramOperator(backend, kernel, x, np.dtype(np.float32), 10**9)
+    assert operator.max_norm2 == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_array_equal(operator.diagonal, diagonal_of(kernel, x))
+
+
+def test_the_same_bits_for_any_number_of_threads(make):
+    x = make(np.random.default_rng(0).normal(size=(900, 40)).astype(np.float32))
+    found, backend = [], get_backend("cpu", fm.RBF(1.0))
+    try:
+        for threads in (1, 3):
+            fm.set_num_threads(threads)
+            mean = offset_of(fm.RBF(1.0), backend, x)
+            found.append((mean, diagonal_of(KERNELS[0], x), largest_norm2(x, mean)))
+    finally:
+        fm.set_num_threads(None)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_call_makes_each_pass_once(make, reads):
+    x = make(np.random.default_rng(0).normal(size=(500, 40)))
+    for kernel, passes in ((fm.Polynomial(3, 0.2, 1.0), 1), (fm.RBF(0.5), 2)):
+        backend = get_backend("cpu", kernel)
+        reads.clear()
+        with surveyed():
+            scale = diagonal_of(kernel, x)
+            made = [
+                GramOperator(backend, kernel, x, np.dtype(kind), 10**9)
+                for kind in (np.float32, np.float64)
+            ]
+            assert made[1].largest(x[:3]) == pytest.approx(scale.max(), rel=2)
+        assert sum(some is x for some in reads) == passes
+        assert made[0].offset is made[1].offset
+        np.testing.assert_array_equal(made[0].diagonal, scale)
+
+
+def test_a_whole_call(reads, monkeypatch):
+    """Scale, float32, certificates, float64, evaluation: one pass over the rows, two for centred ones."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 40))
+    y = x[:, 0] + rng.normal(size=400)
+    for kernel, passes in ((None, 1), (fm.RBF(0.01), 2)):
+        reads.clear()
+        fm.cce(x, y, (x[:, 0], 1.0), x_kernel=kernel, solver="cg", tol=1e-9)
+        assert len(reads) == passes
+
+
+def test_nothing_is_kept_after_a_call(reads):
+    """Rows may be changed between two calls, and others may take their place in memory."""
+    kernel, x = KERNELS[0], np.ones((50, 3))
+    with surveyed():
+        first = diagonal_of(kernel, x)
+        with pytest.raises(ValueError, match="read-only"):
+            first[0] = 0.0
+    x *= 2
+    with surveyed():
+        np.testing.assert_array_equal(diagonal_of(kernel, x), plain(kernel, x))
+        np.testing.assert_array_equal(first, plain(kernel, x / 2))
+        for scale in (1.0, 3.0, 5.0):
+            other = np.full((50, 3), scale)  # often where the one before was
+            np.testing.assert_allclose(diagonal_of(kernel, other), plain(kernel, other))
+            del other
+    reads.clear()
+    diagonal_of(kernel, x)
+    diagonal_of(kernel, x)
+    assert len(reads) == 2
+
+
+def test_bad_rows_on_disk_are_told(tmp_path):
+    x = np.ones((3000, 4))
+    x[2000, 1] = np.inf
+    np.save(tmp_path / "x.npy", x)
+    rows = open_rows(tmp_path / "x.npy", "x")
+    with pytest.raises(ValueError, match=r"holds infinity \(first in row 2000"):
+        diagonal_of(KERNELS[0], rows)
