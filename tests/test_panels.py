@@ -18,11 +18,12 @@ from fastmcmd.backends.base import NotPositiveDefiniteError
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import panels, scratch
+from fastmcmd.solvers import scratch, strips
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
-from fastmcmd.solvers.panels import PanelCholesky, file_bytes, least_room
+from fastmcmd.solvers.panels import PanelCholesky
 from fastmcmd.solvers.scratch import ScratchFile
+from fastmcmd.solvers.strips import choose, file_bytes, least_room
 
 UNITS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 KERNEL = fm.RBF(0.5)
@@ -109,7 +110,7 @@ def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
 def test_several_panels_were_used():
     operator = operator_of(701)
     counts = [
-        len(panels._choose(operator, room).panels(room))
+        len(choose(operator, room).panels(room))
         for room in (least_room(operator), 3 * least_room(operator), 1000 * least_room(operator))
     ]
     assert counts[0] >= 6
@@ -120,9 +121,9 @@ def test_several_panels_were_used():
 @pytest.mark.parametrize("rows", [64, 100, 500])
 @pytest.mark.parametrize("width", [64, 90])
 def test_any_blocks(rows, width, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(panels, "_ROWS", rows)
-    monkeypatch.setattr(panels, "_WIDTHS", (width,))
-    monkeypatch.setattr(panels, "_GRAM_WORK", 6.0 * width * 33)  # blocks of K of 33 rows
+    monkeypatch.setattr(strips, "_ROWS", rows)
+    monkeypatch.setattr(strips, "_WIDTHS", (width,))
+    monkeypatch.setattr(strips, "_GRAM_WORK", 6.0 * width * 33)  # blocks of K of 33 rows
     operator, shift = operator_of(533), rng.uniform(1.0, 2.0, size=533)
     rhs = rng.normal(size=(533, 4))
     for factor in (1.0, 2.5, 100.0):
@@ -175,7 +176,7 @@ def test_progress_tells_panels_and_rate(tmp_path):
 
     room = least_room(operator)
     PanelCholesky(operator, np.ones(300), tmp_path, room, Lines(False, 1e-6)).close()
-    count = len(panels._choose(operator, room).panels(room))
+    count = len(choose(operator, room).panels(room))
     assert count >= 3
     for index in range(count):
         assert f"panel {index + 1} of {count}" in told[index]
@@ -306,7 +307,7 @@ def test_short_writes_are_finished(writes, tmp_path, rng):
 
 def test_a_file_that_was_cut_is_told(tmp_path):
     made = PanelCholesky(operator_of(300), np.ones(300), tmp_path, 10**7)
-    made._file._raw.truncate(1000)
+    made._file._file._raw.truncate(1000)
     with pytest.raises(OSError, match=r"cache_dir is .*; reading the file .*shorter"):
         made.solve(np.ones((300, 1)))
     made.close()

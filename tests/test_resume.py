@@ -13,7 +13,6 @@ import pytest
 import fastmcmd as fm
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.estimate import resume
-from fastmcmd.solvers.panels import PanelCholesky
 
 N = 900
 CASES = {
@@ -101,75 +100,6 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
         assert found.info.certificate == "sampled"
     if case == "preconditioned":
         assert any("preconditioned with" in note for note in found.info.notes)
-
-
-def factored(checkpoint, folder):
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(2400, 2))
-    y, z = x[:, 0] + rng.normal(size=2400), x[:, 0] + rng.normal(size=2400)
-    return fm.cce(
-        x, y, z, x_kernel=fm.RBF(0.5), lam=1e-3, solver="cholesky", memory_limit="40MB",
-        cache_dir=folder, checkpoint=checkpoint,
-    )  # fmt: skip
-
-
-def test_a_factor_on_disk_goes_on(tmp_path, monkeypatch):
-    """Stopped as if killed after each panel, it goes on with the next, to the same bits."""
-    folder, path = tmp_path / "cache", tmp_path / "run.ckpt"
-    folder.mkdir()
-    expected = factored(None, folder)
-    assert expected.info.cache == "disk"
-    made = []
-    factor_panel = PanelCholesky._factor_panel
-    monkeypatch.setattr(
-        PanelCholesky, "_factor_panel", lambda self, *a: made.append(a) or factor_panel(self, *a)
-    )
-    monkeypatch.setattr(PanelCholesky, "close", PanelCholesky.leave)  # as a kill would leave it
-    stops = 0
-    for _ in range(100):
-        with monkeypatch.context() as patch:
-            stopping(patch, 1)
-            try:
-                factored(path, folder)
-            except Stopped:
-                stops += 1
-                assert len(os.listdir(folder)) == 1
-                continue
-        break
-    assert stops >= 2
-    assert len(made) == 2 * stops + 1  # each run saves one panel and makes one more
-    monkeypatch.undo()
-    monkeypatch.setattr(resume, "_EVERY", 0.0)
-    again = factored(path, folder)
-    np.testing.assert_array_equal(again.values, expected.values)
-    np.testing.assert_array_equal(again.error_bounds, expected.error_bounds)
-    assert os.listdir(folder) == []
-    assert not path.exists()
-
-
-@pytest.mark.parametrize(("error", "left"), [(KeyboardInterrupt, 1), (RuntimeError, 0)])
-def test_the_file_of_a_factor_stays_for_an_interrupt_only(error, left, tmp_path, monkeypatch):
-    folder, path = tmp_path / "cache", tmp_path / "run.ckpt"
-    folder.mkdir()
-    factor_panel, count = PanelCholesky._factor_panel, [0]
-
-    def ending(self, *panel):
-        count[0] += 1
-        if count[0] == 3:
-            raise error("in the third panel")
-        factor_panel(self, *panel)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PanelCholesky, "_factor_panel", ending)
-        with pytest.raises(error, match="third panel"):
-            factored(path, folder)
-    assert len(os.listdir(folder)) == left
-    expected = factored(None, tmp_path)
-    for name in os.listdir(folder):  # of another size: made anew
-        (folder / name).write_bytes(b"short")
-    found = factored(path, folder)
-    np.testing.assert_array_equal(found.values, expected.values)
-    assert os.listdir(folder) == []
 
 
 CODE = """

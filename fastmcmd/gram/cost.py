@@ -10,12 +10,17 @@ import math
 
 from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
-__all__ = ["READ_COST", "affordable_rank", "cached_pays", "entry_cost"]
+__all__ = [
+    "READ_COST", "affordable_rank", "cached_pays", "entry_cost", "nominal_seconds", "products_of_cg",
+]  # fmt: skip
 
 _EPILOGUE = 15.0  # exponential or power of an entry
 READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
 _PRODUCTS = 4.0  # of CG at the default regulariser
 _CUSTOM = 1000.0  # a user's function, pair by pair
+_NOMINAL = (
+    2e10  # operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz
+)
 
 
 def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
@@ -44,3 +49,16 @@ def affordable_rank(kernel: Kernel, n: int, dim: int, backend: str, columns: int
     iterations = n * (entry + 2 * columns) * _PRODUCTS / 2  # a row of it
     # 2 * 2 * (p entry + 2 p^2) operations in float64 a row.
     return int((-entry + math.sqrt(entry * entry + 2 * iterations)) / 4)
+
+
+def products_of_cg(ratio: float) -> float:
+    """Return a guess of the products that CG needs where ``k(x, x) / lam`` is ``ratio``."""
+    return _PRODUCTS + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
+
+
+def nominal_seconds(
+    kernel: Kernel, n: int, dim: int, ratio: float, columns: int, threads: int
+) -> float:
+    """Return the seconds of CG on processors of nominal speed: from sizes alone, nothing is measured."""
+    pair = entry_cost(kernel, dim, "cpu") + 2 * columns
+    return products_of_cg(ratio) * float(n) ** 2 * pair / (_NOMINAL * threads)

@@ -16,7 +16,8 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels import Delta, Kernel
+from fastmcmd.kernels.base import relative_error
 
 __all__ = ["EXACT", "KernelFeatures"]
 
@@ -134,5 +135,37 @@ class KernelFeatures:
 
     @cached_property
     def inverse_norm(self) -> float:
-        """Spectral norm of ``L^-1``: how much errors of kernel values grow in the features."""
-        return float(1.0 / np.linalg.svd(self.factor, compute_uv=False)[-1])
+        """Bound on ``||L^-1||_2``: how much errors of kernel values grow in the features.
+
+        With the singular values s of ``X = L^-1`` it is ``(sum s^16)^(1/16)``, from three products: at
+        most ``rank^(1/16)`` times the norm, 1.7 for 4,000 landmarks, and seldom 1.3. Substitution is
+        backward stable, ``(L + E) x = e_j`` with ``|E| <= gamma |L|`` (Higham, *Accuracy and Stability of
+        Numerical Algorithms*, theorem 8.5), so that ``||X|| <= ||X~|| / (1 - gamma ||L||_F ||X~||)`` for
+        the computed X~; infinite where L is singular to rounding.
+
+        Not from an SVD of L: half of its operations are products with vectors, for which BLAS wakes its
+        threads thousands of times (18 s against 0.7 s at rank 1,500 beside busy neighbours).
+        """
+        from fastmcmd.backends import get_backend
+
+        rank, identity = self.rank, Delta()  # of the indices
+        backend = get_backend("auto", identity)  # on the host, where the factor is
+        index = backend.points(np.arange(rank, dtype=np.float64)[:, None], EXACT)
+        found = backend.features(identity, index, index, self.factor, keep=True, sizes=False)
+        frobenius = float(found.squares.sum())
+        if not np.isfinite(frobenius):
+            return np.inf
+        assert found.values is not None
+        power, norm, exponent = found.values / np.sqrt(frobenius), frobenius, 1.0
+        for _ in range(3):  # squares of singular values, their squares, and those of these
+            square, nothing = np.zeros((rank, rank)), np.zeros((rank, 1))
+            backend.add_products(power, nothing, None, square, nothing)
+            size = float(np.linalg.norm(square))
+            norm *= size**exponent
+            exponent /= 2
+            power = square / size
+        gamma = relative_error(rank + 2, _UNIT)
+        # Products of matrices of norm 1 are off by gamma, and their norm is at least rank^(-1/2).
+        bound = np.sqrt(norm) * (1 + 4 * gamma * np.sqrt(rank))
+        lost = gamma * float(np.linalg.norm(self.factor)) * bound
+        return float(bound / (1 - lost)) if lost < 1 else np.inf

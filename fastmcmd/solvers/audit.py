@@ -110,7 +110,7 @@ def refined(
 
 def sampled_cost(operator: GramOperator, columns: int) -> float:
     """Return the cost of `sampled` in operations of a product in float32."""
-    share = (SAMPLE + _LARGEST) / len(operator)
+    share = (SAMPLE + _LARGEST) / operator.size
     return 2 * share * operator.streamed_cost(columns, exact=True)
 
 

@@ -13,12 +13,13 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram.cost import products_of_cg
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
-from fastmcmd.solvers.base import Goal, Solution, System
-from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
+from fastmcmd.solvers.direct import DirectSolver, factor_fits
 from fastmcmd.solvers.watched import Lead, solve_watched, step_cost
 
 __all__ = ["LinearProblem", "Solved", "direct_is_cheaper", "expected_products", "solve"]
@@ -59,6 +60,10 @@ class LinearProblem:
     room: int
     name: str = "both"
 
+    def operator(self, dtype: np.dtype[Any], less: int = 0) -> GramOperator:
+        """Return K in tiles of ``dtype``, with ``less`` bytes less room."""
+        return GramOperator(self.backend, self.kernel, self.x, dtype, self.room - less)
+
 
 @dataclass(frozen=True, eq=False)
 class Solved:
@@ -69,6 +74,7 @@ class Solved:
     solver: str
     iterations: int
     notes: list[str] = field(default_factory=list)
+    preconditioned: int = 0  # landmarks of the preconditioner
 
     def worst(self, goal: Goal) -> float:
         """Return the largest certified error."""
@@ -96,7 +102,7 @@ def solve(
     lead: Lead | None = None
     searched = min(_MOST_SEARCH, problem.room // _SEARCH)
     if options.solver != "cholesky":
-        operator = _operator(problem, dtype, searched)
+        operator = problem.operator(dtype, searched)
         if options.solver == "auto" and direct_is_cheaper(problem, operator):
             return _direct(problem, options, progress, notes, checkpoint)
         for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
@@ -107,10 +113,10 @@ def solve(
                 )
                 progress.stage("float64")
                 operator.drop_cache()
-                operator = _operator(problem, precision, searched)
+                operator = problem.operator(precision, searched)
                 operator.passes = passes
             limit = _MOST_PRODUCTS
-            if options.solver == "auto" and cholesky_bytes(operator) <= problem.room:
+            if options.solver == "auto" and factor_fits(operator, problem.room):
                 limit = min(limit, _affordable_products(problem, operator))
             found, lead = solve_watched(
                 operator, problem.systems, goal, options.certificate, limit, progress, searched,
@@ -118,12 +124,13 @@ def solve(
                 last=precision == EXACT or options.dtype is not None,
             )  # fmt: skip
             passes = operator.passes
-            solved = Solved(found.solutions, operator, "cg", found.iterations, notes)
+            rank = 0 if lead is None else lead.rank
+            solved = Solved(found.solutions, operator, "cg", found.iterations, notes, rank)
             if best is None or solved.worst(goal) < best.worst(goal):
                 best = solved
             if best.worst(goal) <= goal.error:
                 return best
-        fits = cholesky_bytes(operator) <= problem.room or options.cache_dir is not None
+        fits = factor_fits(operator, problem.room) or options.cache_dir is not None
         if options.solver == "cg" or not fits:
             assert best is not None
             return best
@@ -141,10 +148,6 @@ def solve(
     return solved if best is None or solved.worst(goal) < best.worst(goal) else best
 
 
-def _operator(problem: LinearProblem, dtype: np.dtype[Any], less: int = 0) -> GramOperator:
-    return GramOperator(problem.backend, problem.kernel, problem.x, dtype, problem.room - less)
-
-
 def _direct(
     problem: LinearProblem,
     options: Options,
@@ -153,11 +156,14 @@ def _direct(
     checkpoint: Checkpoint | None,
     passes: int = 0,
 ) -> Solved:
-    operator = _operator(problem, options.dtype or EXACT)
+    operator = problem.operator(options.dtype or EXACT)
     operator.passes = passes
     stages = stages_of(checkpoint, f"{problem.name} cholesky")
     direct = DirectSolver(operator, options.cache_dir, stages)
-    solutions = direct.solve(problem.systems, problem.goal, progress)
+    systems = problem.systems
+    shared = len(systems) > 1 and len(by_diagonal(systems)) == 1  # one factor serves all
+    solutions = direct.solve(systems, problem.goal, progress, keep=shared)
+    direct.close()
     return Solved(solutions, operator, "cholesky", 0, notes)
 
 
@@ -176,18 +182,17 @@ def _float32_can_serve(problem: LinearProblem) -> bool:
 
 def expected_products(problem: LinearProblem, operator: GramOperator) -> float:
     """Return a guess of the products that CG needs, from the condition number and the target."""
-    ratio = float(operator.diagonal.mean()) / problem.lam
-    return 4.0 + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
+    return products_of_cg(float(operator.diagonal.mean()) / problem.lam)
 
 
 def _factor_cost(problem: LinearProblem, n: int, columns: int) -> float:
-    return _CHOLESKY_RATE * len(problem.systems) * (n**3 / 3 + 2 * n * n * columns)
+    return _CHOLESKY_RATE * len(by_diagonal(problem.systems)) * (n**3 / 3 + 2 * n * n * columns)
 
 
 def direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
     """Tell whether a factorisation costs less than the products that CG is expected to need."""
-    n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
-    if cholesky_bytes(operator) > problem.room:
+    n, columns = operator.size, sum(system.rhs.shape[1] for system in problem.systems)
+    if not factor_fits(operator, problem.room):
         return False
     gram = 2 * operator.streamed_cost(0, exact=True)  # factored copy, and the residual
     direct = gram + _factor_cost(problem, n, columns)
@@ -198,6 +203,6 @@ def direct_is_cheaper(problem: LinearProblem, operator: GramOperator) -> bool:
 
 def _affordable_products(problem: LinearProblem, operator: GramOperator) -> int:
     """Return how many products cost as much as a factorisation."""
-    n, columns = len(operator), sum(system.rhs.shape[1] for system in problem.systems)
+    n, columns = operator.size, sum(system.rhs.shape[1] for system in problem.systems)
     price = operator.product_cost(columns)
     return max(20, int(_factor_cost(problem, n, columns) / price))

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.tall import inner
 
-__all__ = ["Certificate", "CertificateKind", "Goal", "Solution", "System", "scaled_norm"]
+__all__ = [
+    "Certificate", "CertificateKind", "Goal", "Solution", "System", "by_diagonal", "scaled_norm",
+]  # fmt: skip
 
 CertificateKind = Literal["rigorous", "sampled"]
 
@@ -87,6 +89,19 @@ class Solution:
     value: NDArray[np.float64]
     image: NDArray[np.float64]
     certificate: Certificate
+
+
+def by_diagonal(systems: list[System]) -> list[list[int]]:
+    """Return the numbers of the systems, those of equal diagonals together: they have the same matrix."""
+    groups: list[list[int]] = []
+    for number, system in enumerate(systems):
+        for group in groups:
+            if np.array_equal(systems[group[0]].shift, system.shift):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
 
 
 def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:

@@ -1,34 +1,60 @@
-"""The direct solver: Cholesky of packed tiles in memory, or of panels on disk, with refinement."""
+"""The direct solver: Cholesky of packed tiles in memory, or of panels on disk, with refinement.
+
+With a checkpoint a factor that takes long is written while it is made, so that a run which was killed goes
+on with it. What is solved is kept, too: the factor of another diagonal does not wait for the first again.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
-from fastmcmd.checkpoint import Stages
+from fastmcmd.checkpoint import Stage, Stages, State, fingerprint_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
-from fastmcmd.solvers.base import Goal, Solution, System
-from fastmcmd.solvers.panels import PanelCholesky, least_room
+from fastmcmd.solvers.base import Certificate, Goal, Solution, System
+from fastmcmd.solvers.factor_file import Kept
+from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
+from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.strips import least_room
 
-__all__ = ["DirectSolver", "cholesky_bytes", "least_bytes"]
+__all__ = ["DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes"]
 
 _REFINEMENTS = 4
+# Float32 operations from which a factor is kept: half a minute of one core. Less is soon made anew.
+_LONG = 2e12
 
-Factor = PackedGram | PanelCholesky
+Factor = PackedGram | KeptCholesky | PanelCholesky
 
 
 def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
     """Return the bytes that the factors and the prepared rows take, in the precision wanted."""
-    rows = operator.row_bytes(EXACT) + operator.row_bytes(operator.dtype)
-    return factors * operator.packed_bytes + rows
+    return factors * operator.packed_bytes + _row_bytes(operator)
+
+
+def factor_fits(operator: GramOperator, room: int, factors: int = 1) -> bool:
+    """Tell whether the factors and the prepared rows fit in ``room``, or on the cards that keep them."""
+    return operator.backend.keeps(factors * operator.packed_bytes, _row_bytes(operator), room)
+
+
+def _row_bytes(operator: GramOperator) -> int:
+    return operator.row_bytes(EXACT) + operator.row_bytes(operator.dtype)
+
+
+def _takes_long(operator: GramOperator) -> bool:
+    """Tell whether the factorisation is worth a file: from sizes alone, so that each run tells the same."""
+    if operator.backend.on_card:  # it is done before BLAS on the host would be
+        return False
+    work = len(operator) ** 3 / 3 * operator.dtype.itemsize / 4
+    return work + operator.streamed_cost(0) >= _LONG
 
 
 def least_bytes(
@@ -36,6 +62,8 @@ def least_bytes(
 ) -> tuple[int, str]:
     """Return the least bytes that `DirectSolver` needs, and for what, for a message."""
     need = cholesky_bytes(operator)
+    if operator.backend.on_card and factor_fits(operator, 0):
+        need = 0
     if cache_dir is None:
         part, ways = "", "raise memory_limit, name a folder on disk for the factor with cache_dir"
     else:
@@ -57,7 +85,8 @@ class DirectSolver:
     cache_dir : str or os.PathLike, optional
         Folder for factors that do not fit in memory.
     stages : Stages, optional
-        Where factors in ``cache_dir`` keep how far they are.
+        Parts of a checkpoint. Solutions are kept there, and how far factors are that take long or go to
+        ``cache_dir``; their files are in ``cache_dir``, else beside the checkpoint.
     """
 
     def __init__(
@@ -69,7 +98,6 @@ class DirectSolver:
         self.operator = operator
         self.cache_dir = cache_dir
         self._stages = stages
-        self._made = 0
         self._factors: list[tuple[NDArray[np.float64], Factor]] = []
 
     def close(self) -> None:
@@ -78,12 +106,26 @@ class DirectSolver:
         for _, factor in factors:
             _close(factor)
 
-    def _leave(self) -> None:
-        """Give back the factors; those on disk stay where a later run can go on with them."""
+    def leave(self) -> None:
+        """Give back the factors; files that a checkpoint knows stay for a later run."""
         factors, self._factors = self._factors, []
         for _, factor in factors:
-            if isinstance(factor, PanelCholesky):
+            if not isinstance(factor, PackedGram):
                 factor.leave()
+
+    def _stage(self, part: str) -> Stage | None:
+        found = None if self._stages is None else self._stages(part)
+        return found if isinstance(found, Stage) else None  # another has no folder
+
+    def _kept(self, shift: NDArray[np.float64]) -> Kept | None:
+        """Return where the factor with this diagonal is gone on with; None without a checkpoint."""
+        stage = self._stage(f"factor {fingerprint_of(shift)[:8]}")
+        if stage is None:
+            return None
+        if self.cache_dir is not None:
+            return Kept(Path(self.cache_dir), stage)
+        path = stage.checkpoint.path
+        return Kept(path.parent, stage, f"checkpoint is {str(path)!r}")
 
     def _factor(self, shift: NDArray[np.float64], progress: Progress) -> Factor:
         for known, factor in self._factors:
@@ -91,19 +133,26 @@ class DirectSolver:
                 return factor
         operator = self.operator
         need = cholesky_bytes(operator, len(self._factors) + 1)
-        make: Callable[[NDArray[np.float64], Progress], Factor] = self._packed
-        if need > operator.room:
-            if self.cache_dir is None:
-                raise MemoryLimitError(
-                    f"solver='cholesky' needs {format_bytes(need)} for the factor of "
-                    f"{len(operator):,} distinct inputs, and memory_limit leaves "
-                    f"{format_bytes(operator.room)}; raise memory_limit, name a folder on disk for "
-                    "the factor with cache_dir, or use solver='cg'"
-                )
-            make = self._panels
+        fits = factor_fits(operator, operator.room, len(self._factors) + 1)
+        kept = self._kept(shift)
+        if not fits and self.cache_dir is None:
+            limit, room = "memory_limit", f"leaves {format_bytes(operator.room)}"
+            if operator.backend.on_card:
+                limit, room = "device_memory_limit", "has no room for that"
+            raise MemoryLimitError(
+                f"solver='cholesky' needs {format_bytes(need)} for the factor of "
+                f"{len(operator):,} distinct inputs, and {limit} {room}; raise {limit}, name a "
+                "folder on disk for the factor with cache_dir, or use solver='cg'"
+            )
         operator.release()
         try:
-            factor = make(shift, progress)
+            if fits and (kept is None or not _takes_long(operator)):
+                factor = self._packed(shift, progress)
+            elif kept is not None and need + work_bytes(operator) <= operator.room:
+                factor = KeptCholesky(operator, shift, kept, progress)
+                operator.has_cached = True
+            else:
+                factor = self._panels(shift, progress, kept)
         except NotPositiveDefiniteError as error:
             raise ValueError(
                 f"K + n lam I is not positive definite in {operator.dtype} ({error}): lam (smallest "
@@ -122,14 +171,13 @@ class DirectSolver:
         operator.backend.packed_cholesky(packed)
         return packed
 
-    def _panels(self, shift: NDArray[np.float64], progress: Progress) -> PanelCholesky:
+    def _panels(
+        self, shift: NDArray[np.float64], progress: Progress, kept: Kept | None
+    ) -> PanelCholesky:
         operator = self.operator
-        assert self.cache_dir is not None
-        taken = sum(f.nbytes for _, f in self._factors if isinstance(f, PackedGram))
+        taken = sum(f.nbytes for _, f in self._factors if not isinstance(f, PanelCholesky))
         room = operator.room - taken
-        keep = None if self._stages is None else self._stages(f"factor {self._made}")
-        self._made += 1
-        factor = PanelCholesky(operator, shift, self.cache_dir, room, progress, keep)
+        factor = PanelCholesky(operator, shift, self.cache_dir, room, progress, kept)
         operator.has_filed = True
         return factor
 
@@ -159,28 +207,60 @@ class DirectSolver:
         ValueError
             The matrix is not numerically positive definite.
         OSError
-            ``cache_dir`` is full, or cannot be written or read.
+            ``cache_dir``, or the folder of the checkpoint, is full, or cannot be written or read.
         """
         solutions = []
         try:
-            for system in systems:
-                factor = self._factor(system.shift, progress)
-                solutions.append(self._refined(system, factor, goal, progress))
-                del factor  # freed before the next is made
+            for index, system in enumerate(systems):
+                stage = None if keep else self._stage(f"solution {index}")
+                solution = None if stage is None else self._loaded(stage, system)
+                if solution is None:
+                    factor = self._factor(system.shift, progress)
+                    solution = self._refined(system, factor, goal, progress)
+                    if stage is not None:
+                        long = not isinstance(factor, PackedGram)
+                        stage.save(self._state(solution), force=long)
+                    del factor  # freed before the next is made
+                solutions.append(solution)
                 if not keep:
                     self.close()
         except KeyboardInterrupt:
-            self._leave()
+            self.leave()
             raise
         except BaseException:
             self.close()
             raise
         return solutions
 
+    def _state(self, solution: Solution) -> Callable[[], State]:
+        operator, certificate = self.operator, solution.certificate
+        return lambda: {
+            "value": solution.value,
+            "image": solution.image,
+            "bounds": np.array([certificate.residual, certificate.value]),
+            "counts": np.array([operator.passes, operator.has_cached, operator.has_filed]),
+        }
+
+    def _loaded(self, stage: Stage, system: System) -> Solution | None:
+        """Return the solution that an earlier run kept, as if it had been made now."""
+        saved = stage.load()
+        if saved is None:
+            return None
+        kept = self._kept(system.shift)
+        assert kept is not None
+        kept.remove()  # the run may have ended before it could
+        passes, cached, filed = (int(count) for count in saved["counts"])
+        self.operator.passes = passes
+        self.operator.has_cached, self.operator.has_filed = bool(cached), bool(filed)
+        residual, value = (float(bound) for bound in saved["bounds"])
+        certificate = Certificate(residual, value, "rigorous")  # as those of `audit.exact` are
+        return Solution(saved["value"], saved["image"], certificate)
+
     def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
         if isinstance(factor, PanelCholesky):
             return factor.solve(rhs)
-        return self.operator.backend.packed_solve(factor, rhs)
+        packed = factor.packed if isinstance(factor, KeptCholesky) else factor
+        return self.operator.backend.packed_solve(packed, rhs)
 
     def _refined(self, system: System, factor: Factor, goal: Goal, progress: Progress) -> Solution:
         operator = self.operator
@@ -202,5 +282,5 @@ class DirectSolver:
 
 
 def _close(factor: Factor) -> None:
-    if isinstance(factor, PanelCholesky):
+    if not isinstance(factor, PackedGram):
         factor.close()

@@ -30,6 +30,7 @@ from fastmcmd.backends.tall import inner
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["LowRankSolution", "ResidualSample", "Rounding", "RowSums", "solve_sums"]
 
@@ -47,14 +48,15 @@ class RowSums:
     Attributes
     ----------
     square : ndarray (c, c)
-        ``sum w P P'``.
+        ``sum w P P'`` within each system, 0 elsewhere.
     missed, diagonal, weight : float
         ``sum w e(x, x)``, ``sum w k(x, x)``, ``sum w``.
     most_missed : float
         Largest ``e(x, x)``.
     """
 
-    def __init__(self, backend: Backend, rank: int, columns: int) -> None:
+    def __init__(self, backend: Backend, rank: int, systems: list[slice]) -> None:
+        columns, self._systems = systems[-1].stop, systems
         self._products: Products | None = backend.products(rank, columns)
         self._settled: tuple[Array, Array] | None = None
         self.square = np.zeros((columns, columns))
@@ -74,13 +76,15 @@ class RowSums:
             self.weight += len(missed)
             self.missed += float(missed.sum())
             self.diagonal += float(diagonal.sum())
-            self.square += inner(rhs, rhs)
+            weighted = rhs
         else:
             self.weight += float(weight.sum())
             # Not `@`: BLAS would wake its threads for each block, and wait where others use the machine.
             self.missed += float((weight * missed).sum())
             self.diagonal += float((weight * diagonal).sum())
-            self.square += inner(rhs * weight[:, None], rhs)
+            weighted = rhs * weight[:, None]
+        for own in self._systems:
+            self.square[own, own] += inner(weighted[:, own], rhs[:, own])
         assert self._products is not None, "rows after the last"
         self._products.add(f, rhs, weight)
         self.most_missed = max(self.most_missed, float(missed.max()))
@@ -133,89 +137,6 @@ class RowSums:
             float(v) for v in state["numbers"]
         )
         self._rows, self._blocks = int(rows), int(blocks)
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """What float64 does to features of rows.
-
-    Substitution is backward stable: ``|L f - k(Z, x)| <= gamma |L||f|`` (Higham, *Accuracy and Stability of
-    Numerical Algorithms*, theorem 8.5), and rows of L have the norm sqrt(k(z, z)). So is that for the
-    coefficients of interpolation c: ``|L' c - f| <= gamma |L'||c|``.
-
-    With ``g = L f - k(Z, x)``, ``h = L' c - f`` and ``S = K(Z, Z) - L L'``, all as computed,
-
-        k(x, y) - f(x)'f(y) = e(x, y) - c(x)'g(y) - g(x)'c(y) - h(x)'h(y) - c(x)'S c(y)
-
-    where e, the inner product of ``phi(x) - sum c_j(x) phi(z_j)`` with that of y, is positive semi-definite
-    whatever c is. So rounding enters through the sizes of the computed c, which are moderate where
-    ``||L^-1||`` is not, and are measured.
-
-    Attributes
-    ----------
-    row : float
-        Largest ``|g|``.
-    upper : float
-        Largest ``|h| / |c|``.
-    pivots : float
-        Bound on ``||S||``, see `factor_error`.
-    size : float
-        Root of the weighted mean of ``|c|^2`` over the rows.
-    diagonal : float
-        Rounding of ``k(x, x) - |f(x)|^2``, relative to k(x, x).
-    product : float
-        Error of a product ``k(x, Z) c``, relative to ``sum |c_j|``.
-    """
-
-    row: float
-    upper: float
-    pivots: float
-    size: float
-    diagonal: float
-    product: float
-
-    @staticmethod
-    def of(features: KernelFeatures, entry: float, largest: float, size: float) -> Rounding:
-        """Return the bounds for kernel entries at most ``largest``, each computed to ``entry``."""
-        rank, sums = features.rank, relative_error(features.rank + 2, _UNIT)
-        row = np.sqrt(rank) * (entry + sums * largest)
-        upper = sums * np.sqrt(rank * largest)
-        pivots = factor_error(features, entry)
-        size *= 1 + relative_error(rank + 8, _UNIT)
-        product = entry + relative_error(rank + 8, _UNIT) * largest
-        return Rounding(
-            row=float(row),
-            upper=float(upper),
-            pivots=float(pivots),
-            size=float(size),
-            diagonal=features.noise,
-            product=float(product),
-        )
-
-
-def factor_error(features: KernelFeatures, entry: float) -> float:
-    """Bound ``||K(Z, Z) - L L'||`` for kernel entries each computed to ``entry``.
-
-    It is measured: L is cut into a part of so few bits that sums of its products are exact in float64, and
-    a rest whose rounding is about a millionth of that of L. A bound from theory, ``rank^2`` roundings,
-    would be some ten times as large.
-    """
-    rank, factor = features.rank, features.factor
-    points = features.backend.points(features.pivots, EXACT, features.offset)
-    left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64)
-    largest = float(max(left.diagonal().max(), np.einsum("ij,ij->i", factor, factor).max()))
-    bits = (53 - int(np.ceil(np.log2(rank)))) // 2
-    step = 2.0 ** (np.ceil(np.log2(np.abs(factor).max())) - bits)
-    high = np.rint(factor / step) * step
-    low = factor - high
-    left -= high @ high.T
-    mixed = high @ low.T
-    left -= mixed
-    left -= mixed.T
-    left -= low @ low.T
-    rest = relative_error(rank + 2, _UNIT) * (np.sqrt(rank * largest) * step + rank * step**2)
-    rounding = entry + rest + 8 * _UNIT * largest  # of the differences
-    return float(np.linalg.norm(left) * (1 + 1e-6) + rank * rounding)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,19 +51,19 @@ class Landmarks:
     """
 
     def __init__(self, operator: GramOperator, shift: Array, room: int) -> None:
-        n = len(operator)
+        n = operator.size
         # Two arrays of a row's features at a time, and the small dense problem.
         most = next((p for p in reversed(RANKS) if 64 * p * p <= room), RANKS[0])
         size = int(min(n, np.clip(room // (16 * most), 2 * most, _CANDIDATES)))
         rng = np.random.default_rng(n)  # the same rows each time
-        index = np.arange(n) if size == n else np.sort(rng.choice(n, size, replace=False))
+        rows, index = operator.drawn(size, rng)
         self._share = 1.0 / shift[index]
-        self._scale = n / size
+        self._scale = len(operator) / len(rows)
         self._search = LandmarkSearch(
-            operator.backend, operator.kernel, operator.x[index], self._share, most, rng,
+            operator.backend, operator.kernel, rows, self._share, most, rng,
             operator.offset,
         )  # fmt: skip
-        self._seen = np.sort(rng.choice(size, min(size, _SEEN), replace=False))
+        self._seen = np.sort(rng.choice(len(rows), min(len(rows), _SEEN), replace=False))
         points = operator.prepare(self._search.rows[self._seen], EXACT)
         self._gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
         self._left: float | None = None

@@ -36,6 +36,8 @@ class ScratchFile:
         Their type.
     name : str, optional
         Name in the folder; a file of that name and size is gone on with. Default: a file without a name.
+    asked : str, optional
+        Which argument asked for the file and what it is, for messages; default ``cache_dir``.
 
     Attributes
     ----------
@@ -45,8 +47,8 @@ class ScratchFile:
     Raises
     ------
     OSError
-        The folder is missing or cannot be written, or has too little space; the message names
-        ``cache_dir``.
+        The folder is missing or cannot be written, or has too little space; the message names the
+        argument.
     """
 
     def __init__(
@@ -55,23 +57,23 @@ class ScratchFile:
         count: int,
         dtype: np.dtype[Any],
         name: str | None = None,
+        asked: str | None = None,
     ) -> None:
         self.nbytes = count * dtype.itemsize
         self._itemsize = dtype.itemsize
         self._directory = os.fspath(directory)
+        self._asked = asked or f"cache_dir is {self._directory!r}"
         self._raw: Any = None
         self._path = None if name is None else os.path.join(self._directory, name)
         self.found = self._path is not None and _size(self._path) == self.nbytes
         if not os.path.isdir(self._directory):
-            raise FileNotFoundError(
-                errno.ENOENT, f"cache_dir is {self._directory!r}; an existing folder is needed"
-            )
+            raise FileNotFoundError(errno.ENOENT, f"{self._asked}; an existing folder is needed")
         free = shutil.disk_usage(self._directory).free
         if free < self.nbytes and not self.found:
             raise OSError(
                 errno.ENOSPC,
-                f"cache_dir is {self._directory!r}; the Cholesky factor needs "
-                f"{format_bytes(self.nbytes)} there, and {format_bytes(free)} are free",
+                f"{self._asked}; the Cholesky factor needs {format_bytes(self.nbytes)} there, and "
+                f"{format_bytes(free)} are free; name a folder on a larger disk",
             )
         try:
             if self._path is None:
@@ -108,7 +110,7 @@ class ScratchFile:
         reason = error.strerror or str(error)
         return OSError(
             error.errno or errno.EIO,
-            f"cache_dir is {self._directory!r}; {what} the file of the Cholesky factor "
+            f"{self._asked}; {what} the file of the Cholesky factor "
             f"({format_bytes(self.nbytes)}) failed: {reason}",
         )
 

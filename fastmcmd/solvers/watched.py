@@ -20,12 +20,12 @@ from fastmcmd.checkpoint import Keep, Stages, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.base import Goal, System, by_diagonal
 from fastmcmd.solvers.block_cg import DROP, led
 from fastmcmd.solvers.iterative import Iterated, solve_cg
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 
-__all__ = ["Lead", "solve_watched", "step_cost"]
+__all__ = ["Lead", "preconditioning_cost", "solve_watched", "step_cost"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +46,14 @@ def step_cost(n: int, columns: int) -> float:
     """Return the cost of what is done between two products, in float32 operations."""
     # In float64 on n x r blocks, and on r x r eigenvalue problems.
     return 2 * (16.0 * n * columns**2 + 30.0 * columns**3) + _OVERHEAD
+
+
+def preconditioning_cost(
+    operator: GramOperator, systems: list[System], rank: int, products: int
+) -> float:
+    """Return the cost of a preconditioner of so many landmarks, made and applied, as a run judges it."""
+    judge = _Judge(operator, systems, 1.0, 0, 0)
+    return judge.build(rank) + products * judge.apply(rank)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,16 +175,12 @@ def make_lead(operator: GramOperator, systems: list[System], step: int, room: in
 
 def _lead(operator: GramOperator, systems: list[System], landmarks: Landmarks, room: int) -> Lead:
     features, least = landmarks.features(), _least_shift(systems)
-    applied = [
-        Preconditioner(
-            operator,
-            system.shift,
-            features,
-            1.0 + landmarks.damping * float(np.median(least / system.shift)),
-        )
-        for system in systems
-    ]
-    return Lead(applied, landmarks.step, room)
+    applied: dict[int, Preconditioner] = {}
+    for numbers in by_diagonal(systems):
+        shift = systems[numbers[0]].shift
+        mu = 1.0 + landmarks.damping * float(np.median(least / shift))
+        applied |= dict.fromkeys(numbers, Preconditioner(operator, shift, features, mu))
+    return Lead([applied[number] for number in range(len(systems))], landmarks.step, room)
 
 
 def _least_shift(systems: list[System]) -> Array:
@@ -191,7 +195,7 @@ class _Judge:
     ) -> None:
         self._operator, self._systems, self._target = operator, systems, target
         self._limit, self._room = limit, room
-        self._n, self._columns = len(operator), sum(s.rhs.shape[1] for s in systems)
+        self._n, self._columns = operator.size, sum(s.rhs.shape[1] for s in systems)
         self._entry = entry_cost(operator.kernel, operator.dim, operator.backend.name)
         step = sum(step_cost(self._n, s.rhs.shape[1]) for s in systems)
         self._product = operator.product_cost(self._columns) + step
@@ -270,19 +274,20 @@ class _Judge:
         rest = math.log(max(history[-1] / self._target, 1.0))
         return min(float(self._limit), rest / fall) if fall > 0 else float(self._limit)
 
-    def _build(self, rank: int) -> float:
+    def build(self, rank: int) -> float:
         """Return the cost of landmarks and of the preconditioners made of them."""
         rows = min(self._n, 6000)
         look = 4.0 * rows * rank * (self._entry + rank) + _LANDMARK * rank
-        return look + 2.0 * len(self._systems) * self._n * rank * (2 * self._entry + 2 * rank)
+        made = len(by_diagonal(self._systems))
+        return look + 2.0 * made * self._n * rank * (2 * self._entry + 2 * rank)
 
-    def _apply(self, rank: int) -> float:
+    def apply(self, rank: int) -> float:
         """Return the cost of applying them to all columns: two products with a strip of K in float64."""
         strips = 4.0 * self._n * rank * (2 * self._entry + 2 * self._columns)
         return strips + _APPLIED * len(self._systems)
 
     def _total(self, rank: int, products: float) -> float:
-        return self._build(rank) + products * (self._product + self._apply(rank))
+        return self.build(rank) + products * (self._product + self.apply(rank))
 
 
 def _looked_at(count: int) -> bool:

@@ -1,0 +1,153 @@
+"""The file of a Cholesky factor that is made piece by piece, and how many pieces are done.
+
+With a checkpoint the file has a name, and the checkpoint holds how many pieces it has. Both hold the same
+mark, drawn anew for each factorisation, so that a file of another one is never taken for its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.backends.base import Array
+from fastmcmd.checkpoint import Stage, State, fingerprint_of
+from fastmcmd.solvers.scratch import ScratchFile
+
+__all__ = ["FactorFile", "Kept"]
+
+_MARK = 16  # numbers below 256: no two files of the same name have the same by chance
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a later run finds a factor that was begun.
+
+    Attributes
+    ----------
+    folder : Path
+        Of the file.
+    stage : Stage
+        Part of the checkpoint that knows how many pieces are done.
+    asked : str, optional
+        Which argument named the folder and what it is, for messages; default ``cache_dir``.
+    """
+
+    folder: Path
+    stage: Stage
+    asked: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the file: that of the checkpoint, and what tells apart its factors.
+
+        The whole path counts, since checkpoints in several folders may share a folder for factors. One run
+        at a time uses a checkpoint, and so the file.
+        """
+        path = self.stage.checkpoint.path
+        return f"{path.name}-{fingerprint_of(str(path.resolve()), self.stage.name)[:12]}.factor"
+
+    def remove(self) -> None:
+        """Remove the file if it is there."""
+        (self.folder / self.name).unlink(missing_ok=True)
+
+
+class FactorFile:
+    """Numbers of a factor on disk.
+
+    Parameters
+    ----------
+    directory : str or os.PathLike
+        Existing folder; that of ``kept`` where it is given.
+    size : int
+        Numbers of the factor.
+    dtype : numpy.dtype
+        Type of the numbers.
+    of : str
+        What tells the factor from others; one with another is made anew.
+    kept : Kept, optional
+        Gives the file a name, and remembers how many pieces are done. Default: a file without a name.
+
+    Attributes
+    ----------
+    done : int
+        Pieces that are there already.
+
+    Raises
+    ------
+    OSError
+        The folder is missing or cannot be written, or has too little space.
+    """
+
+    def __init__(
+        self, directory: Any, size: int, dtype: np.dtype[Any], of: str, kept: Kept | None
+    ) -> None:
+        self._kept, self._of, self._saved = kept, of, 0
+        if kept is None:
+            self._file = ScratchFile(directory, size, dtype)
+            self.done = 0
+            return
+        self._file = ScratchFile(kept.folder, size + _MARK, dtype, kept.name, kept.asked)
+        try:
+            self.done, self._mark = self._found(size, dtype)
+            self._saved = self.done
+        except BaseException:
+            self._file.close(leave=self._file.found)
+            raise
+
+    def _found(self, size: int, dtype: np.dtype[Any]) -> tuple[int, Array]:
+        """Return how many pieces are there, and the mark; a new one if there are none."""
+        assert self._kept is not None
+        saved, mark = self._kept.stage.load(), np.empty(_MARK, dtype)
+        if saved is not None and self._file.found and str(saved["of"]) == self._of:
+            self._file.read(size, mark)
+            if np.array_equal(mark, saved["mark"]):
+                return int(saved["pieces"]), mark
+        mark[:] = list(secrets.token_bytes(_MARK))
+        self._file.write(size, mark)
+        return 0, mark
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file."""
+        return self._file.nbytes
+
+    def finished(self, pieces: int, *, force: bool = False) -> None:
+        """Remember that so many pieces are done: in the checkpoint if it is time to, or ``force``."""
+        self.done = pieces
+        if self._kept is None:
+            return
+
+        def state() -> State:
+            self._file.sync()  # before the checkpoint says that it is there
+            self._saved = pieces
+            return {"of": np.array(self._of), "mark": self._mark, "pieces": np.array(pieces)}
+
+        self._kept.stage.save(state, force=force)
+
+    def write(self, offset: int, numbers: Array) -> None:
+        """Write contiguous ``numbers`` at ``offset`` numbers from the start."""
+        self._file.write(offset, numbers)
+
+    def read(self, offset: int, out: Array) -> None:
+        """Fill contiguous ``out`` from ``offset`` numbers from the start."""
+        self._file.read(offset, out)
+
+    def expect(self, offset: int, count: int) -> None:
+        """Let the system read ahead."""
+        self._file.expect(offset, count)
+
+    def leave(self) -> None:
+        """Remember what is done, and close the file; one that a later run can go on with stays."""
+        try:
+            if self.done > self._saved:
+                self.finished(self.done, force=True)
+        finally:
+            self._file.close(leave=True)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()

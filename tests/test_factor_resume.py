@@ -1,0 +1,533 @@
+"""A Cholesky factor that takes long goes on where it was, whatever ended the process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import test_panels
+from test_panels import dense
+from test_resume import Stopped, stopping
+
+import fastmcmd as fm
+from fastmcmd.backends.base import NotPositiveDefiniteError
+from fastmcmd.backends.cpu import CpuBackend
+from fastmcmd.checkpoint import Checkpoint, stages_of
+from fastmcmd.estimate import resume
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import direct, kept_cholesky, strips
+from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.factor_file import Kept
+from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
+from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.scratch import ScratchFile
+
+N = 440
+PIECES = 7  # rows of blocks of 64
+ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 strips, several panels
+CASES = {
+    "cpu float64": {},
+    "cpu float32": {"dtype": "float32", "tol": 1e-3},
+    "numba": {"backend": "numba"},
+    "numpy": {"backend": "numpy"},
+    "two diagonals": {"lam_prime": 3e-3},
+    "two designs": {"other": True},
+    "dense": {"y_kernel": fm.Laplacian(1.0), "tol": 1e-5},
+    "dense, two designs": {"y_kernel": fm.Laplacian(1.0), "tol": 1e-5, "other": True},
+}
+
+
+def small(setattr):
+    """Small factors are kept, too, in small pieces, each at once."""
+    setattr(resume, "_EVERY", 0.0)
+    setattr(direct, "_LONG", 0.0)
+    setattr(strips, "_WIDTHS", (64,))
+    setattr(kept_cholesky, "_COLUMNS", 100)
+    backend_for = Options.backend_for
+    setattr(
+        Options, "backend_for", lambda self, *sizes: replace(backend_for(self, *sizes), tile=64)
+    )
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    small(monkeypatch.setattr)
+
+
+def run(case, checkpoint=None, n=N, **changed):
+    options = {"lam": 1e-3, "memory_limit": "200MB", **CASES[case], **changed}
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n, 3))
+    y, z = x[:, 0] + rng.normal(size=n), x[:, 0] + rng.normal(size=n)
+    x_prime = rng.normal(size=(n, 3)) if options.pop("other", False) else x
+    return fm.mcmd(
+        x[:300], x, y, x_prime, z, x_kernel=fm.RBF(0.5), solver="cholesky", checkpoint=checkpoint,
+        **options,
+    )  # fmt: skip
+
+
+def operator_of(*args, **options):
+    operator = test_panels.operator_of(*args, **options)
+    operator.backend = replace(operator.backend, tile=64)
+    return operator
+
+
+def factors(folder):
+    return [name for name in os.listdir(folder) if name.endswith(".factor")]
+
+
+def as_killed(patch):
+    """Let files lie as a killed process leaves them."""
+    for kind in (KeptCholesky, PanelCholesky):
+
+        def left(self, close=kind.close):
+            if isinstance(sys.exc_info()[1], Stopped) and self._file is not None:
+                self._file._file.close(leave=True)
+            close(self)
+
+        patch.setattr(kind, "close", left)
+
+
+def counted(patch, made, before=lambda: None):
+    """Add to ``made`` for each piece that is made."""
+    for kind, name in ((KeptCholesky, "_border"), (PanelCholesky, "_factor_strip")):
+        plain = getattr(kind, name)
+
+        def work(self, *args, plain=plain):
+            made.append(args[0])
+            before()
+            plain(self, *args)
+
+        patch.setattr(kind, name, work)
+
+
+def again_and_again(patch, made, work):
+    """Run ``work`` until it ends, each time as if killed at its second save; returns what it gives."""
+    counted(patch, made)
+    for stops in range(100):
+        with pytest.MonkeyPatch.context() as inner:
+            stopping(inner, 1)
+            as_killed(inner)
+            try:
+                return work(), stops
+            except Stopped:
+                continue
+    raise AssertionError("no progress")
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.error_bounds, expected.error_bounds)
+    assert found.info.cache == expected.info.cache
+    assert found.info.passes == expected.info.passes
+    assert found.info.peak_bytes == expected.info.peak_bytes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_after_each_row(case, tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    expected, packed = run(case, tmp_path / "other.ckpt"), run(case)
+    made = []
+    with monkeypatch.context() as patch:
+        found, stops = again_and_again(patch, made, lambda: run(case, path))
+    assert_same(found, expected)
+    # A piece a run is kept and the next one lost; nothing else is done twice.
+    solves = 2 if "two" in case else 1
+    count = solves * PIECES
+    assert stops >= count
+    assert len(made) <= 2 * count
+    assert expected.info.cache == packed.info.cache == "packed"
+    assert (np.abs(found.values - packed.values) <= found.error_bounds + packed.error_bounds).all()
+    assert os.listdir(tmp_path) == []
+
+
+def test_stopped_where_memory_has_no_room(tmp_path, monkeypatch):
+    folder, path = tmp_path / "cache", tmp_path / "run.ckpt"
+    folder.mkdir()
+    options = {**ON_DISK, "cache_dir": folder}
+    expected = run("cpu float64", **options)
+    assert expected.info.cache == "disk"
+    made = []
+    with monkeypatch.context() as patch:
+        found, stops = again_and_again(patch, made, lambda: run("cpu float64", path, **options))
+    assert_same(found, expected)
+    assert stops >= 25
+    assert len(made) <= 2 * 25
+    assert os.listdir(folder) == []
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("error", "left"), [(KeyboardInterrupt, 1), (RuntimeError, 0)])
+@pytest.mark.parametrize("where", ["beside", "cache_dir"])
+def test_the_file_stays_for_an_interrupt_only(where, error, left, tmp_path, monkeypatch):
+    monkeypatch.setattr(resume, "_EVERY", 3600.0)
+    folder, path = tmp_path / "cache", tmp_path / "run.ckpt"
+    folder.mkdir()
+    options = {**ON_DISK, "cache_dir": folder} if where == "cache_dir" else {}
+    pieces = 25 if options else PIECES
+    work = folder if options else tmp_path
+    made = []
+
+    def ending():
+        if len(made) == 5:
+            raise error("in the fifth piece")
+
+    with monkeypatch.context() as patch:
+        counted(patch, made, ending)
+        with pytest.raises(error, match="fifth piece"):
+            run("cpu float64", path, **options)
+    assert len(factors(work)) == left
+    assert path.exists() == bool(left)  # at Ctrl-C, however short the last time was ago
+    expected = run("cpu float64", tmp_path / "other.ckpt", **options)
+    made = []
+    with monkeypatch.context() as patch:
+        counted(patch, made)
+        assert_same(run("cpu float64", path, **options), expected)
+    assert len(made) == pieces - 4 * left
+    assert factors(work) == []
+
+
+def test_ctrl_c_after_the_factor_keeps_it(tmp_path, monkeypatch):
+    """Also where its last piece was not yet saved."""
+    monkeypatch.setattr(resume, "_EVERY", 3600.0)
+    path = tmp_path / "run.ckpt"
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fastmcmd.solvers.audit.exact", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run("cpu float64", path)
+    assert len(factors(tmp_path)) == 1
+    expected, made = run("cpu float64", tmp_path / "other.ckpt"), []
+    counted(monkeypatch, made)
+    assert_same(run("cpu float64", path), expected)
+    assert made == []
+
+
+def stopped_at(number, path, monkeypatch, **options):
+    with monkeypatch.context() as patch:
+        stopping(patch, number)
+        as_killed(patch)
+        with pytest.raises(Stopped):
+            run("cpu float64", path, **options)
+    (name,) = factors(path.parent)
+    return path.parent / name
+
+
+def test_another_file_of_the_name_is_not_taken(tmp_path, monkeypatch):
+    """Each factorisation marks its file: one of other data, say of a checkpoint removed since, differs."""
+    path, expected = tmp_path / "run.ckpt", run("cpu float64", tmp_path / "other.ckpt")
+    file = stopped_at(5, path, monkeypatch)
+    kept = path.read_bytes()
+    path.unlink()  # the run is begun anew, and ended again: the file is now of this one
+    assert stopped_at(6, path, monkeypatch) == file
+    path.write_bytes(kept)
+    assert_same(run("cpu float64", path), expected)
+    for damage in (b"short", b"", None):
+        file = stopped_at(5, path, monkeypatch)
+        file.unlink() if damage is None else file.write_bytes(damage)
+        assert_same(run("cpu float64", path), expected)
+    assert os.listdir(tmp_path) == []
+
+
+def test_checkpoints_of_one_name_can_share_a_folder(tmp_path, monkeypatch):
+    folders = [tmp_path / name for name in ("a", "b", "cache")]
+    for folder in folders:
+        folder.mkdir()
+    *ours, cache = folders
+    for folder in ours:
+        with monkeypatch.context() as patch:
+            stopping(patch, 3)
+            as_killed(patch)
+            with pytest.raises(Stopped):
+                run("cpu float64", folder / "run.ckpt", cache_dir=cache)
+    assert len(factors(cache)) == 2
+    for folder in ours:
+        run("cpu float64", folder / "run.ckpt", cache_dir=cache)
+    assert os.listdir(cache) == []
+
+
+def test_a_solution_outlives_its_factor(tmp_path, monkeypatch):
+    """Killed while the second factor is made, the first is not made again; nor does its file stay."""
+    path = tmp_path / "run.ckpt"
+    expected = run("two diagonals", tmp_path / "other.ckpt")
+    with monkeypatch.context() as patch:
+        stopping(patch, PIECES + 1)  # the last is the solution
+        patch.setattr(ScratchFile, "close", lambda self, leave=True: self._raw.close())
+        with pytest.raises(Stopped):
+            run("two diagonals", path)
+    assert len(factors(tmp_path)) == 2
+    made = []
+    counted(monkeypatch, made)
+    assert_same(run("two diagonals", path), expected)
+    assert len(made) == PIECES
+    assert os.listdir(tmp_path) == []
+
+
+def test_short_factorisations_have_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(direct, "_LONG", 1e15)
+    monkeypatch.setattr(KeptCholesky, "__init__", None)  # must not be reached
+    np.testing.assert_array_equal(
+        run("cpu float64", tmp_path / "run.ckpt").values, run("cpu float64").values
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "long"),
+    [(14_000, "f8", False), (15_000, "f8", True), (17_500, "f4", False), (19_000, "f4", True)],
+)
+def test_what_takes_long(n, dtype, long):
+    class Sized:
+        backend = fm.backends.get_backend("cpu", fm.RBF(1.0))
+
+        def __len__(self):
+            return n
+
+        def streamed_cost(self, columns):
+            return 0.0
+
+    sized = Sized()
+    sized.dtype = np.dtype(dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "_LONG", LONG)
+        assert direct._takes_long(sized) == long
+        sized.streamed_cost = lambda columns: 2e12  # a kernel that is slow itself
+        assert direct._takes_long(sized)
+
+
+LONG = direct._LONG
+
+
+def solver_of(path, n=300):
+    operator = operator_of(n)
+    return DirectSolver(operator, None, stages_of(Checkpoint(path, "of", 0.0), "test")), operator
+
+
+def test_the_factor_stays_in_memory(tmp_path, rng, monkeypatch):
+    """The file is written only: whatever is solved, nothing is read back."""
+    monkeypatch.setattr(ScratchFile, "read", None)
+    solver, operator = solver_of(tmp_path / "run.ckpt")
+    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    matrix = dense(operator, shift)
+    for _ in range(2):
+        rhs = rng.normal(size=(300, 2))
+        (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+        np.testing.assert_allclose(solution.value, np.linalg.solve(matrix, rhs), rtol=1e-10)
+    ((_, factor),) = solver._factors
+    assert isinstance(factor, KeptCholesky)
+    assert factor.nbytes == operator.packed_bytes
+    assert operator.cache == "packed"
+    assert len(factors(tmp_path)) == 1
+    solver.close()
+    assert factors(tmp_path) == []
+
+
+def test_a_kept_factor_is_read_once(tmp_path, rng, monkeypatch):
+    """A later run with other right-hand sides finds the whole factor."""
+    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    rhs = rng.normal(size=(300, 2))
+    solver, _ = solver_of(tmp_path / "run.ckpt")
+    (expected,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+    solver.leave()
+    monkeypatch.setattr(KeptCholesky, "_border", None)  # must not be reached
+    solver, _ = solver_of(tmp_path / "run.ckpt")
+    (found,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+    np.testing.assert_array_equal(found.value, expected.value)
+    solver.close()
+
+
+def test_too_little_room_beside_the_factor(tmp_path):
+    """Where what is needed besides does not fit, the factor is in panels, in a file that is kept."""
+    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    rhs, caches = np.ones((300, 1)), []
+    for less in (0, 1):
+        solver, operator = solver_of(tmp_path / "run.ckpt")
+        operator.room = cholesky_bytes(operator) + work_bytes(operator) - less
+        (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+        np.testing.assert_allclose(dense(operator, shift) @ solution.value, rhs, rtol=0, atol=1e-12)
+        assert len(factors(tmp_path)) == 1
+        caches.append(operator.cache)
+        solver.close()
+    assert caches == ["packed", "disk"]
+
+
+def test_room_is_kept(tmp_path, monkeypatch):
+    """NumPy's own allocations, traced."""
+    import tracemalloc
+
+    monkeypatch.setattr(kept_cholesky, "_COLUMNS", 4096)
+    solver, operator = solver_of(tmp_path / "run.ckpt", 1500)
+    tracemalloc.start()
+    try:
+        solver._factor(np.full(1500, 3.0), Progress(False, 1e-8))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        solver.close()
+    assert operator.packed_bytes < peak <= cholesky_bytes(operator) + work_bytes(operator)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 300])
+def test_factors_are_scipys(n, dtype, backend, tmp_path, rng):
+    operator = operator_of(n, dtype, backend=backend)
+    shift = rng.uniform(0.5, 3.0, size=n)
+    stage = Checkpoint(tmp_path / "run.ckpt", "of", 0.0).stage("factor")
+    made = KeptCholesky(operator, shift, Kept(tmp_path, stage))
+    packed = operator.backend.pack(operator.kernel, operator.points())
+    operator.backend.packed_add_diagonal(packed, shift)
+    operator.backend.packed_cholesky(packed)
+    rhs = rng.normal(size=(n, 3))
+    matrix, unit = dense(operator, shift), float(np.finfo(dtype).eps)
+    solution = operator.backend.packed_solve(made.packed, rhs)
+    expected = np.linalg.solve(matrix, rhs)
+    error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
+    assert error <= 4 * unit * np.linalg.cond(matrix)
+    # Of the core's own factorisation it differs by rounding, padding included.
+    np.testing.assert_allclose(
+        made.packed.tiles, packed.tiles, rtol=0, atol=64 * unit * np.abs(packed.tiles).max()
+    )
+    made.close()
+
+
+@pytest.mark.parametrize("bad", [0, 63, 64, 200, 299])
+def test_a_bad_pivot_is_named(bad, tmp_path):
+    operator, shift = operator_of(300), np.ones(300)
+    shift[bad] = -2.0
+    stage = Checkpoint(tmp_path / "run.ckpt", "of", 0.0).stage("factor")
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        KeptCholesky(operator, shift, Kept(tmp_path, stage))
+    assert caught.value.index == bad
+    assert factors(tmp_path) == []
+
+
+def test_bad_pivots_are_told(tmp_path):
+    with pytest.raises(ValueError, match=r"not positive definite in float32 \(pivot \d+ is not"):
+        run("cpu float32", tmp_path / "run.ckpt", lam=1e-12)
+    assert factors(tmp_path) == []
+
+
+def test_a_disk_without_room(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(ScratchFile, "_reserve", full)
+    with pytest.raises(
+        OSError, match=r"checkpoint is .*run\.ckpt'; creating .*No space left"
+    ) as caught:
+        run("cpu float64", tmp_path / "run.ckpt")
+    assert caught.value.errno == errno.ENOSPC
+    assert factors(tmp_path) == []
+
+
+def test_progress_tells_columns(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.ckpt"
+    stopped_at(5, path, monkeypatch)
+    run("cpu float64", path, progress=True)
+    told = capsys.readouterr().err
+    assert f"went on from a checkpoint after {5 * 64:,} columns of the factor" in told
+    assert "panel" not in told
+
+
+CODE = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import test_factor_resume as t
+t.small(setattr)
+print("begun", flush=True)
+found = t.run(sys.argv[2], sys.argv[3], n=1200)
+np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize("case", ["two diagonals", "numpy", "dense, two designs"])
+def test_killed_at_random_moments(case, tmp_path):
+    rng = np.random.default_rng(int(time.time()))  # other moments each time
+    path, results = tmp_path / "run.ckpt", tmp_path / "found.npz"
+    command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
+    killed = 0
+    for attempt in range(20):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "begun\n"
+            if attempt < 3:
+                time.sleep(rng.uniform(0, 0.5))
+                process.kill()
+            process.wait()
+        if process.returncode == 0:
+            break
+        killed += 1
+    assert killed >= 1
+    assert sorted(os.listdir(tmp_path)) == ["found.npz"]
+    expected = run(case, tmp_path / "other.ckpt", n=1200)
+    with np.load(results, allow_pickle=False) as found:
+        np.testing.assert_array_equal(found["values"], expected.values)
+        np.testing.assert_array_equal(found["bounds"], expected.error_bounds)
+
+
+def test_a_factor_on_a_card_has_no_file(tmp_path, rng):
+    """The card is done before BLAS on the host would be; where its tiles do not fit, panels are kept."""
+    from test_device import backend_of
+
+    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    rhs, caches = rng.normal(size=(300, 2)), []
+    for room in (10**9, 400_000):
+        solver, operator = solver_of(tmp_path / "run.ckpt")
+        operator.backend, operator.room = backend_of(10**8), room
+        solver.cache_dir = tmp_path
+        (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+        expected = np.linalg.solve(dense(operator, shift), rhs)
+        np.testing.assert_allclose(solution.value, expected, rtol=1e-9)
+        caches.append((operator.cache, len(factors(tmp_path))))
+        solver.close()
+    assert caches == [("packed", 0), ("disk", 1)]
+
+
+@pytest.mark.parametrize("where", ["factor", "sums"])
+def test_ctrl_c_in_dense_form_leaves_both_factors(where, tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    expected = run("dense, two designs", tmp_path / "other.ckpt")
+    made = []
+
+    def ending():
+        if len(made) == 12:
+            raise KeyboardInterrupt
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if where == "factor":
+            counted(patch, made, ending)
+        else:
+            patch.setattr(CpuBackend, "quadratic_forms", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run("dense, two designs", path)
+    assert len(factors(tmp_path)) == 2
+    made = []
+    counted(monkeypatch, made)
+    assert_same(run("dense, two designs", path), expected)
+    assert len(made) == (3 if where == "factor" else 0)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_error_in_dense_form_leaves_no_file(tmp_path, monkeypatch):
+    def ending(*args):
+        raise RuntimeError("in the sums")
+
+    monkeypatch.setattr(CpuBackend, "quadratic_forms", ending)
+    with pytest.raises(RuntimeError, match="in the sums"):
+        run("dense, two designs", tmp_path / "run.ckpt")
+    assert factors(tmp_path) == []
