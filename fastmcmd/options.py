@@ -12,12 +12,20 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.backends import Backend, get_backend
+from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
+from fastmcmd.gram.cost import nominal_seconds
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
 
-__all__ = ["Options", "where_data_are"]
+__all__ = ["CLEARLY", "STARTUP", "Options", "where_data_are"]
 
+# Seconds until a card does its first work, at most: CuPy is imported, a context and handles of cuBLAS are
+# made, NVRTC compiles the kernels that CuPy has not kept. Each takes a second or two on machines of
+# today; taken high, since a choice of the CPU that was wrong costs less than one of the card.
+STARTUP = 6.0
+CLEARLY = 0.7  # of the seconds on the CPU that a card may take: estimates are not exact
+_COLUMNS = 30  # features of a scalar output, about
 SOLVERS = ("auto", "cholesky", "cg", "lowrank", "nystrom")
 CERTIFICATES = ("auto", "rigorous", "sampled")
 LANDMARKS = ("rpcholesky", "uniform")
@@ -58,6 +66,8 @@ class Options:
         Cards of backend "cupy".
     device_memory_limit : int or None
         Bytes that may be taken on each of them.
+    chosen : str
+        Why "auto" took this backend, where cards were looked at (`fastmcmd.planning.choice`).
     """
 
     tol: float
@@ -74,6 +84,7 @@ class Options:
     limit_given: bool = True
     devices: tuple[int, ...] | None = None
     device_memory_limit: int | None = None
+    chosen: str = ""
 
     @staticmethod
     def of(
@@ -122,6 +133,37 @@ class Options:
     def backend_for(self, kernel: Kernel) -> Backend:
         """Return the backend that computes tiles of a kernel."""
         return get_backend(self.backend, kernel, self.devices, self.device_memory_limit)
+
+    def settled(
+        self, kernels: tuple[Kernel, Kernel], x: Any, lam: float, columns: int = _COLUMNS
+    ) -> Options:
+        """Return the options with the backend that "auto" stands for at these inputs.
+
+        It is a card where one is there and its plan is clearly the quicker one. Another backend than "auto"
+        stays, and so does "auto" with a checkpoint: gone on with later, a run must take the same way.
+
+        Parameters
+        ----------
+        kernels : tuple of Kernel
+            Resolved kernels of inputs and outputs.
+        x : ndarray (n, d), Rows, or what stands for them
+            Inputs.
+        lam : float
+            Smallest regulariser.
+        columns : int
+            Features of the output kernel.
+        """
+        known = all(kernel.compiled for kernel in kernels)
+        if self.backend != "auto" or self.checkpoint is not None or not known:
+            return self
+        kernel = kernels[0]
+        n, dim = x.shape
+        ratio = float(np.max(kernel.diagonal(x[:1]))) / lam
+        if CLEARLY * nominal_seconds(kernel, n, dim, ratio, columns, get_num_threads()) <= STARTUP:
+            return self  # nothing about cards is looked at, or loaded
+        from fastmcmd.planning.choice import choose
+
+        return choose(self, kernel, x, lam, columns)
 
 
 def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:

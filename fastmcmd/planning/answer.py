@@ -1,0 +1,88 @@
+"""From rows that stand for all to a plan, by one backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.embedding.design import distinct_rows
+from fastmcmd.estimate.task import SOLVER_SHARE, Task
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.planning.exact import exact_plan
+from fastmcmd.planning.lowrank import plan_of, search
+from fastmcmd.planning.outcome import Plan
+from fastmcmd.planning.standing import Y_KERNEL, Standing
+from fastmcmd.rows import Rows
+
+__all__ = ["FEATURES", "ROWS", "answer", "standing_for"]
+
+FEATURES = 30  # of a scalar output under an RBF kernel, about
+ROWS = 4000  # that decisions are made on
+_CARD_ROWS = 16_384  # on a card, whose rate needs larger tiles to be seen
+
+
+def standing_for(x: NDArray[Any] | Rows, backend: str) -> Standing:
+    """Return rows drawn at random that stand for ``x``, for work on a backend."""
+    some = _drawn(x, _CARD_ROWS if backend == "cupy" else ROWS)
+    if isinstance(x, Rows):  # not collapsed
+        on_card = backend == "cupy" and x.on_card is not None
+        return Standing(len(x), some, 0 if on_card else int(x.nbytes), on_card)
+    if distinct_rows(some)[1] is None:
+        return Standing(len(x), some)
+    rows = x[distinct_rows(x)[0]]
+    return Standing(len(x), some, distinct=Standing(len(rows), _drawn(rows, len(some))))
+
+
+def _drawn(x: NDArray[Any] | Rows, count: int) -> NDArray[Any]:
+    """Return rows in random order."""
+    rng = np.random.default_rng(len(x))
+    index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))
+    return np.asarray(x[index])[rng.permutation(len(index))]
+
+
+def answer(
+    rows: Standing,
+    backend: Backend,
+    kernel: Kernel,
+    options: Options,
+    lam: float,
+    columns: int = FEATURES,
+    *,
+    low_rank: bool = True,
+) -> Plan:
+    """Return the plan of a computation.
+
+    Parameters
+    ----------
+    rows : Standing
+        Inputs.
+    backend, kernel, options, lam
+        What would be computed.
+    columns : int
+        Features of the output kernel.
+    low_rank : bool
+        Whether the rows can tell the rank of the kernel matrix.
+
+    Raises
+    ------
+    MemoryLimitError
+        ``memory_limit`` is too small.
+    """
+    some, found = rows.some(ROWS), None
+    if low_rank or options.solver != "auto":
+        found = search(some, Task(kernel, Y_KERNEL, options, some.x), lam)
+    if found is not None and found.landmarks:
+        return plan_of(found, some, backend, kernel, options, columns)
+    of = rows if rows.distinct is None else rows.distinct
+    exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
+    reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []
+    seconds = exact.seconds
+    if found is not None:
+        reasons.append(f"no low rank: {found.reason}")
+        seconds += found.seconds
+    return replace(exact, n=rows.n, seconds=seconds, reasons=(*reasons, *exact.reasons))

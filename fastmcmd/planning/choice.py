@@ -1,0 +1,119 @@
+"""What ``backend="auto"`` takes: a CUDA card where one is there and its plan is clearly the quicker one.
+
+Small work never gets here: below what a card takes to start, nothing about cards is looked at.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.device import cuda
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.kernels import Kernel
+from fastmcmd.memory import format_bytes
+from fastmcmd.options import CLEARLY, STARTUP, Options
+from fastmcmd.planning.answer import FEATURES, answer, standing_for
+from fastmcmd.planning.outcome import Plan
+from fastmcmd.planning.standing import Standing
+from fastmcmd.rows import Rows
+
+__all__ = ["choose"]
+
+_LEAST_FREE = 1 << 29  # bytes: a card with less is full of somebody else's work
+_FIRST = (0,)
+
+_DECIDED: dict[tuple[Any, ...], tuple[bool, str]] = {}  # rates are measured once in a process
+
+
+def choose(
+    options: Options,
+    kernel: Kernel,
+    x: NDArray[Any] | Rows | Standing,
+    lam: float,
+    columns: int = FEATURES,
+) -> Options:
+    """Return the options with the first card as backend, or as they are; ``chosen`` says why.
+
+    Parameters
+    ----------
+    options : Options
+        As asked for, with backend "auto".
+    kernel : Kernel
+        Resolved input kernel.
+    x : ndarray (n, d), Rows or Standing
+        Inputs.
+    lam : float
+        Smallest regulariser.
+    columns : int
+        Features of the output kernel.
+    """
+    there = "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
+    if not there or not cuda.cuda_cards()[0]:
+        return options
+    asked = options.tol, options.solver, options.certificate, options.dtype, options.rank
+    place = (kernel, *x.shape, lam, columns, get_num_threads(), *asked)
+    if place not in _DECIDED:
+        try:
+            _DECIDED[place] = _decided(options, kernel, x, lam, columns)
+        except MemoryLimitError:  # the call itself says so
+            return options
+    on_card, why = _DECIDED[place]
+    if on_card:
+        return replace(options, backend="cupy", devices=_FIRST, chosen=why)
+    return replace(options, chosen=why)
+
+
+def _decided(
+    options: Options,
+    kernel: Kernel,
+    x: NDArray[Any] | Rows | Standing,
+    lam: float,
+    columns: int,
+) -> tuple[bool, str]:
+    """Return whether the first card is taken, and why."""
+    there = replace(options, backend="cupy", devices=_FIRST)
+    try:
+        device = cuda.cuda_device(_FIRST[0], None)
+        if device.budget < _LEAST_FREE:
+            return False, (
+                f"backend='auto' stays on the CPU: {device.label} has {format_bytes(device.budget)} "
+                "to spare"
+            )
+        backend = there.backend_for(kernel)
+    except Exception as error:  # the driver's own errors, of several kinds
+        return False, f"backend='auto' stays on the CPU: the card cannot be used ({error})"
+    here = _plan(options, options.backend_for(kernel).name, kernel, x, lam, columns)
+    if CLEARLY * here.seconds <= STARTUP:
+        return (
+            False,
+            f"backend='auto' stays on the CPU: it is expected to take {here.seconds:.2g} s",
+        )
+    card = _plan(there, backend.name, kernel, x, lam, columns)
+    told = (
+        f"expected seconds: {here.seconds:.2g} on the CPU, {card.seconds:.2g} on {device.label} and "
+        f"at most {STARTUP:.0f} to start it"
+    )
+    if card.seconds + STARTUP <= CLEARLY * here.seconds:
+        return True, f"backend='auto' took the card; {told}"
+    return False, f"backend='auto' stays on the CPU; {told}"
+
+
+def _plan(
+    options: Options,
+    name: str,
+    kernel: Kernel,
+    x: NDArray[Any] | Rows | Standing,
+    lam: float,
+    columns: int,
+) -> Plan:
+    rows = x if isinstance(x, Standing) else standing_for(x, name)
+    shaped = isinstance(x, Standing)  # from a shape alone
+    return answer(
+        rows, options.backend_for(kernel), kernel, options, lam, columns, low_rank=not shaped
+    )

@@ -1,0 +1,248 @@
+"""CG or Cholesky foreseen: the solver itself runs on some rows, with the costs of all."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.base import Backend
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.embedding.design import Design
+from fastmcmd.estimate.budget import Budget
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.memory import format_bytes
+from fastmcmd.options import Options
+from fastmcmd.planning.outcome import Plan
+from fastmcmd.planning.rates import rate, seconds_of
+from fastmcmd.planning.standing import (
+    Standing,
+    StandingOperator,
+    StandingProblem,
+    WholeOperator,
+)
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import Goal, Solved, System, solve
+from fastmcmd.solvers.direct import cholesky_bytes, factor_fits, least_bytes
+from fastmcmd.solvers.watched import preconditioning_cost, step_cost
+
+__all__ = ["exact_plan"]
+
+# Few rows tell an easy problem, within that many products; a hard one is looked at again with more, as its
+# small eigenvalues are seen in more rows only.
+_FEW, _MORE = 1500, 4000
+_EASY, _HARD = 12, 60
+_MOST_COLUMNS = 64  # right-hand sides of the small problem
+_ANY_ROOM = 1 << 62
+_MOST_PRODUCTS = 2000  # that CG makes
+
+
+class _TooManyError(Exception):
+    """More products than are looked at."""
+
+
+class _Counted(Progress):
+    """Counts products, and ends after the most."""
+
+    def __init__(self, target: float, most: int) -> None:
+        super().__init__(False, target)
+        self._most = self._left = most
+        self._first: float | None = None
+        self._last = 1.0
+
+    def product(self, certificate: float, work: float = 0.0) -> None:
+        """Count one more product."""
+        super().product(certificate, work)
+        self._first = certificate if self._first is None else self._first
+        self._last = certificate
+        self._left -= 1
+        if self._left <= 0:
+            raise _TooManyError
+
+    @property
+    def beyond(self) -> float:
+        """Products that the target takes, relative to those made, if residuals fall on as they did."""
+        most = _MOST_PRODUCTS / self._most
+        if self._first is None or not 0.0 < self._last < self._first:
+            return most
+        whole = math.log(max(self._first / self.target, 2.0))
+        return min(most, max(1.0, whole / math.log(self._first / self._last)))
+
+
+def exact_plan(
+    rows: Standing,
+    backend: Backend,
+    kernel: Kernel,
+    options: Options,
+    lam: float,
+    goal: float,
+    columns: int,
+) -> Plan:
+    """Return the plan of CG or Cholesky.
+
+    Parameters
+    ----------
+    rows : Standing
+        Rows to look at.
+    backend, kernel, options, lam
+        What would be computed.
+    goal : float
+        Error that the certificate may leave.
+    columns : int
+        Right-hand sides.
+
+    Raises
+    ------
+    MemoryLimitError
+        ``memory_limit`` is too small.
+    """
+    n = rows.n
+    budget = Budget.of(
+        options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
+        threads=get_num_threads(),
+    )  # fmt: skip
+    direct = options.solver == "cholesky"
+    whole = WholeOperator(rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit)
+    room = budget.room(*(least_bytes(whole, options.cache_dir) if direct else ()))
+    reasons: list[str] = []
+    # Where it does not fit `least_bytes` has seen to it that there is a folder.
+    filed = direct and not factor_fits(whole, room)
+    ask = replace(options, cache_dir=None, checkpoint=None, progress=False)
+    columns_of = min(columns, _MOST_COLUMNS)
+    run = _Run(rows, backend, kernel, lam, goal, _ANY_ROOM if filed else room, columns_of)
+    run.make(ask)
+    solver, cache, passes = run.solver, run.operator.cache, run.passes
+    memory = budget.working + run.operator.peak_bytes
+    on = options.solver == "auto" and solver == "cg" and options.cache_dir is not None
+    if run.failed and on:
+        reasons.append("cg would not reach tol")
+        solver, filed, passes = "cholesky", True, passes + 1
+    if filed:
+        needed = format_bytes(cholesky_bytes(whole))
+        reasons.append(f"the factor needs {needed}: it goes to cache_dir, in panels")
+        cache, memory = "disk", budget.working + room
+    reasons += run.told()
+    if cache == "streamed" and not run.operator.holds_rows:
+        reasons.append("the rows do not fit in memory_limit: each pass prepares them anew")
+    seconds = run.seconds(columns, direct=solver == "cholesky")
+    return Plan(
+        n, rows.dim, backend.name, solver, 0, cache, memory, passes, seconds, tuple(reasons)
+    )  # fmt: skip
+
+
+class _Run:
+    """A run of the solver on some rows."""
+
+    def __init__(
+        self, rows: Standing, backend: Backend, kernel: Kernel, lam: float, goal: float, room: int,
+        columns: int,
+    ) -> None:  # fmt: skip
+        self._rows, self._backend, self._kernel = rows, backend, kernel
+        self._lam, self._goal, self._room, self._columns = lam, goal, room, columns
+        self.solved: Solved | None = None
+        self.trouble = ""
+
+    def make(self, options: Options) -> None:
+        """Run on few rows, and on more where the problem is a hard one."""
+        for count, most in ((_FEW, _EASY), (_MORE, _HARD)):
+            some = self._rows.some(count)
+            self._progress = _Counted(options.tol, most)
+            self._problem = self._problem_of(some)
+            try:
+                self.solved = solve(self._problem, options, self._progress)
+            except _TooManyError:
+                continue
+            except ValueError as error:  # a factorisation that the call would fail with, too
+                self.trouble = str(error)
+            break
+
+    def _problem_of(self, some: Standing) -> StandingProblem:
+        _, made = some.features()
+        rhs = np.zeros((len(some), self._columns))
+        rhs[:, : made.shape[1]] = made[:, : self._columns]
+        scale = float(np.sqrt(max(float(np.max(self._kernel.diagonal(self._rows.x))), 0.0)))
+        shift = np.full(len(some), len(some) * self._lam)
+        return StandingProblem(
+            self._backend, self._kernel, some.x, [System(rhs, shift)], self._lam,
+            Goal(self._goal, scale), self._room, rows=some, reserve=self._rows,
+        )  # fmt: skip
+
+    @property
+    def operator(self) -> StandingOperator:
+        """The last operator."""
+        return self._problem.made[-1]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the goal was not reached."""
+        return self.solved is None or self.solved.worst(self._problem.goal) > self._goal
+
+    @property
+    def solver(self) -> str:
+        """What solved, or tried."""
+        if self.solved is None:
+            return "cholesky" if self.trouble else "cg"
+        return self.solved.solver
+
+    @property
+    def _beyond(self) -> float:
+        """Products in all, relative to those that were made."""
+        return 1.0 if self.solved is not None or self.trouble else self._progress.beyond
+
+    @property
+    def passes(self) -> int:
+        """Products with K."""
+        return max(1, math.ceil(self.operator.passes * self._beyond))
+
+    def told(self) -> list[str]:
+        """Return what is to be told of the run."""
+        if self.trouble:
+            return [f"on some rows: {self.trouble}"]
+        if self.solved is None:
+            return [f"more than {_HARD} products"]
+        notes = list(self.solved.notes)
+        count = self.solved.iterations
+        if count:
+            more = self.operator.passes - count
+            certified = f"{more} more for the certificate" if more else "certified on some rows"
+            notes.append(f"{count} products of CG, {certified}")
+        if self.failed:
+            worst = self.solved.worst(self._problem.goal)
+            notes.append(f"tol is out of reach: the certificate would be about {worst:.0e}")
+        return notes
+
+    def seconds(self, columns: int, *, direct: bool) -> float:
+        """Return the wall time of a run for all rows."""
+        n, problem, made = self._rows.n, self._problem, self._problem.made
+        per_second = rate(self._backend, self._kernel, self._rows, columns, made[0].dtype)
+        host_kernel = RBF(1.0)  # what the host does between two products depends on no kernel
+        host = rate(get_backend("auto", host_kernel), host_kernel, self._rows, columns, EXACT)
+        tiles = sum(operator.work for operator in made) * self._beyond
+        between = made[-1].passes * self._beyond * step_cost(n, columns)
+        if self.solved is not None and self.solved.preconditioned:
+            tiles += preconditioning_cost(
+                made[-1], problem.systems, self.solved.preconditioned, self.solved.iterations
+            )
+        if direct:
+            tiles += made[-1].streamed_cost(0, exact=True)
+            tiles += 2 * (n**3 / 3 + 2.0 * n * n * columns)
+        return tiles / per_second + between / host + self._setup()
+
+    def _setup(self) -> float:
+        """Return what is done once: distinct inputs, features of outputs, norms of rows."""
+        rows = self._rows
+        begun = time.perf_counter()
+        features, _ = rows.features()
+        once = time.perf_counter() - begun
+        outputs = np.resize(rows.outputs()[0], (2 * len(rows), 1))
+
+        def work() -> None:
+            Design.of(rows.x, None)
+            features.transform(outputs)
+            GramOperator(self._backend, self._kernel, rows.x, np.dtype(np.float32), self._room)
+
+        return once + seconds_of(work) * rows.n / len(rows)

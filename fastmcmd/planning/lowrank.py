@@ -1,0 +1,264 @@
+"""The low-rank form foreseen: how many landmarks, which certificate, what the passes take."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.estimate.lowrank import Term
+from fastmcmd.estimate.lowrank_choice import low_rank_setting
+from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.lowrank_form import POOL
+from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising, slope
+from fastmcmd.estimate.part_problem import PartProblem, Setting
+from fastmcmd.estimate.pilot import Pilot
+from fastmcmd.estimate.rowwise import Abreast, RowStream
+from fastmcmd.estimate.task import Task
+from fastmcmd.gram import EXACT, offset_of
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.planning.outcome import Plan
+from fastmcmd.planning.rates import seconds_of
+from fastmcmd.planning.standing import Standing
+from fastmcmd.progress import Progress
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = ["Search", "plan_of", "search"]
+
+_SHARE = 4  # landmarks looked at are at most that part of the rows, else rows explain themselves
+_CANDIDATES = 20_000  # rows that the fit draws landmarks from
+_KINDS = {
+    "auto": ("rigorous", "sampled"),
+    "rigorous": ("rigorous",),
+    "sampled": ("sampled",),
+}
+_TIMES = 1.3  # what rows that landmarks are taken from, and others, may differ by
+_TIMED = 1024  # rows of a pass that is timed
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search for landmarks came to.
+
+    Attributes
+    ----------
+    landmarks : int
+        How many would be taken; 0 where the low-rank form is not.
+    kind : str
+        "rigorous" or "sampled": the certificate.
+    seconds : float
+        What the search takes.
+    reason : str
+        Why.
+    """
+
+    landmarks: int
+    kind: str = "rigorous"
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class _Stream(Abreast):
+    """Some rows with their outputs, that stand for all."""
+
+    def __init__(self, streams: list[RowStream], n: int) -> None:
+        super().__init__(streams)
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+
+def search(rows: Standing, task: Task, lam: float) -> Search | None:
+    """Look for landmarks as the fit would; None where it would not even look.
+
+    Parameters
+    ----------
+    rows : Standing
+        Rows to look at.
+    task : Task
+        What is asked for, at these rows.
+    lam : float
+        Regulariser.
+
+    Raises
+    ------
+    MemoryLimitError
+        ``memory_limit`` has no room for the landmarks asked for.
+    """
+    n, backend, kernel = rows.n, task.backend, task.x_kernel
+    setting = low_rank_setting(n, rows.dim, 2 * min(n, POOL), n, task)
+    if setting is None:
+        return None
+    start = time.perf_counter()
+    hasty = setting.give_up and not setting.patient
+    if hasty and not promising(
+        rows.x, backend, kernel, lam, setting.goal, setting.scale, setting.most
+    ):
+        taken = time.perf_counter() - start
+        return Search(0, seconds=taken, reason="a glance at the rows rules it out")
+    looked = _Look(rows, backend, kernel, setting, lam)
+    found = looked.found()
+    # The fit searches among more candidates than the rows at hand, and perhaps on to more landmarks, where
+    # products of candidates and pairs of landmarks are what takes the time.
+    more = looked.searching * (min(rows.n, _CANDIDATES) / len(rows) - 1.0)
+    further = max(1.0, found.landmarks / looked.rank) ** 2
+    return replace(found, seconds=(time.perf_counter() - start + more) * further)
+
+
+class _Look:
+    """A search for landmarks among some rows."""
+
+    def __init__(
+        self, rows: Standing, backend: Backend, kernel: Kernel, setting: Setting, lam: float
+    ) -> None:
+        self._rows, self._setting = rows, setting
+        streams = [RowStream(list(rows.samples(lam)), rows.features()[0], True)]
+        whole = _Stream(streams, rows.n)
+        terms = [Term(slice(0, whole.columns), lam, 1.0)]
+        self._problem = PartProblem(whole, terms, backend, kernel, setting)
+        most, count = setting.most, len(rows)
+        self._end = most if count == rows.n else min(most, max(LADDER[0], count // _SHARE))
+        self._search = LandmarkSearch(
+            backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
+            np.random.default_rng(rows.n), offset_of(kernel, backend, rows.x),
+        )  # fmt: skip
+        self._pilot = Pilot(self._problem, self._search, np.arange(count))
+        self.searching = 0.0  # seconds
+
+    @property
+    def rank(self) -> int:
+        """Landmarks that were looked at."""
+        return max(1, self._search.rank)
+
+    def found(self) -> Search:
+        """Return what the search comes to."""
+        setting = self._setting
+        if setting.rank is not None:
+            return self._of_rank(setting.rank)
+        kinds = _KINDS[setting.certificate]
+        for kind in kinds:
+            needed = self._climb(kind)
+            if needed is None or needed > setting.most:
+                continue
+            if setting.give_up and self._rounding(kind):
+                told = f"rounding at {needed:,} landmarks would leave more than tol"
+                return Search(0, reason=told)
+            return Search(needed, kind, reason=f"{needed:,} landmarks seem enough ({kind} bound)")
+        told = f"{setting.most:,} landmarks seem not enough for tol"
+        return Search(0 if setting.give_up else setting.most, kinds[-1], reason=told)
+
+    def _of_rank(self, rank: int) -> Search:
+        """Return what a number of landmarks that was asked for leads to."""
+        self._extend(min(rank, len(self._rows)))
+        kind = _KINDS[self._setting.certificate][-1]
+        if self._setting.certificate == "auto" and self._error("rigorous") <= 1.0:
+            kind = "rigorous"
+        return Search(rank, kind, reason="the rank asked for")
+
+    def _error(self, kind: str) -> float:
+        return float(self._pilot.errors(kind)[0])
+
+    def _extend(self, rank: int) -> None:
+        start, search = time.perf_counter(), self._search
+        if self._setting.landmarks == "uniform":  # the rows are in random order
+            stop = min(search.tried + rank - search.rank, len(self._rows))
+            search.take(np.arange(search.tried, stop))
+        else:
+            search.grow(rank)
+        self.searching += time.perf_counter() - start
+
+    def _climb(self, kind: str) -> int | None:
+        """Return how many landmarks a certificate of this kind needs; None if they will never do.
+
+        Where the rows are too few for the last of them, the error is taken to fall on as it did.
+        """
+        looks: list[tuple[int, float]] = []
+        search, end, most = self._search, self._end, self._setting.most
+        for rank in [*(step for step in LADDER if search.rank <= step < end), end]:
+            self._extend(rank)
+            error = self._error(kind)
+            if error <= SURE[kind]:
+                return search.rank
+            if search.exhausted and search.rank < end:
+                return None
+            if search.rank >= LOOKED_AT:
+                now = search.rank, error
+                if looks and looks[-1][0] == search.rank:  # no rows are left
+                    return None
+                # Over two steps: a predicted error scatters.
+                if len(looks) > 1 and hopeless(looks[-2], now, most, kind):
+                    return None
+                looks.append(now)
+        if len(looks) < 3 or end == most:
+            return None
+        (rank, error), fall = looks[-1], slope(looks[-3], looks[-1], kind)
+        if fall >= 0.0:
+            return None
+        steps = math.log(SURE[kind] / error) / fall
+        return math.ceil(rank + steps if kind == "rigorous" else rank * math.exp(min(steps, 30.0)))
+
+    def _rounding(self, kind: str) -> bool:
+        """Tell whether a pass over the rows at hand is off by more than the search foresees."""
+        problem, rows = self._problem, self._rows
+        found = self._search.found()
+        setting = replace(self._setting, landmarks=found.pivots, rank=None, certificate=kind)
+        stream = Abreast(problem.stream.streams)
+        part = fit_part(
+            stream, problem.terms, problem.backend, problem.kernel, setting,
+            Progress(False, setting.goal),
+        )[0]  # fmt: skip
+        assert part is not None, "landmarks that are given are taken"
+        assert part.known is not None
+        missed, sizes = part.known
+        sizes = np.zeros(len(missed)) if sizes is None else sizes
+        (solution,) = part.solutions
+        scale = np.full(len(missed), setting.scale)
+        error = float(solution.error(scale, missed, sizes).max()) / setting.goal
+        # Residuals of fewer rows scatter more.
+        foreseen = self._error(kind) * (math.sqrt(rows.n / len(rows)) if kind == "sampled" else 1.0)
+        return error > max(1.0, _TIMES * foreseen)
+
+
+def plan_of(
+    found: Search, rows: Standing, backend: Backend, kernel: Kernel, options: Options, columns: int
+) -> Plan:
+    """Return the plan of the low-rank form with the landmarks found."""
+    landmarks, n = found.landmarks, rows.n
+    a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns)
+    sampled = found.kind == "sampled"
+    candidates = min(n, _CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
+    held = 8 * landmarks * (8 * landmarks + candidates) + 4 * 8 * n
+    passes = "one pass for the normal equations"
+    passes += ", one over residuals for the certificate" if sampled else ""
+    seconds = found.seconds + n * (a_row[0] + a_row[1] * (2 if sampled else 1))
+    return Plan(
+        n, rows.dim, backend.name, "lowrank", landmarks, "streamed", held, 2 if sampled else 1, seconds,
+        (found.reason, passes),
+    )  # fmt: skip
+
+
+def _seconds_a_row(
+    rows: Standing, backend: Backend, kernel: Kernel, landmarks: int, columns: int
+) -> tuple[float, float]:
+    """Return what a row of the normal equations takes, and one of the values."""
+    rng = np.random.default_rng(0)
+    some = rows.x[:_TIMED]
+    points = backend.points(some, EXACT)
+    pivots = backend.points(rows.x[rng.integers(0, len(rows), landmarks)], EXACT)
+    rhs = rng.standard_normal((len(some), columns))
+    at = rng.standard_normal((landmarks, columns))
+    factor = np.eye(landmarks)
+
+    def sums() -> None:
+        f = backend.features(kernel, pivots, points, factor, keep=True, sizes=True)
+        products = backend.products(landmarks, columns)
+        products.add(f.values, rhs, None)
+        products.sums()
+
+    values = seconds_of(lambda: backend.matmul(kernel, points, pivots, at))
+    return seconds_of(sums) / len(some), values / len(some)
