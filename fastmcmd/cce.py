@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows
 
-__all__ = ["cce", "encoded", "samples_of"]
+__all__ = ["cce", "encoded", "samples_of", "samples_of_all"]
 
 
 def cce(
@@ -149,14 +149,32 @@ def samples_of(
     random_state: Any,
 ) -> tuple[Sample, Sample, tuple[Kernel, Kernel]]:
     """Check what a person gave, and return both samples and the resolved kernels."""
+    nature, (model,), kernels = samples_of_all(
+        x, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state
+    )
+    return nature, model, kernels
+
+
+def samples_of_all(
+    x: NDArray[Any] | Rows,
+    y: Any,
+    predictions: Iterable[Any],
+    x_kernel: Any,
+    y_kernel: Any,
+    lam: Any,
+    draws: Any,
+    weights: Any,
+    random_state: Any,
+) -> tuple[Sample, list[Sample], tuple[Kernel, Kernel]]:
+    """Check what a person gave, and return the sample of nature, those of models, resolved kernels."""
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
-    outputs = _predicted_outputs(prediction, len(x), y.shape[1], draws, random_state)
+    outputs = [_predicted_outputs(p, len(x), y.shape[1], draws, random_state) for p in predictions]
     weights = as_weights(weights, "weights", len(x))
     lam = check_positive(lam, "lam")
     kernels = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
-    return nature, Sample(x, outputs, weights, lam, nature), kernels
+    return nature, [Sample(x, each, weights, lam, nature) for each in outputs], kernels
 
 
 def _predicted_outputs(

@@ -16,6 +16,7 @@ from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_leng
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
+from fastmcmd.gram import surveyed
 from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.locks import alone_with
 from fastmcmd.options import Options, where_data_are
@@ -26,6 +27,7 @@ from fastmcmd.rows import Rows, open_out, open_rows
 __all__ = ["common_dtype", "default_kernels", "inputs", "mcmd"]
 
 _SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
+_TINY = 1 << 22  # bytes on a card that are copied in no time, so that equal inputs collapse
 
 
 def mcmd(
@@ -67,6 +69,7 @@ def mcmd(
         Sample of the second distribution. Inputs (``grid``, ``x``, ``x_prime``) may lie on disk: a memmap,
         a Zarr array, an HDF5 dataset, an Arrow table, or a path: ``"x.npy"``, ``"x.zarr"``,
         ``"x.h5::/name"``, ``"x.parquet::a,b"``. Large ones are read in blocks of rows, never loaded whole.
+        CuPy arrays and CUDA tensors of torch stay on their card with backend "cupy", as "auto" then is.
     x_kernel : Kernel, optional
         Kernel on inputs; default ``Polynomial(degree=3, gamma=None, coef0=1)``, that is
         ``(x.z / d + 1)^3``. Data-dependent parameters are resolved on ``x``.
@@ -82,7 +85,10 @@ def mcmd(
         How the systems are solved: exactly, or by landmarks in one pass over the rows, for any number
         of them ("nystrom" is "lowrank" with landmarks drawn uniformly).
     backend : {"auto", "cpu", "cupy", "numba", "numpy"}
-        What computes the tiles: "auto" the compiled core, or Numba for a `CustomKernel`; "cupy" CUDA cards.
+        What computes the tiles: "cpu" (the compiled core), "numba", "numpy", or "cupy" (CUDA cards). "auto"
+        takes the card that ``x`` lies on; else the core, or Numba for a `CustomKernel`; and for work that
+        takes longer than a card takes to start, the first card, where one is there, has memory, and its
+        plan is clearly quicker (``info.notes`` says so). "cpu" switches that off; so does ``checkpoint``.
     dtype : {None, float32, float64}
         Precision of the tiles. None starts in float32 where it can be certified, and goes on in
         float64 where it cannot; ``info.notes`` says so.
@@ -109,9 +115,12 @@ def mcmd(
         File in which a long computation keeps its state, every 30 seconds and at Ctrl-C. The same call
         goes on from there, also after the process was killed, to the same values bit for bit; one
         with other data or options is refused, and so is a second one at the same time (not on Windows).
-        Removed when the call succeeds. Kept are iterations of CG, passes of the low-rank solver, and panels
-        of a Cholesky factor in ``cache_dir``, whose file then stays there until the call succeeds or fails;
-        a factorisation in memory begins anew.
+        Removed when the call succeeds. Kept are iterations of CG, passes of the low-rank solver, blocks of
+        the dense form, and what is done of a Cholesky factor, if making it takes a core longer than about
+        half a minute (n > 14,000 in float64): in a file of at most about ``n^2 / 2`` numbers in
+        ``cache_dir``, else beside the checkpoint, until the call succeeds or fails. Its values agree with
+        those of a call without checkpoint within their error bounds, not in the last bits. A factor on a
+        card begins anew.
     devices : sequence of int, optional
         CUDA cards that share the work of ``backend="cupy"``; default the first, ``[0]``.
     device_memory_limit : int or str, optional
@@ -200,9 +209,10 @@ def evaluate_at(
     with nullcontext() if path is None else alone_with(path, "checkpoint"):
         with nullcontext() if out is None else open_out(out, (len(grid),)) as target:
             # Opened before any work is done; the checkpoint stays until the values are written.
-            fitted, result, checkpoint = _evaluated(
-                nature, model, x_kernel, y_kernel, options, grid, name
-            )  # fmt: skip
+            with surveyed():
+                fitted, result, checkpoint = _evaluated(
+                    nature, model, x_kernel, y_kernel, options, grid, name
+                )  # fmt: skip
             if target is not None:
                 target.write(slice(0, len(grid)), result.values)
         if target is not None:
@@ -234,11 +244,14 @@ def _evaluated(
 def inputs(
     value: Any, name: str, options: Options, columns: int | None = None
 ) -> NDArray[Any] | Rows:
-    """Return inputs as an (n, d) array, or as rows on disk where they are too large to be loaded."""
-    rows = open_rows(value, name, columns=columns)
-    if isinstance(rows, Rows) and rows.nbytes <= options.memory_limit // _SMALL:
-        return rows[:]
-    return rows
+    """Return inputs as an (n, d) array, or as rows on disk or on a card that are too large to be loaded."""
+    rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
+    if not isinstance(rows, Rows):
+        return rows
+    small = options.memory_limit // _SMALL
+    if rows.on_card is not None:
+        small = min(small, _TINY)
+    return np.asarray(rows[:]) if rows.nbytes <= small else rows
 
 
 def common_dtype(*arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ class Info:
         "feature" (low rank of the output kernel) or "dense".
     backend, dtype, cache : str
         Who computed the tiles, in which final precision, and whether they were "packed" in memory, on
-        "disk" (a Cholesky factor in ``cache_dir``) or "streamed".
+        "disk" (a Cholesky factor read from a file) or "streamed".
     certificate : str
         Kind of the error bound: "rigorous", or "sampled" where the residual was estimated from
         rows drawn at random (256, besides the 32 of largest kernel value; four standard errors).

@@ -262,8 +262,101 @@ def test_comparison(gaussian):
         fm.compare({"a": fm.evaluate(y, prediction), "other": fm.evaluate(y + 1, prediction)})
     with pytest.raises(TypeError, match="at least one Evaluation"):
         fm.compare({})
-    with pytest.raises(TypeError, match=r"evaluations\['a'\] is a float"):
+    with pytest.raises(TypeError, match=r"models\['a'\] is a float"):
         fm.compare({"a": 1.0})
+
+
+def _same_numbers(found, alone, tol=4e-6):
+    assert [one.name for one in found] == [one.name for one in alone]
+    for one, other in zip(found, alone, strict=True):
+        np.testing.assert_allclose(one.value, other.value, rtol=1e-9, atol=tol)
+        if other.low is None:
+            assert one.low is None
+        else:
+            np.testing.assert_allclose([one.low, one.high], [other.low, other.high], atol=tol)
+
+
+@pytest.mark.parametrize("with_x", [True, False])
+@pytest.mark.parametrize("nan_policy", ["raise", "omit", "propagate"])
+def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
+    """Bootstrap, groups, weights, NaN rows, values by row: nothing differs but the time."""
+    x, y, prediction = gaussian
+    y = y.copy()
+    n = len(y)
+    if nan_policy != "raise":
+        y[[3, 17]] = np.nan
+    models = {
+        "right": prediction,
+        "arrays": (np.asarray(prediction.mean), 0.7),
+        "draws": rng.normal(size=(n, 5)),
+    }
+    how = {
+        "sample_weight": rng.uniform(0.5, 2, n), "nan_policy": nan_policy, "n_boot": 20,
+        "by": np.where(rng.uniform(size=n) < 0.4, "north", "south"), "random_state": 5,
+        "x_kernel": fm.RBF(0.5), "draws": 2, "adversarial": True,
+    }  # fmt: skip
+    given = x if with_x else None
+    found = fm.compare(models, y, given, **how)
+    assert list(found.evaluations) == list(models)
+    for name, model in models.items():
+        one, alone = found.evaluations[name], fm.evaluate(y, model, given, **how)
+        _same_numbers(one.measured, alone.measured)
+        assert one.by.keys() == alone.by.keys()
+        for label, (rows, numbers) in alone.by.items():
+            assert one.by[label][0] == rows
+            _same_numbers(one.by[label][1], numbers)
+        assert one.rows.keys() == alone.rows.keys()
+        for row, values in alone.rows.items():
+            np.testing.assert_allclose(one.rows[row], values, rtol=1e-12, atol=4e-6)
+        assert (one.settings, one.notes, one.skipped) == (
+            alone.settings, alone.notes, alone.skipped,
+        )  # fmt: skip
+        assert one.n == alone.n
+        np.testing.assert_array_equal(one.curves["pit"].mass, alone.curves["pit"].mass)
+        assert (one.cce is None) == (not with_x)
+        np.testing.assert_array_equal(one.y, alone.y)
+    if with_x and nan_policy == "raise":
+        made = found.evaluations["right"].congruence
+        np.testing.assert_allclose(
+            made.score_samples(x[:4]), made.result_.values[:4], atol=2 * made.tol
+        )
+
+
+def test_together_what_is_refused(gaussian):
+    x, y, prediction = gaussian
+    spoiled = np.asarray(prediction.mean).copy()
+    spoiled[5] = np.nan
+    with pytest.raises(ValueError, match=r"models\['b'\] holds NaN in other rows"):
+        fm.compare({"a": prediction, "b": (spoiled, 1.0)}, y, nan_policy="omit")
+    with pytest.raises(ValueError, match=r"models\['b'\]: "):
+        fm.compare({"a": prediction, "b": (spoiled, 1.0)}, y)
+    with pytest.raises(ValueError, match="level"):
+        fm.compare({"a": prediction}, y, level=2.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'levels'"):
+        fm.compare({"a": prediction}, y, levels=0.5)
+    with pytest.raises(TypeError, match="multiple values for argument 'prediction'"):
+        fm.compare({"a": prediction}, y, prediction=prediction)
+    found = fm.evaluate(y, prediction)
+    with pytest.raises(TypeError, match=r"models\['a'\] is an Evaluation already"):
+        fm.compare({"a": found}, y)
+    with pytest.raises(TypeError, match="x, n_boot without y"):
+        fm.compare({"a": found}, x=x, n_boot=3)
+    with pytest.raises(ValueError, match="same names as text: 1, 1"):
+        fm.compare({1: found, "1": found})
+
+
+def test_together_on_disk_and_with_progress(gaussian, tmp_path, capsys):
+    x, y, prediction = gaussian
+    np.save(tmp_path / "x.npy", x)
+    models = {"a": prediction, "b": fm.Gaussian(prediction.mean, 3 * prediction.std)}
+    found = fm.compare(models, y, tmp_path / "x.npy", progress=True, n_boot=2)
+    told = capsys.readouterr().err
+    assert "fastmcmd: a: " in told
+    assert "fastmcmd: b: bootstrap" in told
+    for name, model in models.items():
+        np.testing.assert_allclose(
+            found.evaluations[name].rows["cce"], fm.cce(x, y, model).values, atol=2e-6
+        )
 
 
 def test_inputs_on_disk(gaussian, tmp_path):

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits  # scikit-learn needs it, too
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
+from fastmcmd.gram import KernelFeatures
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 KERNELS = {
@@ -282,6 +283,30 @@ def test_factor_of_nearly_dependent_landmarks(rng):
     assert found.inverse_norm > 1e5
     gap = kernel(found.pivots, found.pivots) - found.factor @ found.factor.T
     assert np.abs(gap).max() < 1e-14
+
+
+@pytest.mark.parametrize("rank", [1, 2, 40, 300])
+@pytest.mark.parametrize("least", [1.0, 1e-3, 1e-6])
+def test_the_inverse_norm_is_a_close_bound(rank, least, rng):
+    """Against LAPACK's singular values, for few small ones and for many."""
+    kernel = fm.RBF(0.5)
+    for share in (0.01, 1.0):
+        values = np.where(np.arange(rank) < share * rank, least, 1.0) * rng.uniform(1, 2, rank)
+        q, _ = np.linalg.qr(rng.normal(size=(rank, rank)))
+        factor = np.linalg.cholesky((q * values**2) @ q.T)
+        found = KernelFeatures(
+            kernel, rng.normal(size=(rank, 1)), factor, get_backend("auto", kernel)
+        )
+        norm = 1 / np.linalg.svd(factor, compute_uv=False)[-1]
+        assert norm * (1 - 1e-6) <= found.inverse_norm <= norm * rank ** (1 / 16) * (1 + 1e-6)
+
+
+def test_the_inverse_norm_of_a_singular_factor_is_infinite():
+    kernel = fm.RBF(0.5)
+    for least in (1e-18, 1e-200):
+        factor = np.array([[1.0, 0.0], [1.0, least]])
+        found = KernelFeatures(kernel, np.zeros((2, 1)), factor, get_backend("auto", kernel))
+        assert found.inverse_norm == np.inf
 
 
 def test_take_in_steps_then_grow(rng):

@@ -20,7 +20,7 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.rowwise import RowStream
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.solvers.landmarks import LandmarkSearch
-from fastmcmd.solvers.lowrank import factor_error
+from fastmcmd.solvers.rounding import factor_error
 
 KERNELS = {
     "rbf": fm.RBF(0.4),

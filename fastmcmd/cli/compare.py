@@ -67,15 +67,10 @@ def run(arguments: argparse.Namespace) -> None:
         columns, given = columns_of(arguments, lambda _: list(specs.values()), progress)
         y = given.pop("y")
         models = {name: prediction(spec, columns) for name, spec in specs.items()}
-        evaluations = {}
-        for name, model in models.items():
-            progress.under(name)
-            evaluations[name] = fm.evaluate(
-                y, model, **given, **computation(arguments), n_boot=arguments.n_boot,
-                random_state=arguments.seed, progress=progress.shown,
-            )  # fmt: skip
-        progress.under("")
-        found = fm.compare(evaluations)
+        found = fm.compare(
+            models, y, **given, **computation(arguments), n_boot=arguments.n_boot,
+            random_state=arguments.seed, progress=progress.shown,
+        )  # fmt: skip
         if report is not None:
             progress.stage(f"writing {report.name}")
             title = f"Models of {Path(arguments.file).name}"

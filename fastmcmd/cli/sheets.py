@@ -68,6 +68,7 @@ def of_plan(found: Plan) -> Sheet:
     rows = [
         ["", ""],
         ["rows, columns", f"{found.n:,}, {found.d:,}"],
+        ["backend", found.backend],
         ["solver", found.solver],
         *([["landmarks", f"{found.landmarks:,}"]] if found.landmarks else []),
         ["kernel matrix", found.cache],

@@ -13,6 +13,7 @@ TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold together
 _BLOCK = 1 << 21  # values of a block of kernel values, as in gram/features.py
 _LEAST_ROOM = 8_000_000  # blocks of prepared rows, when neither rows nor tiles are kept
+_TILE = 512  # rows of a tile, at most: the packed triangle is of whole ones
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,21 @@ class Budget:
         features = 8 * outputs * (3 * rank + 6)
         values = 8 * points * (2 * columns + 4)
         return Budget(limit, iterates + features + values + threads * TILE_BYTES)
+
+    def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
+        """Tell whether as much can be held over n inputs in ``dim`` columns as within another budget.
+
+        That is ``least``, prepared rows, tiles and a factor, in float32 or float64: what decides between
+        ways of different speed, or between one and none.
+        """
+        ways = [least]
+        for size in (4, 8):
+            rows = int(size * n * dim * 1.02) + 4096  # as in `GramOperator.row_bytes`
+            tiles = size * (n + _TILE) ** 2 // 2
+            # Rows; tiles besides; rows twice, or in both precisions: a factor, the exact product.
+            ways += [rows, rows + tiles, 2 * rows + tiles, 3 * rows + tiles]
+        ours, theirs = self.limit - self.working, other.limit - other.working
+        return ours >= _LEAST_ROOM and all(ours >= way or theirs < way for way in ways)
 
     def room(self, least: int = 0, what: str = "to stream this problem") -> int:
         """Return what is left for prepared rows, tiles and factors.

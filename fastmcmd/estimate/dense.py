@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.checkpoint import Keep, State
+from fastmcmd.checkpoint import Checkpoint, Keep, Stage, State, stages_of
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
@@ -76,6 +76,7 @@ class DenseFit:
     cache: str = "packed"
     notes: list[str] = field(default_factory=list)
     _direct: list[DirectSolver] = field(default_factory=list)
+    _checkpoint: Checkpoint | None = None  # of the evaluation that is under way
 
     def details(self) -> dict[str, Any]:
         """Return what `Info` tells of it, and the bytes held."""
@@ -96,8 +97,22 @@ class DenseFit:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds.
 
-        ``keep`` is where those of the blocks that are done are saved, and gone on with.
+        ``keep`` is where those of the blocks that are done are saved, and gone on with; so are factors.
         """
+        self._checkpoint = keep.checkpoint if isinstance(keep, Stage) else None
+        try:
+            return self._evaluated(grid, progress, keep)
+        except KeyboardInterrupt:
+            self._leave()
+            raise
+        finally:
+            if self._checkpoint is not None:
+                self.close()  # a later evaluation, without the checkpoint, makes them again
+            self._checkpoint = None
+
+    def _evaluated(
+        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Keep | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
         largest = float(self.y_kernel.diagonal(self.outputs).max())
@@ -130,7 +145,8 @@ class DenseFit:
             errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
             if keep is not None:
                 done = min(len(grid), rows.stop)
-                keep.save(lambda: self._state(done, step, values, errors, kinds))  # noqa: B023
+                last = done == len(grid)  # then the factors go
+                keep.save(lambda: self._state(done, step, values, errors, kinds), force=last)  # noqa: B023
         if self.node_error > 0:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
@@ -150,6 +166,12 @@ class DenseFit:
         """Give back the factors, those on disk included; they are made again where needed."""
         for direct in self._direct:
             direct.close()
+        self._direct.clear()
+
+    def _leave(self) -> None:
+        """Give back the factors; files that a checkpoint knows stay for a later run."""
+        for direct in self._direct:
+            direct.leave()
         self._direct.clear()
 
     def witness(
@@ -212,16 +234,17 @@ class DenseFit:
         goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
         if self._use_direct():
             if len(self._direct) <= index:
-                self._direct.append(
-                    DirectSolver(
-                        self._operator(sample, self.options.dtype or EXACT), self.options.cache_dir
-                    )
-                )
+                operator = self._operator(sample, self.options.dtype or EXACT)
+                stages = stages_of(self._checkpoint, f"dense {index}")
+                self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
             direct = self._direct[index]
             system = System(direct.operator.columns(grid), sample.shift)
             before = direct.operator.passes
             try:
                 (solution,) = direct.solve([system], goal, progress, keep=True)
+            except KeyboardInterrupt:
+                self._leave()
+                raise
             except BaseException:
                 self.close()  # the other factor, too
                 raise

@@ -5,7 +5,7 @@ f are features at p landmarks and W is p x r: nothing of the size of the sample 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,11 +25,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Term:
-    """One system of a part: its right-hand sides, regulariser, and sign in the answer."""
+    """One system of a part: its right-hand sides, regulariser, sign in the answer, its model's number."""
 
     columns: slice
     lam: float
     sign: float
+    model: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,16 @@ class LowRankPart:
         return np.asarray(
             sum(t.sign * s.weights for t, s in zip(self.terms, self.solutions, strict=True))
         )
+
+    def of_model(self, model: int) -> LowRankPart:
+        """Return what belongs to one of several models."""
+        own = [index for index, term in enumerate(self.terms) if term.model == model]
+        begin = self.terms[own[0]].columns.start
+        terms = [
+            Term(slice(t.columns.start - begin, t.columns.stop - begin), t.lam, t.sign)
+            for t in (self.terms[index] for index in own)
+        ]
+        return replace(self, solutions=[self.solutions[index] for index in own], terms=terms)
 
     @cached_property
     def coefficients(self) -> Array:

@@ -1,5 +1,7 @@
 """Fitting the low-rank form: landmarks, passes over the rows, certificate.
 
+Several models at the same inputs share landmarks and passes; each has its own certificate.
+
 Landmarks are looked for among candidate rows. The candidates are a small problem of their own, on which
 the certificate is computed before any pass over all rows: it tells how many landmarks the tolerance
 needs, or that no affordable number will do. One pass then sums the normal equations; where its
@@ -10,31 +12,30 @@ pivoted Cholesky of the whole matrix, one pass a block).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.checkpoint import Stages, State, fingerprint_of
+from fastmcmd.checkpoint import Stages
 from fastmcmd.estimate.lowrank import LowRankPart, Term
+from fastmcmd.estimate.lowrank_pass import Passes
 from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.pilot import Pilot
-from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.estimate.rowwise import Abreast
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
+from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch
-from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, Rounding, RowSums
 
 __all__ = ["fit_part"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
@@ -44,15 +45,15 @@ _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
 def fit_part(
-    stream: RowStream,
+    stream: Abreast,
     terms: list[Term],
     backend: Backend,
     kernel: Kernel,
     setting: Setting,
     progress: Progress,
     stages: Stages | None = None,
-) -> LowRankPart | None:
-    """Fit the embeddings over one set of inputs; None where the goal is out of reach.
+) -> list[LowRankPart | None]:
+    """Fit the embeddings of each model over one set of inputs; None where the goal is out of reach.
 
     ``stages`` returns where the state of a named pass is kept. Landmarks are found again: the same ones.
     """
@@ -60,31 +61,22 @@ def fit_part(
     goal, scale, most = setting.goal, setting.scale, setting.most
     hasty = setting.give_up and not setting.patient
     if hasty and not promising(stream.x, backend, kernel, lam, goal, scale, most):
-        return None
+        return [None] * len(stream.streams)
     problem = PartProblem(stream, terms, backend, kernel, setting)
     fitting = _Fitting(problem, progress, stages)
     if isinstance(setting.landmarks, np.ndarray):
-        return fitting.run(fitting.given(), True, fitting.kind_of_given())[0]
+        kind: CertificateKind = "sampled" if setting.certificate == "sampled" else "rigorous"
+        return [*fitting.run(fitting.given(), True, dict.fromkeys(range(problem.models), kind))[0]]
     return fitting.chosen()
-
-
-@dataclass(frozen=True, eq=False)
-class _Pass:
-    """What a pass over the rows gave: sums, what each row misses, coefficients' sizes, rounding."""
-
-    sums: RowSums
-    missed: Array
-    sizes: Array | None
-    rounding: Rounding | None
 
 
 class _Fitting:
     def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
-        self.problem, self.progress, self.stages = problem, progress, stages
+        self.problem, self.progress = problem, progress
+        self.passes = Passes(problem, progress, stages)
         self.stream, self.setting = problem.stream, problem.setting
         self.backend, self.kernel = problem.backend, problem.kernel
         self.rng = np.random.default_rng(len(problem.stream))
-        self.passes = 0
         self.grid_missed = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
         self.notes: list[str] = []
@@ -100,58 +92,72 @@ class _Fitting:
             self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
         return search.found()
 
-    def chosen(self) -> LowRankPart | None:
+    def chosen(self) -> list[LowRankPart | None]:
         """Choose landmarks until the predicted error is within the goal, then make the passes."""
-        setting = self.setting
+        setting, models = self.setting, range(self.problem.models)
         most = setting.most if setting.rank is None else setting.rank
         index = self._candidates(most)
         most = min(most, len(index))
         search = self._search(self.stream.x[index], self._weight(index), most)
         pilot = Pilot(self.problem, search, index)
-        kind = "rigorous"
+        kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
         if setting.rank is not None:
             self._extend(search, most)
-            if setting.certificate == "sampled" or (
-                setting.certificate == "auto" and pilot.rigorous() > 1.0
-            ):
-                kind = "sampled"
+            if setting.certificate == "sampled":
+                kinds = dict.fromkeys(models, "sampled")
+            elif setting.certificate == "auto":
+                kinds = {
+                    m: "sampled" if e > 1.0 else "rigorous" for m, e in enumerate(pilot.rigorous())
+                }
         else:
-            reached = setting.certificate != "sampled" and self._climb(pilot, most, "rigorous")
-            if not reached and setting.certificate != "rigorous":
-                kind = "sampled"
-                reached = self._climb(pilot, most, "sampled")
-            if not reached and setting.give_up:
-                return None
-            if not reached:
+            left = set(models)
+            if setting.certificate != "sampled":
+                left -= self._climb(pilot, most, "rigorous", left)
+            if left and setting.certificate != "rigorous":
+                kinds |= dict.fromkeys(left, "sampled")
+                left -= self._climb(pilot, most, "sampled", left)
+            if left and setting.give_up:
+                kinds = {model: kind for model, kind in kinds.items() if model not in left}
+                if not kinds:
+                    return [None] * len(models)
+            elif left:
                 self._extend(search, most)
-        part, worst = self.run(search.found(), setting.rank is not None, kind)
-        return None if setting.give_up and worst > 1.0 else part
+        parts, errors = self.run(search.found(), setting.rank is not None, kinds)
+        return [
+            None if model not in kinds or (setting.give_up and error > 1.0) else part
+            for model, (part, error) in enumerate(zip(parts, errors, strict=True))
+        ]
 
-    def kind_of_given(self) -> str:
-        """Return the kind of certificate that is asked for with given landmarks."""
-        return "sampled" if self.setting.certificate == "sampled" else "rigorous"
+    def _climb(self, pilot: Pilot, most: int, kind: CertificateKind, models: set[int]) -> set[int]:
+        """Take landmarks until the predicted errors of some models are within the goal.
 
-    def _climb(self, pilot: Pilot, most: int, kind: str) -> bool:
-        """Take landmarks until the predicted error is within the goal; False if it will not be."""
-        looks: list[tuple[int, float]] = []
-        search = pilot.search
+        Returns those for which they are; it ends where no other will follow.
+        """
+        looks: list[tuple[int, Array]] = []
+        search, left, reached = pilot.search, set(models), set[int]()
         for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
             self._extend(search, rank)
-            predicted = pilot.rigorous() if kind == "rigorous" else pilot.sampled()
-            error = predicted * self.setting.goal
+            predicted = pilot.errors(kind)
+            error = max(predicted[model] for model in left) * self.setting.goal
             self.progress.tell(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
             )
-            if predicted <= SURE[kind]:
-                return True
-            if search.exhausted:
-                return False
+            reached |= {model for model in left if predicted[model] <= SURE[kind]}
+            left -= reached
             if search.rank >= LOOKED_AT:
-                # Over two steps: a predicted error scatters.
-                if len(looks) > 1 and hopeless(looks[-2], (search.rank, predicted), most, kind):
-                    return False
+                if len(looks) > 1:  # over two steps: a predicted error scatters
+                    before, was = looks[-2]
+                    left -= {
+                        model
+                        for model in left
+                        if hopeless(
+                            (before, was[model]), (search.rank, predicted[model]), most, kind
+                        )
+                    }
                 looks.append((search.rank, predicted))
-        return False
+            if not left or search.exhausted:
+                break
+        return reached
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self.setting.landmarks == "uniform":
@@ -201,40 +207,54 @@ class _Fitting:
         drawn = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
         return np.unique(np.minimum(drawn, len(chance) - 1))
 
-    # Passes ---------------------------------------------------------------------------------------
+    # Certificates ---------------------------------------------------------------------------------
 
-    def run(self, features: KernelFeatures, fixed: bool, kind: str) -> tuple[LowRankPart, float]:
-        """Make passes until the certificate is within the goal, or there is no way on.
+    def run(
+        self, features: KernelFeatures, fixed: bool, kinds: dict[int, CertificateKind]
+    ) -> tuple[list[LowRankPart], Array]:
+        """Make passes until the certificates are within the goal, or there is no way on.
 
-        Returns the best part, and its error relative to the goal; ``fixed`` landmarks stay.
+        Returns the best parts of all models, and their errors relative to the goal; ``fixed`` landmarks
+        stay. Only models that ``kinds`` names, with the kind of their certificate, must reach the goal.
         """
-        best: tuple[float, LowRankPart] | None = None
+        best: tuple[float, list[LowRankPart], Array] | None = None
+        wanted = np.array(sorted(kinds))
         for attempt in range(_ROUNDS):
-            dtype = self._precision(kind, features)
-            done = self._sum(features, dtype)
+            dtype = self._precision(set(kinds.values()), features)
+            done = self.passes.sums(features, dtype)
             sums, miss = done.sums, done.missed
+            if done.sizes is not None:
+                self.size = float(done.sizes.max())
             solutions = self.problem.solve(sums, features, done.rounding)
             most_missed = max(sums.most_missed, self._missed_on_grid(features, dtype))
-            worst = self.problem.worst(solutions, most_missed, self.size)
+            errors = self.problem.errors(solutions, most_missed, self.size)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
-            if kind == "sampled" or (
-                worst > 1.0 and last and self.setting.certificate != "rigorous"
-            ):
-                sampled = self._sample(features, dtype, sums, solutions, miss)
-                better = self.problem.worst(sampled, most_missed, self.size)
-                if kind == "sampled" or better < worst:
-                    solutions, worst = sampled, better
+            asked = {model for model, kind in kinds.items() if kind == "sampled"}
+            if last and self.setting.certificate != "rigorous":
+                late = {model for model in kinds if errors[model] > 1.0}
+            else:
+                late = set()
+            if asked or late:
+                sampled = self.passes.residuals(features, dtype, sums, solutions, miss)
+                better = self.problem.errors(sampled, most_missed, self.size)
+                taken = asked | {model for model in late if better[model] < errors[model]}
+                solutions = [
+                    other if term.model in taken else one
+                    for term, one, other in zip(self.problem.terms, solutions, sampled, strict=True)
+                ]
+                errors = self.problem.errors(solutions, most_missed, self.size)
+            worst = float(errors[wanted].max())
             self.progress.certified(worst * self.setting.goal)
             part = LowRankPart(
-                features, solutions, self.problem.terms, dtype, len(self.stream), self.passes,
+                features, solutions, self.problem.terms, dtype, len(self.stream), self.passes.made,
                 sums.missed / sums.weight, self.notes, self.stream.x, (miss, done.sizes),
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # rounding: more would only cost
-                kept = best[1].features.rank
+                kept = best[1][0].features.rank
                 self.notes.append(f"{features.rank} landmarks were no better: kept {kept}")
                 break
-            best = worst, part
+            best = worst, [part.of_model(model) for model in range(self.problem.models)], errors
             if worst <= 1.0 or last:
                 break
             found = self._more(features, miss, rank)
@@ -246,7 +266,7 @@ class _Fitting:
             )
             features = found.found()
         assert best is not None
-        return best[1], best[0]
+        return best[1], best[2]
 
     def _missed_on_grid(self, features: KernelFeatures, dtype: np.dtype[Any]) -> float:
         """Return the largest e(x, x) at points of the grid, where it is not the sample itself."""
@@ -259,117 +279,11 @@ class _Fitting:
         self.grid_missed = off
         return float(off.max())
 
-    def _precision(self, kind: str, features: KernelFeatures) -> np.dtype[Any]:
+    def _precision(self, kinds: set[CertificateKind], features: KernelFeatures) -> np.dtype[Any]:
         """Return the precision of the features: float32 only where residuals are looked at."""
-        if kind == "rigorous" or not self.kernel.compiled:
+        if "rigorous" in kinds or not self.kernel.compiled:
             return EXACT
         if self.setting.dtype is not None:
             return self.setting.dtype
         coarse = self.setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
         return _FLOAT32 if coarse else EXACT
-
-    def _sum(self, features: KernelFeatures, dtype: np.dtype[Any]) -> _Pass:
-        """Sum the normal equations over all rows."""
-        stream = self.stream
-        sums, n = RowSums(self.backend, features.rank, stream.columns), len(stream)
-        miss, sizes = np.empty(n), np.empty(n) if dtype == EXACT else None
-        largest = norm2 = 0.0
-        work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
-        sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
-        stream.begin()
-        step, start = self.problem.step(features.rank), 0
-        keep = None if self.stages is None else self.stages(f"sums {self.passes}")
-        told = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
-        saved = None if keep is None else keep.load()
-        # With other memory other landmarks may have been found: the pass begins anew.
-        if saved is not None and str(saved["of"]) == told:
-            sums.restore(saved)
-            stream.restore(saved)
-            start, step = (int(value) for value in saved["rows"])
-            largest, norm2 = (float(value) for value in saved["largest"])
-            miss[:start] = saved["missed"]
-            if sizes is not None:
-                sizes[:start] = saved["sizes"]
-            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
-        del saved
-        for block in stream.blocks(step, start):
-            f, off = features.of_rows(block.x, dtype, keep=True, sizes=sizes is not None)
-            assert f.values is not None
-            miss[block.rows] = off
-            diagonal = np.asarray(self.kernel.diagonal(block.x), dtype=np.float64)
-            sums.add(f.values, block.rhs, off, diagonal, block.weight)
-            stream.account(block)
-            largest = max(largest, float(diagonal.max()))
-            if sizes is not None:
-                sizes[block.rows] = f.sizes
-                moved = block.x if features.offset is None else block.x - features.offset
-                norm2 = max(norm2, float(np.einsum("ij,ij->i", moved, moved).max()))
-            sweep.done(block.rows.stop)
-            if keep is not None:
-                done, most = block.rows.stop, (largest, norm2)
-                keep.save(
-                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, sizes),  # noqa: B023
-                    force=done == n,  # a pass that is over is not made again
-                )
-        sums.settle()
-        self.passes += 1
-        rounding = None
-        if sizes is not None:
-            dim = stream.x.shape[1]
-            direct = self.backend.direct_distances(dim)
-            entry = self.kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
-            squares = (
-                sizes @ sizes
-                if stream.weights is None
-                else np.einsum("i,i,i->", stream.weights, sizes, sizes)
-            )
-            size = math.sqrt(float(squares) / sums.weight)
-            rounding = Rounding.of(features, entry, largest, size)
-            self.size = float(sizes.max())
-        return _Pass(sums, miss, sizes, rounding)
-
-    def _sample(
-        self, features: KernelFeatures, dtype: np.dtype[Any], sums: RowSums,
-        solutions: list[LowRankSolution], miss: Array,
-    ) -> list[LowRankSolution]:  # fmt: skip
-        """Certify by the residuals of some rows: a pass over the coefficients of all."""
-        stream = self.stream
-        sample = ResidualSample(features, miss, stream.weights, len(stream))
-        sample.begin(stream.x[sample.rows], stream.columns)
-        at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
-        sweep = self.progress.sweep("sampled residuals", len(stream))
-        step, start = self.problem.step(features.rank), 0
-        keep = None if self.stages is None else self.stages(f"residuals {self.passes}")
-        told = fingerprint_of(features.pivots, features.factor, at, str(dtype)) if keep else ""
-        saved = None if keep is None else keep.load()
-        if saved is not None and str(saved["of"]) == told:
-            sample.restore(saved)
-            start, step = (int(value) for value in saved["rows"])
-            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
-        for block in stream.blocks(step, start):
-            image = features.combine(block.x, at, dtype)
-            coefficients = self.problem.coefficients(image, block.rhs, block.weight, sums.weight)
-            sample.add(block.rows, block.x, coefficients, image)
-            done = block.rows.stop
-            sweep.done(done)
-            if keep is not None:
-                reached = np.array((done, step))
-                keep.save(
-                    lambda: {"of": np.array(told), "rows": reached, **sample.state()},  # noqa: B023
-                    force=done == len(stream),
-                )
-        self.passes += 1
-        return self.problem.certified(sample, sample.residual(), solutions, sums.weight)
-
-
-def _sums_state(
-    sums: RowSums, stream: RowStream, told: str, rows: tuple[int, int],
-    largest: tuple[float, float], miss: Array, sizes: Array | None,
-) -> State:  # fmt: skip
-    """Return the state of a pass after ``rows[0]`` rows in blocks of ``rows[1]``."""
-    state: State = {**sums.state(), **stream.state()}
-    state["of"], state["rows"], state["largest"] = np.array(told), np.array(rows), np.array(largest)
-    state["missed"] = miss[: rows[0]]
-    if sizes is not None:
-        state["sizes"] = sizes[: rows[0]]
-    return state

@@ -1,28 +1,30 @@
-"""The low-rank form of two samples: output features from some rows, then a fit of each set of inputs."""
+"""The low-rank form of nature and models: output features from some rows, then each set of inputs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.embedding.expected import candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.outputs import MOST_RANK
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.estimate.rowwise import Abreast, RowStream
+from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
-from fastmcmd.kernels import Kernel
-from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 
 __all__ = ["POOL", "fit_low_rank"]
+
+Array = NDArray[np.float64]
 
 POOL = 40000  # outputs of a sample among which pivots are looked for
 _ROUNDS = 3  # times that outputs which the features miss join them
@@ -30,101 +32,174 @@ _SHARE = 0.3  # of the tolerance that truncation may take
 _ROUNDING = 1.5  # times what rounding alone misses: no pivots would bring that down much
 
 
+@dataclass(eq=False)
+class _Pending:
+    """A model that is not fitted yet: its place, and outputs that its features missed so far."""
+
+    number: int
+    samples: tuple[Sample, Sample]
+    eps: float
+    extra: list[Array] = field(default_factory=list)
+
+
 def fit_low_rank(
-    samples: tuple[Sample, Sample],
-    backend: Backend,
-    y_kernel: Kernel,
-    x_kernel: Kernel,
+    nature: Sample,
+    models: list[Sample],
+    task: Task,
     setting: Setting,
-    options: Options,
-    eps: float,
-    most: int,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
-) -> LowRankFit | None:
-    """Return the fitted low-rank form, or None where its goal is out of reach.
+) -> list[LowRankFit | None]:
+    """Return the fitted low-rank form of each model, or None where its goal is out of reach.
 
     Parameters
     ----------
-    samples : tuple of Sample
-        Nature and model.
-    backend, x_kernel, y_kernel
-        What computes which kernel.
+    nature : Sample
+        Observed outputs.
+    models : list of Sample
+        Several share landmarks and passes; they must have the inputs and the regulariser of nature.
+    task : Task
+        What is asked for.
     setting : Setting
-        Goal of all parts together, landmarks, memory.
-    options : Options
-        How to compute.
-    eps : float
-        Residual that output features may leave, relative.
-    most : int
-        Rank of the output features at most.
+        Goal of all parts of a model together, landmarks, memory.
     progress : Progress
         Told of each pass.
     checkpoint : Checkpoint, optional
         Where the sums of the passes are kept.
     """
-    extra: list[NDArray[np.float64]] = []
+    fits: list[LowRankFit | None] = [None] * len(models)
+    pending = [
+        _Pending(number, (nature, model), task.feature_residual(nature.lam, model.lam))
+        for number, model in enumerate(models)
+    ]
     for attempt in range(_ROUNDS):
-        values, importance = _outputs(samples, extra)
+        if not pending:
+            break
+        found = _fitted(pending, task, setting, progress, checkpoint, attempt)
+        again = []
+        for one in pending:
+            fits[one.number] = None
+        for one, fit, streams in found:
+            fits[one.number] = fit
+            if attempt + 1 < _ROUNDS and _lacking(one, fit, streams, task):
+                again.append(one)
+        pending = again
+    return fits
+
+
+def _fitted(
+    pending: list[_Pending],
+    task: Task,
+    setting: Setting,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+    attempt: int,
+) -> list[tuple[_Pending, LowRankFit, list[RowStream]]]:
+    """Return the models whose goal is in reach, with their fits and the streams they came from."""
+    known: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
+    for one in pending:
+        values, importance = _outputs(one.samples, one.extra)
         found = output_features(
-            y_kernel, options.backend_for(y_kernel), values, eps, most, importance
+            task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
         )
-        if found is None:
-            return None
-        features = found[0]
-        parts: list[LowRankPart] = []
-        streams = []
-        missed = expectation = 0.0
-        rigorous = True
-        groups = _groups(samples, features.rank)
-        for number, (group, terms, difference) in enumerate(groups):
-            stream = RowStream(group, features, difference)
-            share = replace(setting, goal=setting.goal / len(groups))
-            stages = stages_of(checkpoint, f"low rank {attempt} {number}")
-            part = fit_part(stream, terms, backend, x_kernel, share, progress, stages)
-            if part is None:
-                return None
-            error, certain = stream.expectation_error()
-            missed += stream.truncated()
-            expectation += error
-            rigorous = rigorous and certain
-            parts.append(part)
-            streams.append(stream)
-        truncation = Truncation(missed, expectation, rigorous)
-        if setting.scale / 2 * missed <= _SHARE * options.tol or attempt + 1 == _ROUNDS:
-            break
-        if missed <= _ROUNDING * sum(_rounding(features, sample) for sample in samples):
-            break
-        more = [
-            _uncovered(sample.all_outputs.take(np.unique(stream.worst_rows)).flat, features, eps)
-            for stream in streams
-            for sample in stream.samples
-            if isinstance(sample.all_outputs, DrawnOutputs)
+        if found is not None:
+            known.append((one, found[0], _groups(one.samples, found[0].rank)))
+    if not known:
+        return []
+    parts: list[list[LowRankPart | None]] = []
+    streams: list[list[RowStream]] = []
+    groups = [groups for *_, groups in known]  # two of one model, or one of each of several
+    for number, abreast in enumerate(zip(*groups, strict=True)):
+        rows = [
+            RowStream(group.samples, features, group.difference)
+            for group, (_, features, _) in zip(abreast, known, strict=True)
         ]
-        more = [outputs for outputs in more if len(outputs)]
-        if not more:  # rounding, or expectations: other pivots would miss as much
-            break
-        extra.extend(more)
+        share = replace(setting, goal=setting.goal / len(groups[0]))
+        stages = stages_of(checkpoint, f"low rank {attempt} {number}")
+        found_parts = fit_part(
+            Abreast(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share, progress,
+            stages,
+        )  # fmt: skip
+        if not any(found_parts):
+            return []
+        parts.append(found_parts)
+        streams.append(rows)
+    fits = []
+    for model, (one, features, _) in enumerate(known):
+        of = [rows[model] for rows in streams]
+        fitted = [part for part in (each[model] for each in parts) if part is not None]
+        if len(fitted) == len(parts):
+            fits.append((one, _fit(features, fitted, of, setting), of))
+    return fits
+
+
+def _fit(
+    features: KernelFeatures, parts: list[LowRankPart], streams: list[RowStream], setting: Setting
+) -> LowRankFit:
+    errors = [stream.expectation_error() for stream in streams]
+    truncation = Truncation(
+        sum(stream.truncated() for stream in streams),
+        sum(error for error, _ in errors),
+        all(certain for _, certain in errors),
+    )
     rank = max(part.features.rank for part in parts)
     rows = setting.block_rows(rank, features.rank, parts[0].features.pivots.shape[1])
     return LowRankFit(features, parts, truncation, rows)
 
 
-def _groups(
-    samples: tuple[Sample, Sample], rank: int
-) -> list[tuple[list[Sample], list[Term], bool]]:
+def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
+    """Tell whether outputs that the features missed join them for another round."""
+    missed = fit.truncation.missed
+    if task.scale / 2 * missed <= _SHARE * task.options.tol:
+        return False
+    if missed <= _ROUNDING * sum(_rounding(fit.features, sample) for sample in one.samples):
+        return False
+    more = [
+        _uncovered(
+            sample.all_outputs.take(np.unique(stream.worst_rows)).flat, fit.features, one.eps
+        )
+        for stream in streams
+        for sample in stream.samples
+        if isinstance(sample.all_outputs, DrawnOutputs)
+    ]
+    more = [outputs for outputs in more if len(outputs)]
+    one.extra.extend(more)
+    return bool(more)  # else rounding, or expectations: other pivots would miss as much
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Samples that share their inputs, the systems over them, and whether their difference is taken."""
+
+    samples: list[Sample]
+    terms: list[Term]
+    difference: bool
+
+
+def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     """Return the samples that share their inputs, and the systems over them."""
     nature, model = samples
     whole = slice(0, rank)
     if not nature.same_rows(model):
         return [
-            ([nature], [Term(whole, nature.lam, 1.0)], False),
-            ([model], [Term(whole, model.lam, -1.0)], False),
+            _Group([nature], [Term(whole, nature.lam, 1.0)], False),
+            _Group([model], [Term(whole, model.lam, -1.0)], False),
         ]
     if nature.lam == model.lam:
-        return [([nature, model], [Term(whole, nature.lam, 1.0)], True)]
+        return [_Group([nature, model], [Term(whole, nature.lam, 1.0)], True)]
     terms = [Term(whole, nature.lam, 1.0), Term(slice(rank, 2 * rank), model.lam, -1.0)]
-    return [([nature, model], terms, False)]
+    return [_Group([nature, model], terms, False)]
+
+
+def _side_by_side(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
+    """Return the systems of all models, whose right-hand sides stand beside each other."""
+    terms, begin = [], 0
+    for model, (group, stream) in enumerate(zip(groups, streams, strict=True)):
+        for term in group.terms:
+            columns = slice(begin + term.columns.start, begin + term.columns.stop)
+            terms.append(Term(columns, term.lam, term.sign, model))
+        begin += stream.columns
+    return terms
 
 
 def _rounding(features: KernelFeatures, sample: Sample) -> float:

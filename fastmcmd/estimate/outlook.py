@@ -13,7 +13,7 @@ from fastmcmd.gram import offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
-__all__ = ["LADDER", "LOOKED_AT", "SURE", "hopeless", "landmarks_needed", "promising"]
+__all__ = ["LADDER", "LOOKED_AT", "SURE", "hopeless", "promising", "slope"]
 
 LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
 LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
@@ -40,31 +40,6 @@ def promising(
     return not hopeless(looks[0], looks[1], most, "rigorous")
 
 
-def landmarks_needed(
-    x: NDArray[Any],
-    backend: Backend,
-    kernel: Kernel,
-    lam: float,
-    goal: float,
-    scale: float,
-    most: int,
-) -> int | None:
-    """Return how many landmarks the trace certificate needs, judged by some rows; None if too many."""
-    search = _search(x, backend, kernel, most, np.random.default_rng(len(x)))
-    looks: list[tuple[int, float]] = []
-    for rank in [*(step for step in LADDER if step < most), most]:
-        search.grow(rank)
-        error = _trace_error(search, lam, scale) / goal
-        if error <= SURE["rigorous"]:
-            return search.rank
-        if search.exhausted:
-            return None
-        if len(looks) > 1 and hopeless(looks[-2], (search.rank, error), most, "rigorous"):
-            return None
-        looks.append((search.rank, error))
-    return None
-
-
 def _search(
     x: NDArray[Any], backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
 ) -> LandmarkSearch:
@@ -83,10 +58,12 @@ def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind:
     A trace falls ever slower in the rank, and so does a sampled error in its logarithm: the line
     through the last two looks is the best that can be hoped for.
     """
+    rank, error = now
+    left = most - rank if kind == "rigorous" else math.log(most / rank)
+    return math.log(error) + 1.5 * slope(before, now, kind) * left > 0.0
+
+
+def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
+    """Return how the logarithm of the error falls with the rank, or with the rank's logarithm."""
     (r0, e0), (r1, e1) = before, now
-    left: float
-    if kind == "rigorous":
-        slope, left = math.log(e1 / e0) / (r1 - r0), most - r1
-    else:
-        slope, left = math.log(e1 / e0) / math.log(r1 / r0), math.log(most / r1)
-    return math.log(e1) + 1.5 * slope * left > 0.0
+    return math.log(e1 / e0) / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.estimate.rowwise import Abreast
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import (
@@ -83,21 +83,25 @@ class PartProblem:
 
     Attributes
     ----------
-    stream : RowStream
+    stream : Abreast
         Inputs, right-hand sides and weights.
     terms : list of Term
-        The systems.
+        The systems, in order of their right-hand sides, which all models have side by side.
     backend, kernel
         What computes the input kernel.
     setting : Setting
         What is asked for.
     """
 
-    stream: RowStream
+    stream: Abreast
     terms: list[Term]
     backend: Backend
     kernel: Kernel
     setting: Setting
+
+    def sums(self, rank: int) -> RowSums:
+        """Return sums over no rows yet, of features at ``rank`` landmarks."""
+        return RowSums(self.backend, rank, [term.columns for term in self.terms])
 
     def step(self, rank: int) -> int:
         """Return how many rows are worked on together."""
@@ -131,12 +135,25 @@ class PartProblem:
             for term, solution in zip(self.terms, solutions, strict=True)
         ]
 
-    def worst(
+    @property
+    def models(self) -> int:
+        """Number of models."""
+        return len(self.stream.streams)
+
+    def columns_of(self, model: int) -> slice:
+        """Return the right-hand sides of a model."""
+        own = [term.columns for term in self.terms if term.model == model]
+        return slice(own[0].start, own[-1].stop)
+
+    def errors(
         self, solutions: list[LowRankSolution], most_missed: float, size: float = 0.0
-    ) -> float:
-        """Return the largest certified error, relative to the goal.
+    ) -> Array:
+        """Return the certified error of each model, relative to the goal.
 
         Where features miss at most ``most_missed``, with coefficients of interpolation of ``size``.
         """
         at = np.array([self.setting.scale]), np.array([most_missed]), np.array([size])
-        return float(sum(s.error(*at)[0] for s in solutions)) / self.setting.goal
+        found = np.zeros(self.models)
+        for term, solution in zip(self.terms, solutions, strict=True):
+            found[term.model] += solution.error(*at)[0]
+        return found / self.setting.goal

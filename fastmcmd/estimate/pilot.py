@@ -35,21 +35,25 @@ class Pilot:
 
     def _sums(self) -> RowSums:
         search = self.search
-        sums = RowSums(self.problem.backend, search.rank, self._rhs.shape[1])
+        sums = self.problem.sums(search.rank)
         sums.add(search.columns, self._rhs, search.missed, search.diagonal, search.weight)
         sums.settle()
         if len(self._rhs) < self._n:  # landmarks are rarer among all rows
             sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
         return sums
 
-    def rigorous(self) -> float:
-        """Return the error of the trace certificate, relative to the goal, without rounding."""
+    def errors(self, kind: str) -> Array:
+        """Return the error of each model that this kind of certificate will tell, relative to the goal."""
+        return self.rigorous() if kind == "rigorous" else self.sampled()
+
+    def rigorous(self) -> Array:
+        """Return the error of each model by the trace certificate, relative to the goal; no rounding."""
         sums = self._sums()
         solutions = self.problem.solve(sums, self.search.found(), None)
-        return self.problem.worst(solutions, sums.most_missed)
+        return self.problem.errors(solutions, sums.most_missed)
 
-    def sampled(self) -> float:
-        """Return the error of the sampled certificate for all rows, relative to the goal."""
+    def sampled(self) -> Array:
+        """Return the error of each model by the sampled certificate of all rows, relative to the goal."""
         problem, search = self.problem, self.search
         features, sums = search.found(), self._sums()
         solutions = problem.solve(sums, features, None)
@@ -60,12 +64,15 @@ class Pilot:
         halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
         total = halves[0] + halves[1]
         certified = problem.certified(sample, total, solutions, sums.weight)
-        worst = problem.worst(certified, sums.most_missed)
-        size = sample.mean(np.einsum("ij,ij->i", total, total))
-        common = 4 * sample.mean(np.einsum("ij,ij->i", *halves))
-        common = min(max(common, 0.0), size)
+        errors = problem.errors(certified, sums.most_missed)
         share = len(image) / self._n
-        return worst * math.sqrt((common + (size - common) * share) / max(size, 1e-300))
+        for model in range(problem.models):
+            own = problem.columns_of(model)
+            size = sample.mean(np.einsum("ij,ij->i", total[:, own], total[:, own]))
+            common = 4 * sample.mean(np.einsum("ij,ij->i", *(half[:, own] for half in halves)))
+            common = min(max(common, 0.0), size)
+            errors[model] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
+        return errors
 
     def _residual(self, rows: Index, half: int, coefficients: Array) -> Array:
         """Return what one half of the candidates adds to the residuals ``-E B`` of some rows."""

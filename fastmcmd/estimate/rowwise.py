@@ -1,9 +1,9 @@
-"""A sample as rows that stream past: inputs, right-hand sides, weights; nothing of size n x r is kept."""
+"""Samples as rows that stream past: inputs, right-hand sides, weights; nothing of size n x r is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["Block", "RowStream"]
+__all__ = ["Abreast", "Block", "RowStream"]
 
 Array = NDArray[np.float64]
 
@@ -158,9 +158,64 @@ class RowStream:
             for total, sample in zip(self._truncated, self.samples, strict=True)
         )
 
+
+class Abreast:
+    """Streams over the same rows, a model each, that pass together.
+
+    Parameters
+    ----------
+    streams : list of RowStream
+        Of the same inputs and weights.
+    """
+
+    def __init__(self, streams: list[RowStream]) -> None:
+        self.streams = streams
+        self.x: NDArray[Any] | Rows = streams[0].x
+        self.weights = streams[0].weights
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def columns(self) -> int:
+        """Right-hand sides of all models."""
+        return sum(stream.columns for stream in self.streams)
+
+    def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
+        """Return right-hand sides (b, c) of some rows side by side, and what features miss."""
+        parts = [stream.rhs(rows) for stream in self.streams]
+        if len(parts) == 1:
+            return parts[0]
+        return np.hstack([rhs for rhs, _ in parts]), [miss for _, part in parts for miss in part]
+
     def blocks(self, step: int, start: int = 0) -> Iterator[Block]:
         """Yield the rows from ``start`` in blocks of ``step``."""
         for rows, x in as_blocks(self.x, step, start):
             rhs, missed = self.rhs(rows)
             weight = None if self.weights is None else self.weights[rows]
             yield Block(rows, x, rhs, missed, weight)
+
+    def begin(self) -> None:
+        """Begin to account for what the features miss, before a pass."""
+        for stream in self.streams:
+            stream.begin()
+
+    def account(self, block: Block) -> None:
+        """Add what the features of a block miss."""
+        missed = iter(block.missed)
+        for stream in self.streams:
+            own = [next(missed) for _ in stream.samples]
+            stream.account(replace(block, missed=own))
+
+    def state(self) -> dict[str, Array]:
+        """Return the account so far, to be written down."""
+        return {
+            f"{index}.{name}": array
+            for index, stream in enumerate(self.streams)
+            for name, array in stream.state().items()
+        }
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on with an account that was written down."""
+        for index, stream in enumerate(self.streams):
+            stream.restore({name: state[f"{index}.{name}"] for name in stream.state()})

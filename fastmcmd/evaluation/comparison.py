@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fastmcmd.evaluation.asked import Asked
+from fastmcmd.evaluation.everything import evaluate
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.result import BEST, Evaluation, text
+from fastmcmd.evaluation.together import evaluate_each
 from fastmcmd.tables import aligned
 
 __all__ = ["Comparison", "compare"]
@@ -83,13 +87,19 @@ def _value(found: Evaluation, name: str) -> float | None:
     return next((one.value for one in found.measured if one.name == name), None)
 
 
-def compare(evaluations: Mapping[str, Evaluation]) -> Comparison:
-    """Put evaluations of the same outcomes beside each other.
+def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings: Any) -> Comparison:
+    """Put several models of the same outcomes beside each other.
 
     Parameters
     ----------
-    evaluations : dict of Evaluation
-        By the name of the model.
+    models : dict
+        By the name of the model: its `Evaluation`; or, with ``y``, its prediction as in `evaluate`.
+    y : array_like (n,) or (n, k), optional
+        Observed outputs, to evaluate predictions on.
+    x : array_like (n, d) or (n,), or rows on disk, optional
+        Inputs. With them the conditional congruence error is computed, too, for all models together.
+    **settings
+        Every other keyword of `evaluate`, such as ``n_boot=100`` or ``x_kernel=...``.
 
     Returns
     -------
@@ -98,26 +108,69 @@ def compare(evaluations: Mapping[str, Evaluation]) -> Comparison:
     Raises
     ------
     ValueError
-        None, or evaluations of other outcomes.
+        None, or evaluations of other outcomes; predictions that hold NaN in different rows; what
+        `evaluate` says of its arguments.
+    TypeError
+        Anything else than evaluations, or predictions with ``y``; a keyword that `evaluate` does not have.
+
+    Notes
+    -----
+    Predictions given with ``y`` take less time than `evaluate` for each: kernel values, factors and passes
+    over the rows are shared (`ConditionalCongruence.fit_each`). Measured, three models, two cores: their
+    CCE took 0.4 of the time at n = 12,000, d = 512 (CG), 0.5 at n = 100,000, d = 2 (low rank). Values agree
+    within the sum of both error bounds. `Evaluation.seconds` holds the time of what is shared for each.
 
     Examples
     --------
     >>> import numpy as np, fastmcmd as fm
-    >>> y = np.random.default_rng(0).normal(size=200)
-    >>> models = {"good": (np.zeros(200), 1.0), "wide": (np.zeros(200), 3.0)}
-    >>> found = fm.compare({name: fm.evaluate(y, model) for name, model in models.items()})
-    >>> "* 0.2" in found.table()
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, 300)
+    >>> y = x + 0.3 * rng.normal(size=300)
+    >>> models = {"good": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 1.0)}
+    >>> found = fm.compare(models, y, x)
+    >>> found.evaluations["good"]["mean_crps"] < found.evaluations["wide"]["mean_crps"]
+    True
+    >>> apart = {name: fm.evaluate(y, model, x) for name, model in models.items()}
+    >>> fm.compare(apart).table() == found.table()
     True
     """
-    if not isinstance(evaluations, Mapping) or not evaluations:
-        raise TypeError("evaluations must be a dict of at least one Evaluation by its model's name")
-    for name, one in evaluations.items():
+    if not isinstance(models, Mapping) or not models:
+        raise TypeError(
+            "models must be a dict of at least one Evaluation, or prediction with y, by its model's name"
+        )
+    names = [str(name) for name in models]
+    if len(set(names)) < len(names):
+        raise ValueError(f"models have the same names as text: {', '.join(names)}")
+    if y is not None:
+        return Comparison(_evaluated(models, y, x, settings))
+    if x is not None or settings:
+        given = ", ".join((["x"] if x is not None else []) + list(settings))
+        raise TypeError(f"compare was given {given} without y; evaluations have their own")
+    for name, one in models.items():
         if not isinstance(one, Evaluation):
             raise TypeError(
-                f"evaluations[{name!r}] is a {type(one).__name__}; an Evaluation is needed"
+                f"models[{name!r}] is a {type(one).__name__}; an Evaluation is needed, or y for predictions"
             )
-    first = next(iter(evaluations.values()))
-    for name, one in evaluations.items():
+    first = next(iter(models.values()))
+    for name, one in models.items():
         if not np.array_equal(one.y, first.y):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
-    return Comparison({str(name): one for name, one in evaluations.items()})
+    return Comparison({str(name): one for name, one in models.items()})
+
+
+def _evaluated(
+    models: Mapping[str, Any], y: Any, x: Any, settings: dict[str, Any]
+) -> dict[str, Evaluation]:
+    """Evaluate predictions together, by the defaults of `evaluate` where ``settings`` say nothing."""
+    for name, one in models.items():
+        if isinstance(one, Evaluation):
+            raise TypeError(
+                f"models[{name!r}] is an Evaluation already; with y predictions are needed"
+            )
+    try:
+        bound = inspect.signature(evaluate).bind(y, None, x, **settings)
+    except TypeError as error:
+        raise TypeError(f"compare: {error}; with y it takes the keywords of evaluate") from None
+    bound.apply_defaults()
+    asked = Asked.of(**bound.kwargs)
+    return evaluate_each(y, {str(name): one for name, one in models.items()}, x, asked)

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fastmcmd.checks import as_array, check_choice, check_count, check_positive, check_same_length
-from fastmcmd.estimator import ConditionalCongruence
-from fastmcmd.evaluation.bootstrap import intervals
-from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.measures import MEASURES, SCORES
-from fastmcmd.evaluation.result import Evaluation, Measured
-from fastmcmd.frames import row_labels
+from fastmcmd.evaluation.asked import Asked, inputs_of
+from fastmcmd.evaluation.measuring import evaluation_of
+from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.kernels import Kernel
-from fastmcmd.metrics import adversarial_group_calibration
-from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.metrics.pit import PITS
-from fastmcmd.predictive.base import Array
+from fastmcmd.metrics.inputs import read
 from fastmcmd.progress import Progress
-from fastmcmd.rows import Rows
 
 __all__ = ["evaluate"]
 
@@ -127,165 +114,19 @@ def evaluate(
     True
     """
     start = time.perf_counter()
-    check_choice(pit, "pit", PITS)
-    check_choice(binning, "binning", ("mass", "width"))
-    bins = check_count(bins, "bins")
-    n_boot = check_count(n_boot, "n_boot", least=0)
-    level, confidence = _share(level, "level"), _share(confidence, "confidence")
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    labels = None if by is None else _labels(by, outcomes)
-    settings = Settings(level, bins, binning, pit, random_state)
-    told = Progress(progress, tol)
-    congruence = None
-    try:
-        if x is not None:
-            congruence = ConditionalCongruence(
-                x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws, encoder=encoder,
-                random_state=random_state, tol=tol, solver=solver, backend=backend, dtype=dtype,
-                memory_limit=memory_limit, certificate=certificate, progress=progress,
-                devices=devices, device_memory_limit=device_memory_limit,
-            )  # fmt: skip
-            inputs = _inputs(x, outcomes)
-            congruence.fit(inputs, outcomes.y, outcomes.prediction, outcomes.weights)
-        values = None if congruence is None else congruence.result_.values
-        context = Context(outcomes, settings, values)
-        measured, skipped = _measure(context, told)
-        if n_boot:
-            measured = intervals(context, measured, n_boot, confidence, random_state, told)
-        curves = _curves(context)
-        if adversarial and context.numbers:
-            told.stage("random groups")
-            curves["groups"] = adversarial_group_calibration(
-                replace(context.rows, weights=None), None, random_state=random_state
-            )
-        parts = None
-        if labels is not None:
-            parts = _by_label(context, labels, told)
-    finally:
-        told.close()
-    if outcomes.spoiled:
-        measured = tuple(one.without_value() for one in measured)
-    return Evaluation(
-        measured=measured,
-        curves=curves,
-        rows=_rows(context),
-        congruence=congruence,
-        skipped=skipped,
-        notes=_notes(context),
-        n=outcomes.n,
-        y=outcomes.y,
-        x=None if congruence is None else inputs,
-        prediction=outcomes.prediction,
-        by=parts,
-        settings={
-            "level": settings.level, "bins": bins, "binning": binning, "pit": pit,
-            "random_state": random_state, "nan_policy": nan_policy, "n_boot": n_boot,
-            "confidence": confidence, "weighted": sample_weight is not None,
-        },
-        seconds=time.perf_counter() - start,
-        labels=row_labels(y),
+    asked = Asked.of(
+        sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,
+        pit=pit, random_state=random_state, adversarial=adversarial, n_boot=n_boot,
+        confidence=confidence, by=by, x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
+        encoder=encoder, tol=tol, solver=solver, backend=backend, dtype=dtype,
+        memory_limit=memory_limit, certificate=certificate, progress=progress, devices=devices,
+        device_memory_limit=device_memory_limit,
     )  # fmt: skip
-
-
-def _share(value: Any, name: str) -> float:
-    share = check_positive(value, name)
-    if share >= 1:
-        raise ValueError(f"{name} is {share:g}; a number in (0, 1) is needed")
-    return share
-
-
-def _labels(by: Any, outcomes: Outcomes) -> NDArray[Any]:
-    labels = np.asarray(by)
-    if labels.ndim != 1:
-        raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
-    if labels.dtype == object:  # as data frames hold text, and integers beside missing ones
-        missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
-        if missing:
-            raise ValueError(
-                f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
-                "integers are needed"
-            )
-    if len(labels) != outcomes.n:
-        raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
-    return labels if outcomes.kept is None else labels[outcomes.kept]
-
-
-def _inputs(x: Any, outcomes: Outcomes) -> Any:
-    """Return the inputs of the rows kept."""
-    if outcomes.kept is None:
-        return x
-    if isinstance(x, (str, os.PathLike, Rows)):
-        raise ValueError(
-            "x is on disk and rows hold NaN; nan_policy='omit' needs x in memory, as an array"
-        )
-    rows = as_array(x, "x")
-    check_same_length(x=rows, y=np.empty(outcomes.n))
-    return rows[outcomes.kept]
-
-
-def _measure(
-    context: Context, told: Progress, of: str = ""
-) -> tuple[tuple[Measured, ...], dict[str, str]]:
-    measured, skipped = [], {}
-    for one in MEASURES:
-        reason = one.missing(context)
-        if reason is not None:
-            skipped[one.name] = reason
-            continue
-        told.stage(one.label + of)
-        measured.append(Measured(one.name, one.compute(context), one.section, one.label, one.best))
-    return tuple(measured), skipped
-
-
-def _curves(context: Context) -> dict[str, Any]:
-    if not context.numbers:
-        return {}
-    found: dict[str, Any] = {
-        "reliability": context.reliability("quantile"),
-        "reliability_interval": context.reliability("interval"),
-        "pit": context.histogram,
-    }
-    if context.spread is None and np.isfinite(context.prediction.mean).all():
-        found["variance"] = context.variance_curve
-    return found
-
-
-def _rows(context: Context) -> dict[str, Array]:
-    """Return values by row, NaN in rows left out."""
-    found: dict[str, Array] = {}
-    if context.numbers:
-        found["pit"] = context.pit
-        found["crps"] = SCORES["crps"](context)
-    if context.base.has_density:
-        found["log_score"] = SCORES["log_score"](context)
-    if context.cce is not None:
-        found["cce"] = context.cce
-    return {name: context.outcomes.scatter(values) for name, values in found.items()}
-
-
-def _notes(context: Context) -> tuple[str, ...]:
-    notes = []
-    outcomes = context.outcomes
-    if outcomes.kept is not None:
-        left = outcomes.n - len(outcomes.kept)
-        what = "every number is NaN" if outcomes.propagate else "they are left out"
-        notes.append(f"{left:,} of {outcomes.n:,} rows hold NaN: {what}")
-    if context.base.has_density:
-        infinite = int(np.isinf(SCORES["log_score"](context)).sum())
-        if infinite:
-            what = "outcome has" if infinite == 1 else "outcomes have"
-            notes.append(f"{infinite:,} {what} no probability under the prediction")
-    return tuple(notes)
-
-
-def _by_label(
-    everything: Context, labels: NDArray[Any], told: Progress
-) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
-    """Return rows and numbers of each group."""
-    found = {}
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
-        context = everything.subset(rows)
-        key = label.item() if isinstance(label, np.generic) else label
-        found[key] = (len(rows), _measure(context, told, f", group {key}")[0])
-    return found
+    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    labels = asked.labels(outcomes)
+    with Progress(progress, tol) as told:
+        congruence = None
+        if x is not None:
+            x = inputs_of(x, outcomes)
+            congruence = asked.congruence.fit(x, outcomes.y, outcomes.prediction, outcomes.weights)
+        return evaluation_of(y, outcomes, asked, labels, x, congruence, told, start)

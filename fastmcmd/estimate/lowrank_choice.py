@@ -1,0 +1,153 @@
+"""Whether the low-rank form is taken, and within what memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.errors import MemoryLimitError
+from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
+from fastmcmd.estimate.lowrank import LowRankFit
+from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
+from fastmcmd.estimate.part_problem import Setting
+from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
+from fastmcmd.gram.cost import affordable_rank
+from fastmcmd.kernels import Kernel
+from fastmcmd.memory import format_bytes
+from fastmcmd.options import Options
+from fastmcmd.progress import Progress
+
+__all__ = ["low_rank_forms", "low_rank_limit", "low_rank_setting"]
+
+_MOST_LANDMARKS = 4096
+_COLUMNS = 30  # features of a scalar output, about
+_VECTOR_COLUMNS = 256  # of a vector
+_PATIENT = 40000  # rows from which CG takes long enough for a closer look
+_LEAST_LANDMARKS = 32
+_BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
+_LEAST_LOW_RANK = 4000  # rows from which the low-rank form can pay
+# What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
+_COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
+_SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
+
+
+def low_rank_limit(n: int, dim: int, kernel: Kernel, backend: Backend, options: Options) -> int:
+    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered."""
+    if options.solver not in ("auto", "lowrank", "nystrom"):
+        return 0
+    if options.solver != "auto":
+        return min(n, _MOST_LANDMARKS)
+    if n < _LEAST_LOW_RANK:
+        return 0
+    affordable = affordable_rank(kernel, n, dim, backend.name, _COLUMNS)
+    if n < _PATIENT:  # small dense problems of the search weigh more
+        affordable //= 3
+    return min(n // 4, _MOST_LANDMARKS, affordable)
+
+
+def low_rank_setting(n: int, dim: int, drawn: int, points: int, task: Task) -> Setting | None:
+    """Return what the low-rank form of ``n`` rows must reach, and with what; None where it is not taken.
+
+    Parameters
+    ----------
+    n, dim : int
+        Rows and columns.
+    drawn : int
+        Outputs among which features are looked for.
+    points : int
+        Points of evaluation.
+    task : Task
+        What is asked for; its grid, for the largest ``k(x, x)``, may be some rows only.
+
+    Raises
+    ------
+    MemoryLimitError
+        ``memory_limit`` has no room for the landmarks asked for.
+    """
+    options = task.options
+    most = low_rank_limit(n, dim, task.x_kernel, task.backend, options)
+    if not most:
+        return None
+    wanted = options.solver != "auto"
+    # What each row misses, its size, values and bounds; then sums, factors and candidates.
+    pool, passing = pool_bytes(drawn, _COLUMNS)
+    held = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
+    room = options.memory_limit - held
+    fitting = math.isqrt(max(0, room) // _BYTES_PER_PAIR)
+    given = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
+    least = options.rank or given or _LEAST_LANDMARKS
+    if fitting < least or room < passing:
+        if not wanted:
+            return None
+        need = held + max(passing, _BYTES_PER_PAIR * (least + 1) ** 2)
+        raise MemoryLimitError(
+            f"memory_limit is {format_bytes(options.memory_limit)}; about {format_bytes(need)} are needed "
+            f"for {least} landmarks of {n:,} rows"
+        )
+    return Setting(
+        goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
+        landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
+        room=room, give_up=not wanted, patient=n >= _PATIENT and options.certificate != "rigorous",
+    )  # fmt: skip
+
+
+def low_rank_forms(
+    nature: Sample,
+    models: list[Sample],
+    task: Task,
+    progress: Progress,
+    checkpoint: Checkpoint | None = None,
+) -> list[LowRankFit | None]:
+    """Return the low-rank form of each model where it was asked for, or serves best; else None.
+
+    Several models must have the inputs and the regulariser of nature; they share their passes as far
+    as there is memory.
+
+    Raises
+    ------
+    ValueError
+        Landmarks of other columns than the inputs.
+    MemoryLimitError
+        ``memory_limit`` has no room for the landmarks asked for.
+    """
+    options, dim = task.options, nature.x.shape[1]
+    n = max(len(side) for side in (nature, *models))
+    if isinstance(options.landmarks, np.ndarray) and options.landmarks.shape[1] != dim:
+        raise ValueError(
+            f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
+        )
+    drawn = _drawn(nature) + max(_drawn(model) for model in models)
+    setting = low_rank_setting(n, dim, drawn, len(task.grid), task)
+    if setting is None:
+        return [None] * len(models)
+    if task.grid is not nature.x:
+        setting = replace(setting, grid=some_rows(task.grid))
+    found: list[LowRankFit | None] = []
+    most = low_rank_limit(n, dim, task.x_kernel, task.backend, options)
+    further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
+    # Models share passes where no landmark is lost by it.
+    spare = min(setting.room // _SHARED_ROOM, setting.room - _BYTES_PER_PAIR * (most + 1) ** 2)
+    together = 1 + max(0, spare // further)
+    for start in range(0, len(models), together):
+        some = models[start : start + together]
+        setting_of = replace(setting, room=setting.room - (len(some) - 1) * further)
+        found += fit_low_rank(nature, some, task, setting_of, progress, checkpoint)
+    return found
+
+
+def _scalar(side: Sample) -> bool:
+    """Tell whether observed outputs are numbers."""
+    outputs = side.all_outputs
+    return isinstance(outputs, DrawnOutputs) and outputs.values.shape[2] == 1
+
+
+def _drawn(side: Sample) -> int:
+    """Return the outputs of a side among which features are looked for in low-rank form, at most."""
+    outputs = side.all_outputs
+    return min(len(outputs.flat), POOL) if isinstance(outputs, DrawnOutputs) else POOL

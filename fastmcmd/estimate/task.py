@@ -1,0 +1,71 @@
+"""What a fit is asked for: kernels, options, and the points where the tolerance must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.gram import diagonal_of
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
+from fastmcmd.rows import Rows
+
+__all__ = ["SOLVER_SHARE", "Task", "some_rows"]
+
+SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
+_LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
+_MOST_LOOKED_AT = 20000  # points of a grid whose certificate is looked at before the end
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is computed, how, and where.
+
+    Attributes
+    ----------
+    x_kernel, y_kernel : Kernel
+        Resolved kernels.
+    options : Options
+        How to compute.
+    grid : ndarray (q, d) or Rows
+        Points where the tolerance must hold.
+    """
+
+    x_kernel: Kernel
+    y_kernel: Kernel
+    options: Options
+    grid: NDArray[Any] | Rows
+
+    @cached_property
+    def backend(self) -> Backend:
+        """What computes the input kernel."""
+        return self.options.backend_for(self.x_kernel)
+
+    @cached_property
+    def y_backend(self) -> Backend:
+        """What computes the output kernel."""
+        return self.options.backend_for(self.y_kernel)
+
+    @cached_property
+    def scale(self) -> float:
+        """Largest ``sqrt(k(x, x))`` over the grid."""
+        return float(np.sqrt(max(float(diagonal_of(self.x_kernel, self.grid).max()), 0.0)))
+
+    def feature_residual(self, lam: float, lam_prime: float) -> float:
+        """Return what the output features may leave of ``k_Y(y, y)``, relative to the largest."""
+        amplitude = self.scale / 2 * (lam**-0.5 + lam_prime**-0.5)
+        share = min(1.0, self.options.tol / 4 / max(amplitude, 1e-300))
+        return float(np.clip(share**2, _LEAST_EPS, _MOST_EPS))
+
+
+def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:
+    """Return the points of a grid, or some of very many."""
+    if len(grid) <= _MOST_LOOKED_AT:
+        return grid[:]
+    rng = np.random.default_rng(len(grid))
+    return grid[np.sort(rng.choice(len(grid), _MOST_LOOKED_AT, replace=False))]

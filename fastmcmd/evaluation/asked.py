@@ -1,0 +1,141 @@
+"""What an evaluation is asked for: conventions, rows, and how the CCE is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checks import as_array, check_choice, check_count, check_positive, check_same_length
+from fastmcmd.estimator import ConditionalCongruence
+from fastmcmd.evaluation.context import Settings
+from fastmcmd.kernels import Kernel
+from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.metrics.pit import PITS
+from fastmcmd.rows import Rows
+
+__all__ = ["Asked", "inputs_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Checked arguments of `fastmcmd.evaluate`, but for the data.
+
+    Attributes
+    ----------
+    settings : Settings
+        Conventions of the numbers.
+    sample_weight, nan_policy, by
+        Which rows, and how they count.
+    adversarial, n_boot, confidence
+        What is computed besides.
+    congruence : ConditionalCongruence
+        How the CCE is computed; not fitted.
+    """
+
+    settings: Settings
+    sample_weight: Any
+    nan_policy: str
+    by: Any
+    adversarial: bool
+    n_boot: int
+    confidence: float
+    congruence: ConditionalCongruence
+
+    @staticmethod
+    def of(
+        *,
+        sample_weight: Any,
+        nan_policy: str,
+        level: float,
+        bins: int,
+        binning: str,
+        pit: str,
+        random_state: int | None,
+        adversarial: bool,
+        n_boot: int,
+        confidence: float,
+        by: Any,
+        x_kernel: Kernel | None,
+        y_kernel: Kernel | None,
+        lam: float,
+        draws: int | None,
+        encoder: Callable[[Any], Any] | None,
+        tol: float,
+        solver: str,
+        backend: str,
+        dtype: Any,
+        memory_limit: Any,
+        certificate: str,
+        progress: bool,
+        devices: Sequence[int] | None,
+        device_memory_limit: int | str | None,
+    ) -> Asked:
+        """Check what a person gave."""
+        check_choice(pit, "pit", PITS)
+        check_choice(binning, "binning", ("mass", "width"))
+        bins = check_count(bins, "bins")
+        n_boot = check_count(n_boot, "n_boot", least=0)
+        level, confidence = _share(level, "level"), _share(confidence, "confidence")
+        congruence = ConditionalCongruence(
+            x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws, encoder=encoder,
+            random_state=random_state, tol=tol, solver=solver, backend=backend, dtype=dtype,
+            memory_limit=memory_limit, certificate=certificate, progress=progress,
+            devices=devices, device_memory_limit=device_memory_limit,
+        )  # fmt: skip
+        settings = Settings(level, bins, binning, pit, random_state)
+        return Asked(
+            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence
+        )
+
+    def labels(self, outcomes: Outcomes) -> NDArray[Any] | None:
+        """Return the labels of the rows kept, where there are groups."""
+        if self.by is None:
+            return None
+        labels = np.asarray(self.by)
+        if labels.ndim != 1:
+            raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
+        if labels.dtype == object:  # as data frames hold text, and integers beside missing ones
+            missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
+            if missing:
+                raise ValueError(
+                    f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
+                    "integers are needed"
+                )
+        if len(labels) != outcomes.n:
+            raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
+        return labels if outcomes.kept is None else labels[outcomes.kept]
+
+    def told(self) -> dict[str, Any]:
+        """Return the arguments that change numbers."""
+        settings = self.settings
+        return {
+            "level": settings.level, "bins": settings.bins, "binning": settings.binning,
+            "pit": settings.pit, "random_state": settings.random_state,
+            "nan_policy": self.nan_policy, "n_boot": self.n_boot, "confidence": self.confidence,
+            "weighted": self.sample_weight is not None,
+        }  # fmt: skip
+
+
+def inputs_of(x: Any, outcomes: Outcomes) -> Any:
+    """Return the inputs of the rows kept."""
+    if outcomes.kept is None:
+        return x
+    if isinstance(x, (str, os.PathLike, Rows)):
+        raise ValueError(
+            "x is on disk and rows hold NaN; nan_policy='omit' needs x in memory, as an array"
+        )
+    rows = as_array(x, "x")
+    check_same_length(x=rows, y=np.empty(outcomes.n))
+    return rows[outcomes.kept]
+
+
+def _share(value: Any, name: str) -> float:
+    share = check_positive(value, name)
+    if share >= 1:
+        raise ValueError(f"{name} is {share:g}; a number in (0, 1) is needed")
+    return share

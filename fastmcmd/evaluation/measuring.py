@@ -1,0 +1,156 @@
+"""All numbers, curves and values by row of one prediction, once its CCE is known."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.estimator import ConditionalCongruence
+from fastmcmd.evaluation.asked import Asked
+from fastmcmd.evaluation.bootstrap import intervals
+from fastmcmd.evaluation.context import Context
+from fastmcmd.evaluation.measures import MEASURES, SCORES
+from fastmcmd.evaluation.result import Evaluation, Measured
+from fastmcmd.frames import row_labels
+from fastmcmd.metrics import adversarial_group_calibration
+from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.predictive.base import Array
+from fastmcmd.progress import Progress
+
+__all__ = ["evaluation_of"]
+
+
+def evaluation_of(
+    y: Any,
+    outcomes: Outcomes,
+    asked: Asked,
+    labels: NDArray[Any] | None,
+    x: Any,
+    congruence: ConditionalCongruence | None,
+    told: Progress,
+    start: float,
+) -> Evaluation:
+    """Return the evaluation of a prediction.
+
+    Parameters
+    ----------
+    y : array_like
+        Outcomes as they were given: their index, if they have one.
+    outcomes : Outcomes
+        Checked rows.
+    asked : Asked
+        What is asked for.
+    labels : ndarray (m,) or None
+        Groups of the rows kept.
+    x, congruence
+        Inputs of the rows kept, and the estimator fitted on them; None without inputs.
+    told : Progress
+        Told of each number.
+    start : float
+        When the work began.
+    """
+    settings = asked.settings
+    values = None if congruence is None else congruence.result_.values
+    context = Context(outcomes, settings, values)
+    measured, skipped = _measure(context, told)
+    if asked.n_boot:
+        measured = intervals(
+            context, measured, asked.n_boot, asked.confidence, settings.random_state, told
+        )
+    curves = _curves(context)
+    if asked.adversarial and context.numbers:
+        told.stage("random groups")
+        curves["groups"] = adversarial_group_calibration(
+            replace(context.rows, weights=None), None, random_state=settings.random_state
+        )
+    parts = None if labels is None else _by_label(context, labels, told)
+    if outcomes.spoiled:
+        measured = tuple(one.without_value() for one in measured)
+    return Evaluation(
+        measured=measured,
+        curves=curves,
+        rows=_rows(context),
+        congruence=congruence,
+        skipped=skipped,
+        notes=_notes(context),
+        n=outcomes.n,
+        y=outcomes.y,
+        x=x,
+        prediction=outcomes.prediction,
+        by=parts,
+        settings=asked.told(),
+        seconds=time.perf_counter() - start,
+        labels=row_labels(y),
+    )
+
+
+def _measure(
+    context: Context, told: Progress, of: str = ""
+) -> tuple[tuple[Measured, ...], dict[str, str]]:
+    measured, skipped = [], {}
+    for one in MEASURES:
+        reason = one.missing(context)
+        if reason is not None:
+            skipped[one.name] = reason
+            continue
+        told.stage(one.label + of)
+        measured.append(Measured(one.name, one.compute(context), one.section, one.label, one.best))
+    return tuple(measured), skipped
+
+
+def _curves(context: Context) -> dict[str, Any]:
+    if not context.numbers:
+        return {}
+    found: dict[str, Any] = {
+        "reliability": context.reliability("quantile"),
+        "reliability_interval": context.reliability("interval"),
+        "pit": context.histogram,
+    }
+    if context.spread is None and np.isfinite(context.prediction.mean).all():
+        found["variance"] = context.variance_curve
+    return found
+
+
+def _rows(context: Context) -> dict[str, Array]:
+    """Return values by row, NaN in rows left out."""
+    found: dict[str, Array] = {}
+    if context.numbers:
+        found["pit"] = context.pit
+        found["crps"] = SCORES["crps"](context)
+    if context.base.has_density:
+        found["log_score"] = SCORES["log_score"](context)
+    if context.cce is not None:
+        found["cce"] = context.cce
+    return {name: context.outcomes.scatter(values) for name, values in found.items()}
+
+
+def _notes(context: Context) -> tuple[str, ...]:
+    notes = []
+    outcomes = context.outcomes
+    if outcomes.kept is not None:
+        left = outcomes.n - len(outcomes.kept)
+        what = "every number is NaN" if outcomes.propagate else "they are left out"
+        notes.append(f"{left:,} of {outcomes.n:,} rows hold NaN: {what}")
+    if context.base.has_density:
+        infinite = int(np.isinf(SCORES["log_score"](context)).sum())
+        if infinite:
+            what = "outcome has" if infinite == 1 else "outcomes have"
+            notes.append(f"{infinite:,} {what} no probability under the prediction")
+    return tuple(notes)
+
+
+def _by_label(
+    everything: Context, labels: NDArray[Any], told: Progress
+) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
+    """Return rows and numbers of each group."""
+    found = {}
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        context = everything.subset(rows)
+        key = label.item() if isinstance(label, np.generic) else label
+        found[key] = (len(rows), _measure(context, told, f", group {key}")[0])
+    return found

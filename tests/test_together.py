@@ -1,0 +1,486 @@
+"""Several models at once: shared solves, each with its own certificate, as each alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.estimate import feature_form
+from fastmcmd.estimate import fit as fitting
+from fastmcmd.estimate.budget import Budget
+from fastmcmd.estimate.lowrank_choice import low_rank_forms
+from fastmcmd.estimate.pilot import Pilot
+from fastmcmd.estimate.rowwise import Abreast, RowStream
+from fastmcmd.solvers.base import System, by_diagonal
+
+KERNEL = fm.RBF(0.5)
+
+
+@pytest.fixture
+def data(rng):
+    n = 300
+    x = rng.uniform(-2, 2, (n, 2))
+    x[40:60] = x[:20]  # equal inputs collapse
+    y = rng.poisson(np.exp(0.5 * x[:, 0])).astype(float)
+    models = {
+        "counts": fm.Poisson(np.exp(0.5 * x[:, 0])),
+        "normal": fm.Gaussian(x[:, 0], 1.0 + 0.5 * np.abs(x[:, 1])),
+        "one draw": rng.poisson(1.0, n).astype(float),
+        "draws": rng.normal(size=(n, 7)) * 5,
+        "the outcomes": y.copy(),
+    }
+    return x, y, models
+
+
+def _agree(found, alone):
+    """Each within the sum of both bounds, at every input."""
+    a, b = found.result_, alone.result_
+    assert (np.abs(a.values - b.values) <= a.error_bounds + b.error_bounds).all()
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_is_as_it_would_be_alone(data, rng, solver, weighted):
+    x, y, models = data
+    weights = rng.integers(0, 4, len(x)).astype(float) if weighted else None
+    made = fm.ConditionalCongruence(x_kernel=KERNEL, lam=0.02, solver=solver, tol=1e-5)
+    together = made.fit_each(x, y, models, weights)
+    assert list(together) == list(models)
+    new = rng.uniform(-2, 2, (9, 2))
+    for name, prediction in models.items():
+        alone = fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction, weights)
+        one = together[name]
+        _agree(one, alone)
+        a, b = one.evaluate(new), alone.evaluate(new)
+        assert (np.abs(a.values - b.values) <= a.error_bounds + b.error_bounds).all()
+        assert one.result_.error_bound <= made.tol
+        assert one.result_.info.form == alone.result_.info.form
+        assert one.n_features_in_ == 2
+        np.testing.assert_allclose(
+            one.witness(new, [0.0, 2.0]), alone.witness(new, [0.0, 2.0]), atol=1e-4
+        )
+    zero = together["the outcomes"].result_
+    assert zero.values.max() <= zero.error_bound
+
+
+@pytest.mark.parametrize("solver", ["cg", "cholesky", "lowrank"])
+def test_bounds_hold_against_the_definition(data, solver):
+    """Each model's own bound, of models whose features and sizes differ."""
+    x, y, models = data
+    models = {name: models[name] for name in ("one draw", "the outcomes")}
+    models["far"] = 40.0 + 9 * models["one draw"]
+    found = fm.ConditionalCongruence(
+        x_kernel=KERNEL, y_kernel=fm.RBF(0.3), lam=0.01, solver=solver, tol=1e-4
+    ).fit_each(x, y, models)
+    for name, draws in models.items():
+        arguments = (x, x, y, x, draws, KERNEL, fm.RBF(0.3))
+        exact = np.maximum(oracle.mcmd_squared(*arguments, lam=0.01), 0.0)
+        result = found[name].result_
+        off = oracle.cancellation(x, x, x, KERNEL, fm.RBF(0.3), y, lam=0.01)
+        low = np.sqrt(np.maximum(exact - off, 0.0)) - result.error_bounds
+        high = np.sqrt(exact + off) + result.error_bounds
+        assert (low <= result.values).all(), name
+        assert (result.values <= high).all(), name
+
+
+def test_vectors_and_random_draws(rng):
+    x = rng.normal(size=(70, 3))
+    y = x[:, :2] + 0.3 * rng.normal(size=(70, 2))
+    models = {
+        "normal": fm.Gaussian(x[:, :2], 0.5 + 0.0 * x[:, :2]),
+        "draws": rng.normal(size=(70, 4, 2)),
+    }
+    for draws in (None, 2):
+        made = fm.ConditionalCongruence(
+            x_kernel=KERNEL, y_kernel=fm.RBF(0.1), draws=draws, random_state=3, tol=1e-4
+        )
+        together = made.fit_each(x, y, models)
+        for name, prediction in models.items():
+            _agree(
+                together[name], fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction)
+            )
+            assert together[name].output_columns_ == 2
+
+
+def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
+    x, y, models = data
+    solves, factors = [], []
+    solve = feature_form.solve
+    monkeypatch.setattr(
+        feature_form,
+        "solve",
+        lambda problem, *rest: solves.append(len(problem.systems)) or solve(problem, *rest),
+    )
+    from fastmcmd.backends.numpy import NumpyBackend
+
+    factor = NumpyBackend.packed_cholesky
+    monkeypatch.setattr(
+        NumpyBackend,
+        "packed_cholesky",
+        lambda self, packed: factors.append(1) or factor(self, packed),
+    )
+    for solver in ("cg", "cholesky"):
+        made = fm.ConditionalCongruence(x_kernel=KERNEL, solver=solver, backend="numpy")
+        found = made.fit_each(x, y, models)
+        assert {one.result_.info.solver for one in found.values()} == {solver}
+    assert solves == [5, 5]
+    assert factors == [1]
+
+
+def test_one_pass_serves_all(data, monkeypatch):
+    x, y, models = data
+    passes = []
+    begin = Abreast.begin
+    monkeypatch.setattr(Abreast, "begin", lambda self: passes.append(self.columns) or begin(self))
+    made = fm.ConditionalCongruence(x_kernel=KERNEL, solver="lowrank", rank=60, tol=1e-3)
+    found = made.fit_each(x, y, models)
+    ranks = [one.result_.info.rank for one in found.values()]
+    assert passes == [sum(ranks)]
+    assert {one.result_.info.landmarks for one in found.values()} == {60}
+
+
+def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
+    """The others take the low-rank form; that one goes on by products, with the same value as alone."""
+    n = 4500
+    x = rng.uniform(-2, 2, (n, 1))
+    y = np.sin(x[:, 0]) + 0.2 * rng.normal(size=n)
+    models = {"a": fm.Gaussian(np.sin(x[:, 0]), 0.2), "b": fm.Gaussian(np.zeros(n), 1.0)}
+    made = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0))
+    assert {one.result_.info.solver for one in made.fit_each(x, y, models).values()} == {"lowrank"}
+    errors = Pilot.errors
+
+    def hard(self, kind):
+        found = errors(self, kind)
+        if len(found) == 2:
+            found[1] = 1e9
+        return found
+
+    monkeypatch.setattr(Pilot, "errors", hard)
+    found = made.fit_each(x, y, models)
+    assert [one.result_.info.solver for one in found.values()] == ["lowrank", "cg"]
+    for name, prediction in models.items():
+        _agree(found[name], fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, prediction))
+
+
+def test_memory_for_one_at_a_time(rng, monkeypatch):
+    """A limit that one model alone just keeps: groups get smaller, nothing is refused."""
+    n = 1500
+    x = rng.normal(size=(n, 3))
+    y = x[:, 0] + 0.3 * rng.normal(size=n)
+    models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(4)}
+    groups = []
+    fit = fitting.fit_features
+
+    def counted(nature, pairs, task, budget, *rest):
+        if len(pairs) > 1:
+            assert budget.working + 8_000_000 <= task.options.memory_limit
+        groups.append(len(pairs))
+        return fit(nature, pairs, task, budget, *rest)
+
+    monkeypatch.setattr(fitting, "fit_features", counted)
+    seen = {}
+    for limit in (24_000_000, 30_000_000, 34_000_000, 38_000_000, 400_000_000):
+        made = fm.ConditionalCongruence(x_kernel=KERNEL, solver="cg", memory_limit=limit)
+        groups.clear()
+        try:
+            for prediction in models.values():
+                alone = made.fit(x, y, prediction).result_
+        except fm.MemoryLimitError:
+            with pytest.raises(fm.MemoryLimitError):
+                made.fit_each(x, y, models)
+            continue
+        groups.clear()
+        found = made.fit_each(x, y, models)
+        assert sum(groups) == 4
+        seen[max(groups)] = limit
+        assert found["3"].result_.info.cache == alone.info.cache  # as fast as alone
+        np.testing.assert_allclose(found["3"].result_.values, alone.values, atol=2e-6)
+    assert 1 in seen
+    assert 4 in seen
+    assert len(seen) > 2
+
+
+def test_low_rank_memory(rng, monkeypatch):
+    """Little memory: each model has its own passes, and as many landmarks as alone."""
+    from fastmcmd.estimate import lowrank_choice
+
+    n = 2000
+    x = rng.uniform(-2, 2, (n, 2))
+    y = x[:, 0] + 0.3 * rng.normal(size=n)
+    models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(3)}
+    calls = []
+    fit = lowrank_choice.fit_low_rank
+    monkeypatch.setattr(
+        lowrank_choice,
+        "fit_low_rank",
+        lambda nature, models, *rest: calls.append(len(models)) or fit(nature, models, *rest),
+    )
+    results = {}
+    for limit in ("120MB", "4GB"):
+        calls.clear()
+        made = fm.ConditionalCongruence(
+            x_kernel=KERNEL, solver="lowrank", tol=1e-3, memory_limit=limit
+        )
+        results[limit] = made.fit_each(x, y, models)
+        assert calls == ([1, 1, 1] if limit == "120MB" else [3])
+    for name in models:
+        _agree(results["120MB"][name], results["4GB"][name])
+
+
+def test_dense_and_feature_forms_side_by_side(rng):
+    """A model whose outputs have no low rank goes alone, in dense form."""
+    n = 350
+    x = rng.normal(size=(n, 2))
+    y = rng.integers(0, 3, n).astype(float)
+    models = {"few": rng.integers(0, 3, n).astype(float), "many": rng.normal(size=n)}
+    made = fm.ConditionalCongruence(x_kernel=KERNEL, y_kernel=fm.Laplacian(1.0))
+    found = made.fit_each(x, y, models)
+    assert [one.result_.info.form for one in found.values()] == ["feature", "dense"]
+    for name, draws in models.items():
+        exact = oracle.mcmd(x, x, y, x, draws, KERNEL, fm.Laplacian(1.0))
+        np.testing.assert_allclose(found[name].result_.values, exact, atol=2e-6)
+
+
+def test_small_regulariser_shares_a_preconditioner(rng):
+    n = 2500
+    x = rng.uniform(-2, 2, (n, 2))
+    y = x[:, 0] + 0.3 * rng.normal(size=n)
+    models = {"a": fm.Gaussian(x[:, 0], 0.3), "b": fm.Gaussian(x[:, 1], 1.0)}
+    made = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0), lam=1e-5, solver="cg", tol=1e-4)
+    found = made.fit_each(x, y, models)
+    for name, prediction in models.items():
+        assert any("preconditioned" in note for note in found[name].result_.info.notes)
+        _agree(found[name], fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction))
+
+
+def test_saved_and_loaded(data, tmp_path):
+    x, y, models = data
+    for solver in ("cg", "lowrank"):
+        found = fm.ConditionalCongruence(x_kernel=KERNEL, solver=solver, tol=1e-4).fit_each(
+            x, y, models
+        )
+        for one in found.values():
+            one.save(tmp_path / "one.npz")
+            again = fm.load(tmp_path / "one.npz")
+            np.testing.assert_array_equal(again.score_samples(x[:5]), one.score_samples(x[:5]))
+
+
+def test_arrays_of_a_model_are_its_own(data):
+    x, y, models = data
+    found = fm.ConditionalCongruence(x_kernel=KERNEL, solver="cg").fit_each(x, y, models)
+    parts = [one.fitted().form.parts[0] for one in found.values()]
+    for part in parts:
+        base = part.image if part.image.base is None else part.image.base
+        assert base.shape == part.image.shape
+        assert len(part.solved.solutions) == 1
+
+
+def test_what_is_refused(data, tmp_path):
+    x, y, models = data
+    made = fm.ConditionalCongruence(x_kernel=KERNEL)
+    for wrong in ({}, [models["normal"]], models["normal"]):
+        with pytest.raises(TypeError, match="predictions must be a dict of at least one"):
+            made.fit_each(x, y, wrong)
+    kept = fm.ConditionalCongruence(checkpoint=tmp_path / "state")
+    with pytest.raises(ValueError, match="checkpoint keeps the state of one fit"):
+        kept.fit_each(x, y, models)
+    with pytest.raises(ValueError, match="rows must match"):
+        made.fit_each(x, y[:-1], models)
+
+
+def test_a_missed_tolerance_names_the_model(data):
+    x, y, models = data
+    made = fm.ConditionalCongruence(
+        x_kernel=KERNEL, solver="lowrank", rank=5, tol=1e-9, certificate="rigorous"
+    )
+    with pytest.warns(fm.ToleranceWarning) as told:
+        found = made.fit_each(x, y, models)
+    texts = [str(one.message) for one in told]
+    for name in ("counts", "draws"):
+        assert any(f"CCE of {name!r}" in text for text in texts)
+        assert found[name].result_.name == "CCE"
+
+
+def test_encoder_runs_once(data):
+    x, y, models = data
+    calls = []
+
+    def encoder(rows):
+        calls.append(len(rows))
+        return np.asarray(rows) * 2
+
+    made = fm.ConditionalCongruence(x_kernel=KERNEL, encoder=encoder)
+    found = made.fit_each(x, y, models)
+    assert calls == [len(x)]
+    np.testing.assert_allclose(
+        found["normal"].result_.values,
+        fm.cce(2 * x, y, models["normal"], x_kernel=KERNEL).values,
+        atol=2e-6,
+    )
+
+
+def test_by_diagonal(rng):
+    shifts = [np.full(3, 1.0), np.full(3, 2.0), np.full(3, 1.0), np.array([1.0, 1.0, 2.0])]
+    systems = [System(rng.normal(size=(3, 2)), shift) for shift in shifts]
+    assert by_diagonal(systems) == [[0, 2], [1], [3]]
+
+
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize(("rows", "tiles"), [(1, 0), (1, 1), (2, 1), (3, 1)])
+def test_budget_serves_as_another_until_something_no_longer_fits(size, rows, tiles):
+    n, dim = 10_000, 2500
+    held = size * n * (rows * dim + tiles * n // 2)
+    alone = Budget(2 * held, 2 * held - held * 15 // 10)
+    assert Budget(2 * held, alone.working + 1000).serves_as(alone, n, dim)
+    assert not Budget(2 * held, 2 * held - held * 9 // 10).serves_as(alone, n, dim)
+    left = alone.limit - alone.working - 1000
+    assert not Budget(2 * held, alone.working + 1000).serves_as(alone, n, dim, least=left + 1)
+
+
+def test_budget_without_room_serves_as_none():
+    """Its own error says so, of one model and not of several."""
+    assert not Budget(1000, 3000).serves_as(Budget(1000, 2000), 100, 2)
+
+
+def test_streams_abreast(rng):
+    """Right-hand sides side by side, each stream with its own account, also from a saved state."""
+    from fastmcmd.cce import samples_of_all
+    from fastmcmd.embedding.features import output_features
+
+    x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    draws = [rng.normal(size=50), 3 * rng.normal(size=50)]
+    nature, models, kernels = samples_of_all(x, y, draws, KERNEL, None, 0.1, None, None, 0)
+    backend = fm.backends.get_backend("numpy", kernels[1])
+    streams = []
+    for k, model in enumerate(models):
+        features = output_features(
+            kernels[1], backend, np.concatenate([y, draws[k]])[:, None], 1e-3, 50
+        )[0]
+        streams.append(RowStream([nature, model], features, True))
+    both = Abreast(streams)
+    assert both.columns == sum(one.features.rank for one in streams)
+    rhs, missed = both.rhs(slice(3, 9))
+    np.testing.assert_array_equal(rhs, np.hstack([one.rhs(slice(3, 9))[0] for one in streams]))
+    assert len(missed) == 4
+    both.begin()
+    first, second = both.blocks(30)
+    both.account(first)
+    saved = {name: array.copy() for name, array in both.state().items()}
+    both.account(second)
+    whole = [one.truncated() for one in streams]
+    both.begin()
+    both.restore(saved)
+    both.account(second)
+    assert [one.truncated() for one in streams] == whole
+    for one in streams:
+        one.begin()
+        for block in Abreast([one]).blocks(30):
+            one.account(block)
+    np.testing.assert_allclose([one.truncated() for one in streams], whole, rtol=1e-12)
+    assert whole[0] != whole[1]
+
+
+def test_low_rank_is_not_considered_for_few_rows(data):
+    from fastmcmd.cce import samples_of_all
+    from fastmcmd.estimate.task import Task
+    from fastmcmd.options import Options
+    from fastmcmd.progress import Progress
+
+    x, y, models = data
+    nature, samples, kernels = samples_of_all(
+        x, y, models.values(), KERNEL, None, 0.1, None, None, 0
+    )
+    options = fm.ConditionalCongruence().options()
+    assert isinstance(options, Options)
+    task = Task(*kernels, options, x)
+    assert low_rank_forms(nature, samples, task, Progress(False, 1e-6)) == [None] * 5
+
+
+def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch):
+    """Pivots from few outputs miss those in between: that model alone is summed again, with them."""
+    from fastmcmd.estimate import lowrank_form
+
+    n = 400
+    x = rng.uniform(-2, 2, (n, 1))
+    y = rng.integers(0, 2, n).astype(float)
+    rare = y.copy()
+    rare[:6] = 40.0
+    rare[7] = 90.0  # the ends are always seen, what lies between is not
+    models = {"plain": 1.0 - y, "rare": rare}
+    monkeypatch.setattr(lowrank_form, "POOL", 20)
+    rounds = []
+    fitted = lowrank_form._fitted
+    monkeypatch.setattr(
+        lowrank_form,
+        "_fitted",
+        lambda pending, *rest: (
+            rounds.append([one.number for one in pending]) or fitted(pending, *rest)
+        ),
+    )
+    made = fm.ConditionalCongruence(
+        x_kernel=KERNEL, y_kernel=fm.RBF(1.0), solver="lowrank", tol=1e-4
+    )
+    found = made.fit_each(x, y, models)
+    assert rounds[0] == [0, 1]
+    assert rounds[1] == [1]
+    for name, draws in models.items():
+        exact = oracle.mcmd(x, x, y, x, draws, KERNEL, fm.RBF(1.0))
+        result = found[name].result_
+        assert result.error_bound <= made.tol
+        assert (np.abs(result.values - exact) <= result.error_bounds + 1e-7).all()
+
+
+PEAK = """
+import sys, warnings
+import numpy as np
+import fastmcmd as fm
+from fastmcmd.estimate import fit
+
+n, limit, options = 6000, int(sys.argv[1]), eval(sys.argv[2])
+rng = np.random.default_rng(0)
+x = rng.normal(size=(n, 128)).astype(np.float32)
+y, models = rng.normal(size=n), {str(k): rng.normal(size=n) for k in range(6)}
+options["x_kernel"] = fm.RBF(1 / 128)
+few = {name: draws[:600] for name, draws in models.items()}
+fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
+groups, inner = [], fit.fit_features
+fit.fit_features = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
+def field(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+open("/proc/self/clear_refs", "w").write("5")
+before = field("VmRSS:")
+found = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
+print(field("VmHWM:") - before, *groups)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("limit", "options", "groups"),
+    [
+        (60_000_000, {"solver": "cg"}, 3),
+        (130_000_000, {"solver": "cg"}, 6),  # more would cost the tiles in memory
+        (150_000_000, {"solver": "cg"}, 3),
+        (600_000_000, {"solver": "cg"}, 1),
+        (900_000_000, {"solver": "cholesky"}, 1),
+        (150_000_000, {"solver": "lowrank", "rank": 200, "tol": 1.0}, 0),
+    ],
+)
+def test_limit_is_kept(limit, options, groups):
+    """Peak resident memory beyond the inputs, as in test_memory.py; the results are the caller's."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(limit), repr(options)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    peak, *seen = map(int, done.stdout.split())
+    results = 6 * 8 * 6000 * (2 * 40 + 2)  # coefficients and images of at most 40 features, values
+    assert peak <= 1.1 * limit + 25_000_000 + results
+    assert len(seen) == groups
