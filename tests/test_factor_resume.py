@@ -463,7 +463,7 @@ def test_killed_at_random_moments(case, tmp_path):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline() == "begun\n"
             if attempt < 3:
-                time.sleep(rng.uniform(0, 0.5))
+                time.sleep(rng.uniform(0, 0.5) if attempt else 0.0)  # the first surely in time
                 process.kill()
             process.wait()
         if process.returncode == 0:
@@ -483,9 +483,9 @@ def test_a_factor_on_a_card_has_no_file(tmp_path, rng):
 
     shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
-    for room in (10**9, 400_000):
+    for card, room in ((10**8, 1000), (600_000, 400_000)):  # of the host there is need for panels only
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.backend, operator.room = backend_of(10**8), room
+        operator.backend, operator.room = backend_of(card), room
         solver.cache_dir = tmp_path
         (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
         expected = np.linalg.solve(dense(operator, shift), rhs)
