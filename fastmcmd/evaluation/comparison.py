@@ -117,7 +117,7 @@ def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings:
     -----
     Predictions given with ``y`` take less time than `evaluate` for each: kernel values, factors and passes
     over the rows are shared (`ConditionalCongruence.fit_each`). Measured, three models, two cores: their
-    CCE took 0.4 of the time at n = 12,000, d = 512 (CG), 0.5 at n = 100,000, d = 2 (low rank). Values agree
+    CCE took 0.6 of the time at n = 12,000, d = 512 (CG), 0.5 at n = 100,000, d = 2 (low rank). Values agree
     within the sum of both error bounds. `Evaluation.seconds` holds the time of what is shared for each.
 
     Examples
