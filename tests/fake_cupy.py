@@ -36,7 +36,7 @@ class Memory:
         self.inner = np.full(max(size, 1), 0xFF, np.uint8)  # NaN, read as floats
         if pool is not None:
             pool.used += size
-            weakref.finalize(self, pool.give_back, size)
+            weakref.finalize(self, pool._give_back, size)
 
 
 class MemoryPool:
@@ -46,7 +46,7 @@ class MemoryPool:
     def set_limit(self, size):
         self.limit = size
 
-    def give_back(self, size):
+    def _give_back(self, size):
         self.used -= size
 
     def malloc(self, size):
@@ -197,23 +197,23 @@ class Cublas:
     CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT = _LEFT, _RIGHT
     CUBLAS_FILL_MODE_UPPER = _UPPER
     CUBLAS_DIAG_NON_UNIT = 0
-    CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH = _DEFAULT, _TF32
+    CUBLAS_DEFAULT_MATH = _DEFAULT
 
     def __init__(self):
-        self.mode = _DEFAULT
+        self._mode = _DEFAULT
 
     def getMathMode(self, handle):
-        return self.mode
+        return self._mode
 
     def setMathMode(self, handle, mode):
-        self.mode = mode
+        self._mode = mode
 
     def _gemm(self, dtype, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
         left = _matrix(a, *((m, k) if transa == _N else (k, m)), lda, dtype)
         right = _matrix(b, *((k, n) if transb == _N else (n, k)), ldb, dtype)
         left = left if transa == _N else left.T
         right = right if transb == _N else right.T
-        if self.mode == _TF32:
+        if self._mode == _TF32:
             left, right = ten_bits(left), ten_bits(right)
         out = _matrix(c, m, n, ldc, dtype)
         alpha, beta = _number(alpha, dtype), _number(beta, dtype)
@@ -357,7 +357,7 @@ def module(cards=2, memory=10**10):
         Event=Event,
         MemoryPool=MemoryPool,
         Stream=Stream,
-        alloc_pinned_memory=bytearray,
+        alloc_pinned_memory=lambda size: bytearray(size),
         cublas=Cublas(),
         cusolver=Cusolver(),
         device=types.SimpleNamespace(get_cublas_handle=lambda: 1, get_cusolver_handle=lambda: 2),

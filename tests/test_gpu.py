@@ -1,6 +1,7 @@
 """What must hold on a real card as on its stand-in: the same tests on both, those of the card marked."""
 
 import sys
+import types
 
 import fake_cupy
 import numpy as np
@@ -15,6 +16,38 @@ from fastmcmd.device.base import DeviceMemoryError
 # The last is a card; the second one CuPy's calls with NumPy behind them.
 KINDS = ["stand-in", "calls", pytest.param("cuda", marks=pytest.mark.gpu)]
 KERNELS = [fm.Polynomial(3, 1 / 64, 1.0), fm.RBF(0.5), fm.Laplacian(0.1), fm.Matern(0.5, 3.0)]
+
+
+def test_cupy_has_all_names_that_are_played():
+    """No card is needed: CuPy's modules, and CUDA's libraries that they load."""
+    cupy = pytest.importorskip("cupy")
+    try:
+        _ = cupy.cuda.cublas.sgemm, cupy.cuda.cusolver.spotrf
+    except ImportError as error:
+        pytest.skip(f"a library of CUDA is missing: {error}")
+    played = set(_names(fake_cupy.module())) - {"cuda.Stream.ptr"}  # which streams have once made
+    assert [name for name in sorted(played) if not _has(cupy, name)] == []
+
+
+def _names(part, before=""):
+    """Yield the names of public parts, and of theirs where they are classes or modules played here."""
+    for name in dir(part):
+        if not name.startswith("_"):
+            yield before + name
+            inner = getattr(part, name)
+            kind = inner if isinstance(inner, type) else type(inner)
+            if kind is types.SimpleNamespace or kind.__module__.startswith(("fake_cupy", "cupy.")):
+                yield from (
+                    _names(inner, f"{before}{name}.") if not isinstance(inner, property) else ()
+                )
+
+
+def _has(module, name):
+    for part in name.split("."):
+        if not hasattr(module, part):
+            return False
+        module = getattr(module, part)
+    return True
 
 
 @pytest.fixture

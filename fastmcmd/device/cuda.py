@@ -25,6 +25,7 @@ _MEASURED = 4096  # rows of the matrices by which rates are measured: some milli
 _LEAST_MEASURED = 512  # on a card that is nearly full
 _PAYS = 3.3  # three products, and what is read and written once more
 _COPIERS, _PIECE = 4, 1 << 22  # threads that copy rows into pinned memory, and bytes of each copy
+_TF32 = 3  # CUBLAS_TF32_TENSOR_OP_MATH of cublas_api.h, which CuPy 14 does not name
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
 
@@ -281,8 +282,7 @@ class CudaDevice(Device):
         operation = (cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_T)
         factors = np.array([scale, keep], dtype=out.dtype)
         mode = cublas.getMathMode(handle)
-        wanted = cublas.CUBLAS_TF32_TENSOR_OP_MATH if coarse else cublas.CUBLAS_DEFAULT_MATH
-        cublas.setMathMode(handle, wanted)
+        cublas.setMathMode(handle, _TF32 if coarse else cublas.CUBLAS_DEFAULT_MATH)
         try:
             gemm(
                 handle, operation[transposed[1]], operation[transposed[0]], columns, rows, inner,
