@@ -13,13 +13,8 @@ from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.rowwise import Abreast
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
-from fastmcmd.solvers.lowrank import (
-    LowRankSolution,
-    ResidualSample,
-    Rounding,
-    RowSums,
-    solve_sums,
-)
+from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, RowSums, solve_sums
+from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["PartProblem", "Setting"]
 

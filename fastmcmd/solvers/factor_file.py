@@ -17,7 +17,7 @@ from fastmcmd.backends.base import Array
 from fastmcmd.checkpoint import Stage, State, fingerprint_of
 from fastmcmd.solvers.scratch import ScratchFile
 
-__all__ = ["FactorFile", "Kept"]
+__all__ = ["FactorFile", "Kept", "OnFile"]
 
 _MARK = 16  # numbers below 256: no two files of the same name have the same by chance
 
@@ -151,3 +151,24 @@ class FactorFile:
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
+
+
+class OnFile:
+    """A factor with a file, which is removed or left."""
+
+    _file: FactorFile | None = None
+
+    def leave(self) -> None:
+        """Close the file; one that a later run can go on with stays."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.leave()
+
+    def close(self) -> None:
+        """Remove the file; may be called again."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def __del__(self) -> None:
+        self.close()

@@ -21,7 +21,7 @@ from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.factor_file import FactorFile, Kept
+from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile
 
 __all__ = ["KeptCholesky", "work_bytes"]
 
@@ -35,7 +35,7 @@ def work_bytes(operator: GramOperator) -> int:
     return tile * (3 * len(operator) + _COLUMNS + 4 * tile) * operator.dtype.itemsize
 
 
-class KeptCholesky:
+class KeptCholesky(OnFile):
     """The factor of ``K + diag(shift)`` in memory, and in a file for a later run.
 
     Parameters
@@ -85,8 +85,6 @@ class KeptCholesky:
     >>> np.allclose(kernel(x) @ b + shift[:, None] * b, rhs)
     True
     """
-
-    _file: FactorFile | None = None
 
     def __init__(
         self,
@@ -168,21 +166,6 @@ class KeptCholesky:
             backend.packed_cholesky(corner)
         except NotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(start + error.index) from None
-
-    def leave(self) -> None:
-        """Close the file, which stays for a later run."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.leave()
-
-    def close(self) -> None:
-        """Remove the file; may be called again."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class _Columns:

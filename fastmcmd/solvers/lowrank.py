@@ -32,7 +32,7 @@ from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["LowRankSolution", "ResidualSample", "Rounding", "RowSums", "solve_sums"]
+__all__ = ["LowRankSolution", "ResidualSample", "RowSums", "solve_sums"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2

@@ -23,7 +23,7 @@ from fastmcmd.backends.base import Array, NotPositiveDefiniteError
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.factor_file import FactorFile, Kept
+from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile
 from fastmcmd.solvers.strips import Strip, choose, strips_of
 
 __all__ = ["PanelCholesky"]
@@ -31,7 +31,7 @@ __all__ = ["PanelCholesky"]
 _NAME = "Cholesky factorisation"
 
 
-class PanelCholesky:
+class PanelCholesky(OnFile):
     """Factor ``K + diag(shift)`` into a file, and solve with it.
 
     Parameters
@@ -86,8 +86,6 @@ class PanelCholesky:
     >>> np.allclose(kernel(x) @ b + shift[:, None] * b, rhs)
     True
     """
-
-    _file: FactorFile | None = None
 
     def __init__(
         self,
@@ -282,25 +280,10 @@ class PanelCholesky:
             raise ValueError("the factor was closed; make a new PanelCholesky to solve again")
         return self._file
 
-    def leave(self) -> None:
-        """Close the file; one that a later run can go on with stays."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.leave()
-
-    def close(self) -> None:
-        """Remove the file; may be called again."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
     def __enter__(self) -> PanelCholesky:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
         self.close()
 
 
