@@ -17,6 +17,7 @@ __all__ = [
 _EPILOGUE = 15.0  # exponential or power of an entry
 READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
 _PRODUCTS = 4.0  # of CG at the default regulariser
+_USUAL_ERROR, _PER_DIGIT = 1e-6, 0.6  # of the products for that error, each digit more
 _CUSTOM = 1000.0  # a user's function, pair by pair
 _NOMINAL = (
     2e10  # operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz
@@ -51,9 +52,14 @@ def affordable_rank(kernel: Kernel, n: int, dim: int, backend: str, columns: int
     return int((-entry + math.sqrt(entry * entry + 2 * iterations)) / 4)
 
 
-def products_of_cg(ratio: float) -> float:
-    """Return a guess of the products that CG needs where ``k(x, x) / lam`` is ``ratio``."""
-    return _PRODUCTS + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
+def products_of_cg(ratio: float, error: float = _USUAL_ERROR) -> float:
+    """Return a guess of the products that CG needs where ``k(x, x) / lam`` is ``ratio``.
+
+    ``error`` is what the answer may be off by.
+    """
+    products = _PRODUCTS + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
+    digits = math.log10(_USUAL_ERROR / max(error, 1e-16))
+    return products * max(0.5, 1.0 + _PER_DIGIT * digits)
 
 
 def nominal_seconds(

@@ -182,7 +182,8 @@ def _float32_can_serve(problem: LinearProblem) -> bool:
 
 def expected_products(problem: LinearProblem, operator: GramOperator) -> float:
     """Return a guess of the products that CG needs, from the condition number and the target."""
-    return products_of_cg(float(operator.diagonal.mean()) / problem.lam)
+    ratio = float(operator.diagonal.mean()) / problem.lam
+    return products_of_cg(ratio, problem.goal.error)
 
 
 def _factor_cost(problem: LinearProblem, n: int, columns: int) -> float:
