@@ -164,3 +164,47 @@ class Growth:
         return fm.cce(
             x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB"
         ).error_bound
+
+
+class Several(Base):
+    """Three models at the same inputs: one solve for all, or one each."""
+
+    params: tuple = ([6000], ["clip d=512", "rbf d=8"])
+
+    def setup(self, n, problem):
+        super().setup(n, problem)
+        x, y, p = self.data
+        rng = np.random.default_rng(1)
+        self.models = {"given": p, "wide": p + 0.5 * rng.standard_normal(n), "close": y + 0.1}
+        self.inputs = x, y
+
+    def congruence(self):
+        return fm.ConditionalCongruence(x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma))
+
+    def together(self):
+        self.congruence().fit_each(*self.inputs, self.models)
+
+    def apart(self):
+        for model in self.models.values():
+            self.congruence().fit(*self.inputs, model)
+
+    def time_together(self, n, problem):
+        self.together()
+
+    def track_share_of_apart(self, n, problem):
+        seconds = {}
+        for way in (self.together, self.apart) * 3:
+            start = time.perf_counter()
+            way()
+            taken = time.perf_counter() - start
+            seconds[way.__name__] = min(taken, seconds.get(way.__name__, np.inf))
+        return seconds["together"] / seconds["apart"]
+
+
+class Planned(Base):
+    """What a plan takes itself."""
+
+    params: tuple = ([12000], ["clip d=512", "rbf d=8"])
+
+    def time_plan(self, n, problem):
+        fm.plan(self.data[0], self.x_kernel)
