@@ -483,7 +483,8 @@ def test_a_factor_on_a_card_has_no_file(tmp_path, rng):
 
     shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
-    for card, room in ((10**8, 1000), (600_000, 400_000)):  # of the host there is need for panels only
+    # Room of the host is needed for panels only.
+    for card, room in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
         operator.backend, operator.room = backend_of(card), room
         solver.cache_dir = tmp_path
