@@ -366,8 +366,8 @@ def test_refused_options(rng, options, error, message):
 
 
 def test_auto_takes_the_low_rank_form_for_few_columns(rng):
-    x = rng.uniform(-1, 1, size=(4200, 1))
-    y, p = np.sin(3 * x[:, 0]) + rng.normal(size=4200), rng.normal(size=4200)
+    x = rng.uniform(-1, 1, size=(17_000, 1))
+    y, p = np.sin(3 * x[:, 0]) + rng.normal(size=17_000), rng.normal(size=17_000)
     kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL}
     result = fm.cce(x, y, p, **kernels)
     assert result.info.solver == "lowrank"
@@ -379,8 +379,8 @@ def test_auto_takes_the_low_rank_form_for_few_columns(rng):
 
 
 def test_auto_does_not_where_landmarks_would_not_do(rng):
-    x = rng.normal(size=(4200, 8))
-    y, p = x[:, 0] + rng.normal(size=4200), rng.normal(size=4200)
+    x = rng.normal(size=(17_000, 8))
+    y, p = x[:, 0] + rng.normal(size=17_000), rng.normal(size=17_000)
     result = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), y_kernel=Y_KERNEL)
     assert result.info.solver != "lowrank"
     assert result.info.landmarks == 0
@@ -390,8 +390,8 @@ def test_auto_does_not_where_landmarks_would_not_do(rng):
 @pytest.mark.parametrize("solver", ["auto", "lowrank"])
 def test_tolerance_is_kept_at_other_points(rng, solver):
     """Between and beyond the inputs of the sample the landmarks miss more."""
-    x = rng.normal(size=(4200, 1))
-    y, p = np.sin(3 * x[:, 0]) + rng.normal(size=4200), rng.normal(size=4200)
+    x = rng.normal(size=(17_000, 1))
+    y, p = np.sin(3 * x[:, 0]) + rng.normal(size=17_000), rng.normal(size=17_000)
     result = fm.cce(
         x, y, p, at=np.linspace(-7, 7, 50), x_kernel=fm.RBF(0.5), y_kernel=Y_KERNEL, solver=solver
     )

@@ -146,7 +146,7 @@ def test_one_pass_serves_all(data, monkeypatch):
 
 def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
     """The others take the low-rank form; that one goes on by products, with the same value as alone."""
-    n = 4500
+    n = 17_000
     x = rng.uniform(-2, 2, (n, 1))
     y = np.sin(x[:, 0]) + 0.2 * rng.normal(size=n)
     models = {"a": fm.Gaussian(np.sin(x[:, 0]), 0.2), "b": fm.Gaussian(np.zeros(n), 1.0)}

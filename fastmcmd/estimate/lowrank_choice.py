@@ -17,7 +17,7 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
-from fastmcmd.gram.cost import affordable_rank
+from fastmcmd.gram.cost import affordable_rank, entry_cost, products_of_cg
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
@@ -31,19 +31,28 @@ _VECTOR_COLUMNS = 256  # of a vector
 _PATIENT = 40000  # rows from which CG takes long enough for a closer look
 _LEAST_LANDMARKS = 32
 _BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
-_LEAST_LOW_RANK = 4000  # rows from which the low-rank form can pay
+# From that many operations of CG the low-rank form can pay: 16,000 rows of two columns. Its search alone
+# takes as long as CG of 5,000 to 8,000.
+_LEAST_ROWS, _LEAST_WORK = 4000, 8e10
 # What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
 _SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
 
 
-def low_rank_limit(n: int, dim: int, kernel: Kernel, backend: Backend, options: Options) -> int:
-    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered."""
+def low_rank_limit(
+    n: int, dim: int, kernel: Kernel, backend: Backend, options: Options, ratio: float
+) -> int:
+    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered.
+
+    ``ratio`` is ``k(x, x) / lam``.
+    """
     if options.solver not in ("auto", "lowrank", "nystrom"):
         return 0
     if options.solver != "auto":
         return min(n, _MOST_LANDMARKS)
-    if n < _LEAST_LOW_RANK:
+    work = products_of_cg(ratio, options.tol) * float(n) ** 2
+    work *= entry_cost(kernel, dim, backend.name) + 2 * _COLUMNS
+    if n < _LEAST_ROWS or work < _LEAST_WORK:
         return 0
     affordable = affordable_rank(kernel, n, dim, backend.name, _COLUMNS)
     if n < _PATIENT:  # small dense problems of the search weigh more
@@ -51,7 +60,14 @@ def low_rank_limit(n: int, dim: int, kernel: Kernel, backend: Backend, options: 
     return min(n // 4, _MOST_LANDMARKS, affordable)
 
 
-def low_rank_setting(n: int, dim: int, drawn: int, points: int, task: Task) -> Setting | None:
+def _limit(n: int, dim: int, task: Task, lam: float) -> int:
+    ratio = task.scale**2 / lam
+    return low_rank_limit(n, dim, task.x_kernel, task.backend, task.options, ratio)
+
+
+def low_rank_setting(
+    n: int, dim: int, drawn: int, points: int, task: Task, lam: float
+) -> Setting | None:
     """Return what the low-rank form of ``n`` rows must reach, and with what; None where it is not taken.
 
     Parameters
@@ -64,6 +80,8 @@ def low_rank_setting(n: int, dim: int, drawn: int, points: int, task: Task) -> S
         Points of evaluation.
     task : Task
         What is asked for; its grid, for the largest ``k(x, x)``, may be some rows only.
+    lam : float
+        Smallest regulariser.
 
     Raises
     ------
@@ -71,7 +89,7 @@ def low_rank_setting(n: int, dim: int, drawn: int, points: int, task: Task) -> S
         ``memory_limit`` has no room for the landmarks asked for.
     """
     options = task.options
-    most = low_rank_limit(n, dim, task.x_kernel, task.backend, options)
+    most = _limit(n, dim, task, lam)
     if not most:
         return None
     wanted = options.solver != "auto"
@@ -123,13 +141,14 @@ def low_rank_forms(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
         )
     drawn = _drawn(nature) + max(_drawn(model) for model in models)
-    setting = low_rank_setting(n, dim, drawn, len(task.grid), task)
+    lam = min(side.lam for side in (nature, *models))
+    setting = low_rank_setting(n, dim, drawn, len(task.grid), task, lam)
     if setting is None:
         return [None] * len(models)
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
     found: list[LowRankFit | None] = []
-    most = low_rank_limit(n, dim, task.x_kernel, task.backend, options)
+    most = _limit(n, dim, task, lam)
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
     # Models share passes where no landmark is lost by it.
     spare = min(setting.room // _SHARED_ROOM, setting.room - _BYTES_PER_PAIR * (most + 1) ** 2)

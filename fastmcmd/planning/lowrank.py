@@ -91,7 +91,7 @@ def search(rows: Standing, task: Task, lam: float) -> Search | None:
         ``memory_limit`` has no room for the landmarks asked for.
     """
     n, backend, kernel = rows.n, task.backend, task.x_kernel
-    setting = low_rank_setting(n, rows.dim, 2 * min(n, POOL), n, task)
+    setting = low_rank_setting(n, rows.dim, 2 * min(n, POOL), n, task, lam)
     if setting is None:
         return None
     start = time.perf_counter()
