@@ -80,12 +80,11 @@ struct fetcher {
   index_t bytes;
 
   void step(index_t p) const { fetch(next + p * bytes); }
+  void skip(index_t k) { next += k * bytes; }
 };
 struct no_fetcher {
-  static constexpr index_t bytes = 0;
-  const char* next;
-
   void step(index_t) const {}
+  void skip(index_t) {}
 };
 
 // A_ROW is the distance of the left operand's rows where it is known (1 in panels), else 0.
@@ -188,7 +187,7 @@ inline void multiply_strips(index_t m, index_t k, const T* a, index_t a_row, ind
   index_t i = 0;
   for (; i + MR <= m; i += MR) {
     micro<dot_op, T, MR, NV, A_ROW>(k, a + i * a_row, a_row, a_col, b, c.from(i, 0), mode, ahead);
-    ahead.next += k * ahead.bytes;
+    ahead.skip(k);
   }
   if constexpr (MR > 1) {
     constexpr int next = MR > 8 ? 8 : MR > 4 ? 4 : MR / 2;

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import test_panels
+from killing import killed_until_done
 from test_panels import dense
 from test_resume import Stopped, stopping
 
@@ -455,21 +454,9 @@ np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("case", ["two diagonals", "numpy", "dense, two designs"])
 def test_killed_at_random_moments(case, tmp_path):
-    rng = np.random.default_rng(int(time.time()))  # other moments each time
     path, results = tmp_path / "run.ckpt", tmp_path / "found.npz"
     command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
-    killed = 0
-    for attempt in range(20):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "begun\n"
-            if attempt < 3:
-                time.sleep(rng.uniform(0, 0.5) if attempt else 0.0)  # the first surely in time
-                process.kill()
-            process.wait()
-        if process.returncode == 0:
-            break
-        killed += 1
-    assert killed >= 1
+    assert killed_until_done(command, 0.5, first=0.0) >= 1
     assert sorted(os.listdir(tmp_path)) == ["found.npz"]
     expected = run(case, tmp_path / "other.ckpt", n=1200)
     with np.load(results, allow_pickle=False) as found:

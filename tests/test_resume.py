@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+from killing import killed_until_done
 
 import fastmcmd as fm
 from fastmcmd.checkpoint import Checkpoint
@@ -117,21 +116,9 @@ np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("case", ["cg float32", "cg float64", "lowrank"])
 def test_killed_at_random_moments(case, tmp_path):
-    rng = np.random.default_rng(int(time.time()))  # other moments each time
     path, results = tmp_path / "run.ckpt", tmp_path / "found.npz"
     command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
-    killed = 0
-    for attempt in range(20):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "begun\n"
-            if attempt < 3:
-                time.sleep(rng.uniform(0, 0.1))
-                process.kill()
-            process.wait()
-        if process.returncode == 0:
-            break
-        killed += 1
-    assert killed >= 1
+    assert killed_until_done(command, 0.1) >= 1
     assert not path.exists()
     expected = run(case)
     with np.load(results, allow_pickle=False) as found:

@@ -127,6 +127,10 @@ class Sample:
         """The diagonal of its regularised system."""
         return self.design.shift(self.lam)
 
+    def same_system(self, other: Sample) -> bool:
+        """Tell whether both have the same regularised system, but for right-hand sides."""
+        return self.lam == other.lam and self.design.same_as(other.design)
+
     def same_rows(self, other: Sample) -> bool:
         """Tell whether both have the same inputs and weights row by row, without collapsing them."""
         if other.twin is self or self.twin is other:

@@ -287,7 +287,7 @@ def least_room(
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
     """Return both samples, or the first where one system serves both."""
     nature, model = samples
-    if nature.design.same_as(model.design) and nature.lam == model.lam:
+    if nature.same_system(model):
         return [nature]
     return [nature, model]
 

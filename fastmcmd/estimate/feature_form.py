@@ -18,18 +18,13 @@ from fastmcmd.progress import Progress
 from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solve
 from fastmcmd.solvers.direct import least_bytes
 
-__all__ = ["budget_of", "fit_features", "least_for", "one_system"]
-
-
-def one_system(nature: Sample, model: Sample) -> bool:
-    """Tell whether one solve with the difference of the features serves both sides."""
-    return nature.lam == model.lam and nature.design.same_as(model.design)
+__all__ = ["budget_of", "fit_features", "least_for"]
 
 
 def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task) -> Budget:
     """Return the budget of a solve for all models at once."""
     columns = sum(
-        found.features.rank * (1 if one_system(nature, model) else 2) for model, found in pairs
+        found.features.rank * (1 if nature.same_system(model) else 2) for model, found in pairs
     )
     return Budget.of(
         task.options.memory_limit,
@@ -79,7 +74,7 @@ def fit_features(
     """
     solver = _Solver(nature, pairs, task, budget, progress, checkpoint)
     parts: list[list[Part]]
-    if all(one_system(nature, model) for model, _ in pairs):
+    if all(nature.same_system(model) for model, _ in pairs):
         systems = [System(found.nature - found.model, nature.shift) for _, found in pairs]
         parts = [[part] for part in solver.differences(systems)]
     else:

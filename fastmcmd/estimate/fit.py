@@ -19,19 +19,19 @@ from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
-from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for, one_system
+from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
 from fastmcmd.estimate.lowrank import LowRankFit
-from fastmcmd.estimate.lowrank_choice import low_rank_forms, low_rank_limit
+from fastmcmd.estimate.lowrank_choice import low_rank_forms
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
-from fastmcmd.estimate.task import Task, some_rows
+from fastmcmd.estimate.task import Task
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 
-__all__ = ["Fit", "fit", "fit_together", "low_rank_limit", "some_rows"]
+__all__ = ["Fit", "fit", "fit_together"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ class _Work:
 
         Where its features are not known, they are taken to be as many as the most there.
         """
-        if not one_system(self._nature, model):
+        if not self._nature.same_system(model):
             return False
         pairs = list(group.values())
         if found is None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastmcmd.backends.base import Backend
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -17,13 +16,11 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
-from fastmcmd.gram.cost import affordable_rank, entry_cost, products_of_cg
-from fastmcmd.kernels import Kernel
+from fastmcmd.gram.cost import affordable_rank, work_of_cg
 from fastmcmd.memory import format_bytes
-from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 
-__all__ = ["low_rank_forms", "low_rank_limit", "low_rank_setting"]
+__all__ = ["low_rank_forms", "low_rank_setting"]
 
 _MOST_LANDMARKS = 4096
 _COLUMNS = 30  # features of a scalar output, about
@@ -39,30 +36,21 @@ _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
 _SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
 
 
-def low_rank_limit(
-    n: int, dim: int, kernel: Kernel, backend: Backend, options: Options, ratio: float
-) -> int:
-    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered.
-
-    ``ratio`` is ``k(x, x) / lam``.
-    """
-    if options.solver not in ("auto", "lowrank", "nystrom"):
+def _limit(n: int, dim: int, task: Task, lam: float) -> int:
+    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered."""
+    solver, kernel, backend = task.options.solver, task.x_kernel, task.backend.name
+    if solver not in ("auto", "lowrank", "nystrom"):
         return 0
-    if options.solver != "auto":
+    if solver != "auto":
         return min(n, _MOST_LANDMARKS)
-    work = products_of_cg(ratio, options.tol) * float(n) ** 2
-    work *= entry_cost(kernel, dim, backend.name) + 2 * _COLUMNS
+    ratio = task.scale**2 / lam
+    work = work_of_cg(kernel, n, dim, backend, ratio, _COLUMNS, task.options.tol)
     if n < _LEAST_ROWS or work < _LEAST_WORK:
         return 0
-    affordable = affordable_rank(kernel, n, dim, backend.name, _COLUMNS)
+    affordable = affordable_rank(kernel, n, dim, backend, _COLUMNS)
     if n < _PATIENT:  # small dense problems of the search weigh more
         affordable //= 3
     return min(n // 4, _MOST_LANDMARKS, affordable)
-
-
-def _limit(n: int, dim: int, task: Task, lam: float) -> int:
-    ratio = task.scale**2 / lam
-    return low_rank_limit(n, dim, task.x_kernel, task.backend, task.options, ratio)
 
 
 def low_rank_setting(

@@ -75,7 +75,7 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
             rigorous = rigorous and expected.rigorous
         means.append(side.design.average(rows))
         missed.append(side.design.average(miss)[:, 0])
-    if nature.design.same_as(model.design) and nature.lam == model.lam:
+    if nature.same_system(model):
         # Where both sides have the same outputs their features cancel, and so does what they miss.
         equal = (means[0] == means[1]).all(axis=1)
         missed = [np.where(equal, 0.0, miss) for miss in missed]

@@ -12,6 +12,7 @@ from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Su
 
 __all__ = [
     "READ_COST", "affordable_rank", "cached_pays", "entry_cost", "nominal_seconds", "products_of_cg",
+    "work_of_cg",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # exponential or power of an entry
@@ -62,9 +63,17 @@ def products_of_cg(ratio: float, error: float = _USUAL_ERROR) -> float:
     return products * max(0.5, 1.0 + _PER_DIGIT * digits)
 
 
+def work_of_cg(
+    kernel: Kernel, n: int, dim: int, backend: str, ratio: float, columns: int,
+    error: float = _USUAL_ERROR,
+) -> float:  # fmt: skip
+    """Return the operations of CG, each product streamed, from sizes alone."""
+    pair = entry_cost(kernel, dim, backend) + 2 * columns
+    return products_of_cg(ratio, error) * float(n) ** 2 * pair
+
+
 def nominal_seconds(
     kernel: Kernel, n: int, dim: int, ratio: float, columns: int, threads: int
 ) -> float:
     """Return the seconds of CG on processors of nominal speed: from sizes alone, nothing is measured."""
-    pair = entry_cost(kernel, dim, "cpu") + 2 * columns
-    return products_of_cg(ratio) * float(n) ** 2 * pair / (_NOMINAL * threads)
+    return work_of_cg(kernel, n, dim, "cpu", ratio, columns) / (_NOMINAL * threads)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.blocks import over_rows
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
@@ -131,22 +130,12 @@ def _of(x: NDArray[Any] | Rows) -> _Survey:
 
 def _over(x: NDArray[Any] | Rows, work: Callable[[slice, NDArray[Any]], Found]) -> list[Found]:
     """Return what ``work(rows, some of x)`` gives for all rows, in their order, on all threads."""
-    step = max(1, _PIECE // int(x.shape[1]))
-    threads = min(get_num_threads(), -(-len(x) // step))
-    if threads == 1:
-        return [
-            work(slice(at.start + rows.start, at.start + rows.stop), block[rows])
-            for at, block in as_blocks(x)
-            for rows in _cut(len(block), step)
-        ]
     found: list[Found] = []
-    with ThreadPoolExecutor(threads, thread_name_prefix="fastmcmd-survey") as pool:
-        for at, block in as_blocks(x):
-            parts = _cut(len(block), step)
-            places = [slice(at.start + rows.start, at.start + rows.stop) for rows in parts]
-            found += pool.map(work, places, [block[rows] for rows in parts])
+    # What is in memory is one block: threads are made once.
+    for at, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
+
+        def piece(rows: slice, first: int = at.start, block: NDArray[Any] = block) -> Found:
+            return work(slice(first + rows.start, first + rows.stop), block[rows])
+
+        found += over_rows(piece, len(block), _PIECE // int(x.shape[1]))
     return found
-
-
-def _cut(n: int, step: int) -> list[slice]:
-    return [slice(start, min(n, start + step)) for start in range(0, n, step)]

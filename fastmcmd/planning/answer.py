@@ -16,6 +16,7 @@ from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
+from fastmcmd.planning.rates import CARD_ROWS
 from fastmcmd.planning.standing import Y_KERNEL, Standing
 from fastmcmd.rows import Rows
 
@@ -23,12 +24,11 @@ __all__ = ["FEATURES", "ROWS", "answer", "standing_for"]
 
 FEATURES = 30  # of a scalar output under an RBF kernel, about
 ROWS = 4000  # that decisions are made on
-_CARD_ROWS = 16_384  # on a card, whose rate needs larger tiles to be seen
 
 
 def standing_for(x: NDArray[Any] | Rows, backend: str) -> Standing:
     """Return rows drawn at random that stand for ``x``, for work on a backend."""
-    some = _drawn(x, _CARD_ROWS if backend == "cupy" else ROWS)
+    some = _drawn(x, CARD_ROWS if backend == "cupy" else ROWS)
     if isinstance(x, Rows):  # not collapsed
         on_card = backend == "cupy" and x.on_card is not None
         return Standing(len(x), some, 0 if on_card else int(x.nbytes), on_card)

@@ -27,6 +27,7 @@ from fastmcmd.planning.standing import (
 )
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import Goal, Solved, System, solve
+from fastmcmd.solvers.auto import MOST_PRODUCTS
 from fastmcmd.solvers.direct import cholesky_bytes, factor_fits, least_bytes
 from fastmcmd.solvers.watched import preconditioning_cost, step_cost
 
@@ -38,7 +39,6 @@ _FEW, _MORE = 1500, 4000
 _EASY, _HARD = 12, 60
 _MOST_COLUMNS = 64  # right-hand sides of the small problem
 _ANY_ROOM = 1 << 62
-_MOST_PRODUCTS = 2000  # that CG makes
 
 
 class _TooManyError(Exception):
@@ -66,7 +66,7 @@ class _Counted(Progress):
     @property
     def beyond(self) -> float:
         """Products that the target takes, relative to those made, if residuals fall on as they did."""
-        most = _MOST_PRODUCTS / self._most
+        most = MOST_PRODUCTS / self._most
         if self._first is None or not 0.0 < self._last < self._first:
             return most
         whole = math.log(max(self._first / self.target, 2.0))

@@ -12,10 +12,10 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.kernels import Kernel
 from fastmcmd.planning.standing import Standing
 
-__all__ = ["rate", "seconds_of"]
+__all__ = ["CARD_ROWS", "rate", "seconds_of"]
 
 _ROWS = 2000  # of the product that is measured
-_CARD_ROWS = 16_384  # the same on a card, where smaller tiles tell how long it takes to start them
+CARD_ROWS = 16_384  # the same on a card, where smaller tiles tell how long it takes to start them
 _RUNS = 3
 
 _KNOWN: dict[tuple[Backend, Kernel, int, int, str], float] = {}
@@ -34,7 +34,7 @@ def rate(
 def _measured(
     backend: Backend, kernel: Kernel, rows: Standing, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
-    count = _CARD_ROWS if backend.on_card else _ROWS
+    count = CARD_ROWS if backend.on_card else _ROWS
     x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # repeated where there are fewer
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()

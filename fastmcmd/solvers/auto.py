@@ -22,11 +22,18 @@ from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 from fastmcmd.solvers.direct import DirectSolver, factor_fits
 from fastmcmd.solvers.watched import Lead, solve_watched, step_cost
 
-__all__ = ["LinearProblem", "Solved", "direct_is_cheaper", "expected_products", "solve"]
+__all__ = [
+    "MOST_PRODUCTS",
+    "LinearProblem",
+    "Solved",
+    "direct_is_cheaper",
+    "expected_products",
+    "solve",
+]
 
 _FLOAT32 = np.dtype(np.float32)
 _CHOLESKY_RATE = 2.0  # float64 operations cost twice float32 ones
-_MOST_PRODUCTS = 2000
+MOST_PRODUCTS = 2000  # that CG makes
 _SEARCH = 8  # a share of the room is for the search of landmarks
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 
@@ -115,7 +122,7 @@ def solve(
                 operator.drop_cache()
                 operator = problem.operator(precision, searched)
                 operator.passes = passes
-            limit = _MOST_PRODUCTS
+            limit = MOST_PRODUCTS
             if options.solver == "auto" and factor_fits(operator, problem.room):
                 limit = min(limit, _affordable_products(problem, operator))
             found, lead = solve_watched(

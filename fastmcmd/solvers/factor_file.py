@@ -7,6 +7,8 @@ mark, drawn anew for each factorisation, so that a file of another one is never 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,18 @@ class OnFile:
     """A factor with a file, which is removed or left."""
 
     _file: FactorFile | None = None
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """Leave the file at Ctrl-C, and remove it after any other error."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.leave()
+            raise
+        except BaseException:
+            self.close()
+            raise
 
     def leave(self) -> None:
         """Close the file; one that a later run can go on with stays."""

@@ -97,15 +97,9 @@ class KeptCholesky(OnFile):
         shape, dtype = operator.backend.packed_shape(len(operator)), operator.dtype
         of = fingerprint_of(shift, str(dtype), operator.backend.name, shape[-1])
         self._file = file = FactorFile(kept.folder, int(np.prod(shape)), dtype, of, kept)
-        try:
+        with self._making():
             self.packed = PackedGram(np.zeros(shape, dtype), len(operator))
             self._factor(file, progress or Progress(False, 1.0))
-        except KeyboardInterrupt:
-            self.leave()
-            raise
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def nbytes(self) -> int:

@@ -107,14 +107,8 @@ class PanelCholesky(OnFile):
         starts = [panel[0].start for panel in panels]
         of = fingerprint_of(shift, str(self._dtype), self._cut.width, "strips", str(starts))
         self._file = FactorFile(directory, size, self._dtype, of, kept)
-        try:
+        with self._making():
             self._factor(shift, panels, _Told(progress or Progress(False, 1.0), self._cut.n))
-        except KeyboardInterrupt:
-            self.leave()
-            raise
-        except BaseException:
-            self.close()
-            raise
 
     def _factor(self, shift: NDArray[np.float64], panels: list[list[Strip]], told: _Told) -> None:
         file = self._held()
