@@ -46,6 +46,21 @@ T* write(py::array& a, const char* name, std::initializer_list<index_t> shape) {
   return static_cast<T*>(a.mutable_data());
 }
 
+// The distance of rows, in elements, of a matrix (n, k) whose rows alone need be contiguous: columns of
+// a wider one.
+template <class T>
+index_t row_distance(const py::array& a, const char* name, index_t n, index_t k) {
+  const std::string label(name);
+  FASTMCMD_CHECK(py::isinstance<py::array_t<T>>(a), label + " has the wrong dtype");
+  FASTMCMD_CHECK(a.ndim() == 2 && a.shape(0) == n && a.shape(1) == k, label + " has the wrong shape");
+  FASTMCMD_CHECK(reinterpret_cast<uintptr_t>(a.data()) % alignof(T) == 0,
+                 label + " must be aligned");
+  const index_t size = static_cast<index_t>(sizeof(T)), row = a.strides(0), column = a.strides(1);
+  FASTMCMD_CHECK((k <= 1 || column == size) && (n <= 1 || (row >= k * size && row % size == 0)),
+                 label + " must have contiguous rows");
+  return n <= 1 ? k : row / size;
+}
+
 inline index_t length(const py::array& a, const char* name, index_t axis) {
   FASTMCMD_CHECK(axis < a.ndim(), std::string(name) + " has too few dimensions");
   return a.shape(axis);

@@ -6,6 +6,7 @@
 #include "landmarks.h"
 #include "points.h"
 #include "products.h"
+#include "tall.h"
 
 namespace fastmcmd {
 namespace {
@@ -254,6 +255,53 @@ void py_self_product(const py::array& a, const py::object& weight, py::array out
   });
 }
 
+tall_block<const double> read_block(const py::array& a, const char* name, index_t n, index_t k) {
+  const index_t ld = row_distance<double>(a, name, n, k);
+  return {static_cast<const double*>(a.data()), n, k, ld};
+}
+
+tall_block<double> write_block(py::array& a, const char* name, index_t n, index_t k) {
+  const index_t ld = row_distance<double>(a, name, n, k);
+  FASTMCMD_CHECK(a.writeable(), std::string(name) + " must be writeable");
+  return {static_cast<double*>(a.mutable_data()), n, k, ld};
+}
+
+void py_tall_inner(const py::array& a, const py::array& b, py::array out, int threads) {
+  const index_t n = length(a, "a", 0), k = columns(a, "a"), j = columns(b, "b");
+  const tall_block<const double> left = read_block(a, "a", n, k), right = read_block(b, "b", n, j);
+  double* to = write<double>(out, "out", {k, j});
+  without_gil([&] { tall_inner(table<double>(), left, right, to, execution_with(threads)); });
+}
+
+void py_tall_times(const py::array& a, const py::array& small, py::array out, int threads,
+                   const py::object& base, double sign) {
+  const index_t n = length(a, "a", 0), k = columns(a, "a"), j = columns(small, "small");
+  const tall_block<const double> left = read_block(a, "a", n, k);
+  const tall_block<const double> right = read_block(small, "small", k, j);
+  const tall_block<double> to = write_block(out, "out", n, j);
+  FASTMCMD_CHECK(to.data != left.data || (k == j && to.ld == left.ld),
+                 "out can be a only where it is as wide");
+  tall_block<const double> under = {nullptr, n, j, j};
+  if (!base.is_none()) under = read_block(py::cast<py::array>(base), "base", n, j);
+  without_gil([&] {
+    tall_times(table<double>(), left, right, under.data ? &under : nullptr, sign, to,
+               execution_with(threads));
+  });
+}
+
+void py_tall_scale(const py::array& scale, const py::array& a, py::array out, int threads,
+                   const py::object& base) {
+  const index_t n = length(a, "a", 0), k = columns(a, "a");
+  const tall_block<const double> from = read_block(a, "a", n, k);
+  const tall_block<double> to = write_block(out, "out", n, k);
+  const double* factors = read<double>(scale, "scale", {n});
+  tall_block<const double> under = {nullptr, n, k, k};
+  if (!base.is_none()) under = read_block(py::cast<py::array>(base), "base", n, k);
+  without_gil([&] {
+    tall_scale(factors, from, under.data ? &under : nullptr, to, execution_with(threads));
+  });
+}
+
 py::array py_exp(const py::array& x) {
   return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -314,6 +362,11 @@ PYBIND11_MODULE(_core, m) {
         py::kw_only(), "tile"_a = 256);
   m.def("self_product", &py_self_product, docs::self_product, "a"_a, "weight"_a, "out"_a,
         "threads"_a);
+  m.def("tall_inner", &py_tall_inner, docs::tall_inner, "a"_a, "b"_a, "out"_a, "threads"_a);
+  m.def("tall_times", &py_tall_times, docs::tall_times, "a"_a, "small"_a, "out"_a, "threads"_a,
+        py::kw_only(), "base"_a = py::none(), "sign"_a = 1.0);
+  m.def("tall_scale", &py_tall_scale, docs::tall_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,
+        py::kw_only(), "base"_a = py::none());
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,
         "n"_a, "diagonal"_a);
   m.def("packed_cholesky", &py_packed_cholesky, docs::packed_cholesky, "tiles"_a, "n"_a,

@@ -23,6 +23,14 @@ constexpr const char* features =
 constexpr const char* self_product =
     "Add a diag(weight) a' to out (p, p) float64; a is (p, n), weight (n,) float64 or None.\n\n"
     "Sums over 256 columns are in the dtype of a, over those in float64.";
+constexpr const char* tall_inner =
+    "Write a' b into out (k, j); a is (n, k), b (n, j). All float64; rows may lie apart.";
+constexpr const char* tall_times =
+    "Write base + sign a small into out (n, j); a is (n, k), small (k, j), base (n, j) or None.\n\n"
+    "All float64; rows may lie apart. out may be base, or a where it is as wide.";
+constexpr const char* tall_scale =
+    "Write base + scale[:, None] * a into out (n, k); base is (n, k) or None, scale (n,).\n\n"
+    "All float64; rows may lie apart. out may be base or a.";
 constexpr const char* pack =
     "Write the lower tiles of K(x, x) into tiles (nb (nb + 1) / 2, tile, tile).\n\n"
     "Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.";

@@ -171,6 +171,26 @@ def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -
     Sums over 256 columns are in the dtype of a, over those in float64.
     """
 
+def tall_inner(a: _F64, b: _F64, out: _F64, threads: int) -> None:
+    """Write ``a' b`` into out (k, j); a is (n, k), b (n, j).
+
+    Rows may lie apart (columns of a wider array), here and below.
+    """
+
+def tall_times(
+    a: _F64, small: _F64, out: _F64, threads: int, *, base: _F64 | None = None, sign: float = 1.0
+) -> None:
+    """Write ``base + sign a small`` into out (n, j); a is (n, k), small (k, j), base (n, j) or None.
+
+    ``out`` may be ``base``, or ``a`` where it is as wide.
+    """
+
+def tall_scale(scale: _F64, a: _F64, out: _F64, threads: int, *, base: _F64 | None = None) -> None:
+    """Write ``base + scale[:, None] * a`` into out (n, k); base is (n, k) or None, scale (n,).
+
+    ``out`` may be ``base`` or ``a``.
+    """
+
 @overload
 def symmetric_matmul(
     codes: _Codes,

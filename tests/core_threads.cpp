@@ -9,6 +9,7 @@
 #include "../csrc/cholesky.h"
 #include "../csrc/kernels.cpp"
 #include "../csrc/landmarks.h"
+#include "../csrc/tall.h"
 
 using namespace fastmcmd;
 
@@ -112,12 +113,35 @@ std::vector<double> results(int threads) {
   return all;
 }
 
+// Blocks of enough rows for several sums.
+std::vector<double> results_of_blocks(int threads) {
+  constexpr index_t rows = 5000, width = 11;
+  const kernel_table<double>& table = isa_here::table<double>;
+  const execution how = {threads, nullptr};
+  std::vector<double> a = numbers<double>(rows * width), small = numbers<double>(width * width);
+  std::vector<double> all(small.size());
+  tall_block<double> block = {a.data(), rows, width, width};
+  const tall_block<const double> given = {a.data(), rows, width, width};
+  const tall_block<const double> matrix = {small.data(), width, width, width};
+  tall_times(table, given, matrix, &given, 0.1, block, how);
+  tall_scale(std::vector<double>(rows, 0.5).data(), given, &given, block, how);
+  tall_inner(table, given, given, all.data(), how);
+  all.insert(all.end(), a.begin(), a.end());
+  return all;
+}
+
 template <class T>
 bool same_for_any_number_of_threads() {
-  const std::vector<double> one = results<T>(1);
+  const auto made = [](int threads) {
+    std::vector<double> all = results<T>(threads);
+    const std::vector<double> more = results_of_blocks(threads);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::vector<double> one = made(1);
   for (int repeat = 0; repeat < repeats; ++repeat) {
     for (const int threads : {2, 3, 5}) {
-      const std::vector<double> several = results<T>(threads);
+      const std::vector<double> several = made(threads);
       if (one.size() != several.size() ||
           std::memcmp(one.data(), several.data(), one.size() * sizeof(double)) != 0) {
         std::fprintf(stderr, "%d threads give other bits than one\n", threads);

@@ -508,11 +508,11 @@ def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
     expected = run(operator_of(x), systems)
     calls = []
 
-    def interrupting(a, small):
+    def interrupting(*arguments, **named):
         calls.append(None)
         if len(calls) == 30:
             os.kill(os.getpid(), signal.SIGINT)
-        return times(a, small)
+        return times(*arguments, **named)
 
     times = block_cg.__globals__["times"]
     monkeypatch.setitem(block_cg.__globals__, "times", interrupting)

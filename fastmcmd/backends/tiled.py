@@ -24,7 +24,7 @@ from fastmcmd.backends.base import (
     Points,
     RowFeatures,
 )
-from fastmcmd.backends.tall import inner, times
+from fastmcmd.backends.pieces import inner, times
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.kernels import Kernel
 

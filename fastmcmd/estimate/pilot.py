@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import times
+from fastmcmd.backends.pieces import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT
 from fastmcmd.solvers.landmarks import LandmarkSearch

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends.tall import beside, scaled
+from fastmcmd.blocks import over_rows
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Certificate, Solution, System, scaled_norm
@@ -24,6 +26,7 @@ __all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sam
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _TILE = 256  # terms summed one after the other inside a tile
+_ROWS = 4096  # rows of a block of temporary arrays
 
 SAMPLE = 256  # rows drawn
 _LARGEST = 32  # rows with the largest k(x, x), looked at besides
@@ -51,17 +54,13 @@ def exact(
     operator: GramOperator, systems: list[System], values: list[Array]
 ) -> tuple[list[Solution], list[Array]]:
     """Return solutions with rigorous certificates, and their residuals; one pass for all."""
-    images = _split(operator.exact_matmul(np.hstack(values)), values)
+    images = _split(operator.exact_matmul(beside(values)), values)
     solutions, residuals = [], []
     for system, value, image in zip(systems, values, images, strict=True):
-        damped = system.shift[:, None] * value
-        residual = system.rhs - damped - image
+        residual = _residual(system, value, image)
         row = rounding(operator, value)
-        scaled = 1.0 / system.shift
         # Rows of K B are wrong by at most `row`, and the subtraction rounds its two operands.
-        noise = row * np.sqrt(scaled.sum()) + 2 * _UNIT * float(
-            np.sqrt((scaled[:, None] * (np.abs(system.rhs) + np.abs(damped)) ** 2).sum())
-        )
+        noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * _UNIT * _operands(system, value)
         bound = scaled_norm(residual, system.shift) + noise
         solutions.append(Solution(value, image, Certificate(bound, row, "rigorous")))
         residuals.append(residual)
@@ -97,7 +96,9 @@ def refined(
         noise = start.certificate.residual - believed  # of the exact residual itself
         row = rounding(operator, correction, dtype=operator.dtype)
         bound = scaled_norm(left, system.shift) + noise + row * np.sqrt((1 / system.shift).sum())
-        image = start.image + residual - system.shift[:, None] * correction - left
+        image = scaled(-system.shift, correction, base=residual)
+        image += start.image
+        image -= left
         solutions.append(
             Solution(
                 start.value + correction,
@@ -116,9 +117,9 @@ def sampled_cost(operator: GramOperator, columns: int) -> float:
 
 def replaced(operator: GramOperator, systems: list[System], values: list[Array]) -> list[Array]:
     """Return the residuals as tiles of the operator's own precision see them, by one product."""
-    images = _split(operator.matmul(np.hstack(values)), values)
+    images = _split(operator.matmul(beside(values)), values)
     return [
-        system.rhs - system.shift[:, None] * value - image
+        _residual(system, value, image)
         for system, value, image in zip(systems, values, images, strict=True)
     ]
 
@@ -132,11 +133,11 @@ def sampled(
     """
     n = len(operator)
     largest = np.argsort(operator.diagonal, kind="stable")[-_LARGEST:]
-    others = np.setdiff1d(np.arange(n), largest)
+    others = np.delete(np.arange(n), largest)
     # A fixed seed: the same call gives the same bound.
     drawn = np.random.default_rng(n).choice(others, min(SAMPLE, len(others)), replace=False)
     rows = np.concatenate([largest, drawn])
-    images = _split(operator.cross_matmul(operator.x[rows], np.hstack(values), EXACT), values)
+    images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
     scale = np.sqrt(np.maximum(operator.diagonal, 0.0))
     solutions = []
     for system, value, image, believed in zip(systems, values, images, recurred, strict=True):
@@ -152,9 +153,27 @@ def sampled(
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
         relative = float((off / np.maximum(scale[rows], 1e-300)).max())
         row = _SPREAD * relative * float(scale.max()) + rounding(operator, value)
-        image_all = system.rhs - system.shift[:, None] * value - believed
+        image_all = _residual(system, value, believed)
         solutions.append(Solution(value, image_all, Certificate(np.sqrt(total), row, "sampled")))
     return solutions
+
+
+def _residual(system: System, value: Array, image: Array) -> Array:
+    """Return ``P - D value - image`` (n, r)."""
+    out = scaled(-system.shift, value, base=system.rhs)
+    out -= image
+    return out
+
+
+def _operands(system: System, value: Array) -> float:
+    """Return ``||D^(-1/2) (|P| + |D value|)||_F``: what a subtraction of the two rounds is relative to."""
+
+    def work(rows: slice) -> float:
+        shift = system.shift[rows, None]
+        size = np.abs(system.rhs[rows]) + np.abs(shift * value[rows])
+        return float((size**2 / shift).sum())
+
+    return float(np.sqrt(sum(over_rows(work, len(value), _ROWS))))
 
 
 def _split(block: Array, parts: list[Array]) -> list[Array]:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import inner
+from fastmcmd.backends.tall import inner, scaled
 
 __all__ = [
     "Certificate", "CertificateKind", "Goal", "Solution", "System", "by_diagonal", "scaled_norm",
@@ -106,5 +106,5 @@ def by_diagonal(systems: list[System]) -> list[list[int]]:
 
 def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
     """Return ``||D^(-1/2) R||_2``."""
-    gram = inner(residual / shift[:, None], residual)
+    gram = inner(scaled(1.0 / shift, residual), residual)
     return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))

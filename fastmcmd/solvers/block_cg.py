@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import inner, times
+from fastmcmd.backends.tall import beside, inner, scaled, times
 from fastmcmd.checkpoint import Keep, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
@@ -102,8 +102,8 @@ class _Run:
         self.target = target
         self.max_iterations = max_iterations
         self.precondition = precondition
-        self.scale = 1.0 / np.sqrt(system.shift)[:, None]
-        self.residual = self.scale * system.rhs
+        self.scale = 1.0 / np.sqrt(system.shift)
+        self.residual = scaled(self.scale, system.rhs)
         self.solution = np.zeros_like(self.residual)
         self.iterations, self.best, self.since_best = 0, np.inf, 0
         # The constant function is near the leading eigenvector of most kernels: it costs a column and
@@ -115,8 +115,8 @@ class _Run:
             self._restore(state)
             return
         self.norm = _spectral(self.residual)
-        constant = self.scale * (self.norm / np.linalg.norm(self.scale))
-        start = np.hstack([self.residual, constant])
+        constant = self.scale[:, None] * (self.norm / np.linalg.norm(self.scale))
+        start = beside([self.residual, constant])
         self._go_on(led(start, precondition, DROP * target))
 
     @property
@@ -129,25 +129,25 @@ class _Run:
     def wanted(self) -> Array:
         """Block (n, k) that K is to be multiplied with."""
         assert self.directions is not None
-        return self.scale * self.directions
+        return scaled(self.scale, self.directions)
 
     def take(self, product: Array) -> None:
         """Go on with ``product``, K times what was wanted."""
         assert self.directions is not None
         directions, self.directions = self.directions, None  # freed as soon as they are not needed
-        image = self.scale * product + directions
+        image = scaled(self.scale, product, base=directions)
         self.iterations += 1
         energy = inner(directions, image)
         values, vectors = np.linalg.eigh((energy + energy.T) / 2)
         good = values > 1e-13 * values[-1]
         half = vectors[:, good] / np.sqrt(values[good])
+        # Now directions' A directions = I. In place where none is left out: new memory costs as much.
         directions, image = (
-            times(directions, half),
-            times(image, half),
-        )  # now directions' A directions = I
+            times(block, half, out=block if good.all() else None) for block in (directions, image)
+        )
         step = inner(directions, self.residual)
-        self.solution += times(directions, step)
-        self.residual -= times(image, step)
+        times(directions, step, base=self.solution, out=self.solution)
+        times(image, step, base=self.residual, sign=-1.0, out=self.residual)
         self.norm = _spectral(self.residual)
         if self.norm < self.best / 2:
             self.best, self.since_best = self.norm, 0
@@ -160,11 +160,12 @@ class _Run:
         plain = self.precondition is None
         least = DROP * self.target
         block = self.residual if plain else led(self.residual, self.precondition, least)
-        conjugate = block - times(directions, inner(image, block))
+        conjugate = times(directions, inner(image, block), base=block, sign=-1.0)
         if self.first is None:
             self.first = directions, image
         else:
-            conjugate -= times(self.first[0], inner(self.first[1], block))
+            before, its_image = self.first
+            times(before, inner(its_image, block), base=conjugate, sign=-1.0, out=conjugate)
         self._go_on(_directions(conjugate, least if plain else 0.0))
 
     def _is_done(self) -> bool:
@@ -208,8 +209,8 @@ class _Run:
     def result(self) -> CGResult:
         """Return what was found, in the variables of the system."""
         return CGResult(
-            value=self.scale * self.solution,
-            residual=self.residual / self.scale,
+            value=scaled(self.scale, self.solution),
+            residual=scaled(1.0 / self.scale, self.residual),
             iterations=self.iterations,
             converged=self.norm <= self.target,
         )
@@ -267,7 +268,7 @@ def block_cg(
     settle()
     try:
         while runs:
-            product = operator.matmul(np.hstack([run.wanted for run in runs.values()]))
+            product = operator.matmul(beside([run.wanted for run in runs.values()]))
             with _undivided(keep is not None):
                 passes = operator.passes
                 ends = np.cumsum([run.width for run in runs.values()])[:-1]
@@ -300,7 +301,7 @@ def _begin(
     for index, system in enumerate(systems):
         own = _within(state or {}, index)
         if "value" in own:
-            results[index] = _finished(system, own)
+            results[index] = _finished(own)
         else:
             leads = None if precondition is None else precondition[index]
             runs[index] = _Run(system, target, max_iterations, leads, own or None)
@@ -320,11 +321,10 @@ def state_of(results: Mapping[int, CGResult], passes: int) -> State:
     return states
 
 
-def _finished(system: System, state: State) -> CGResult:
+def _finished(state: State) -> CGResult:
     iterations, converged = map(int, state["numbers"])
-    # Copied into an array laid out as ever, so that sums over it run in the same order.
-    value, residual = np.empty_like(system.rhs), np.empty_like(system.rhs)
-    value[...], residual[...] = state["value"], state["residual"]
+    # By rows as ever, so that sums over them run in the same order.
+    value, residual = (np.ascontiguousarray(state[name]) for name in ("value", "residual"))
     return CGResult(value, residual, iterations, bool(converged))
 
 

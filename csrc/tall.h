@@ -1,0 +1,117 @@
+// Products of tall and narrow blocks in double: what block CG does between two passes over K. All of
+// them are bound by memory where blocks are large, so they write each number once, and threads share
+// the rows.
+#pragma once
+
+#include "products.h"
+
+namespace fastmcmd {
+
+// A block (rows x cols) whose rows lie `ld` apart.
+template <class T>
+struct tall_block {
+  T* data;
+  index_t rows, cols, ld;
+
+  T* row(index_t i) const { return data + i * ld; }
+};
+
+// Rows worked on together: with some thirty columns they stay in the second-level cache.
+constexpr index_t tall_rows = 128;
+
+// A copy of a small matrix whose rows are whole vectors.
+class padded_matrix {
+ public:
+  padded_matrix(const kernel_table<double>& table, index_t rows, index_t cols)
+      : nv(divide_up(cols, table.vector_width)), ld(nv * table.vector_width), values(rows * ld) {
+    values.zero();
+  }
+  void copy(const tall_block<const double>& from, index_t first, index_t count) {
+    for (index_t i = 0; i < count; ++i) {
+      std::copy_n(from.row(first + i), from.cols, values.data() + i * ld);
+    }
+  }
+
+  index_t nv, ld;
+  aligned_buffer<double> values;
+};
+
+// Rows of one sum: few enough sums that they take little memory, whatever the number of threads.
+inline index_t tall_segment(index_t n, index_t products) {
+  constexpr index_t most = 256, room = index_t(1) << 22;
+  const index_t count = std::max<index_t>(1, std::min(most, room / std::max<index_t>(1, products)));
+  return std::max<index_t>(8 * tall_rows, round_up(divide_up(n, count), tall_rows));
+}
+
+// out (k, j) = a' b
+inline void tall_inner(const kernel_table<double>& table, tall_block<const double> a,
+                       tall_block<const double> b, double* out, const execution& how) {
+  const index_t segment = tall_segment(a.rows, a.cols * b.cols);
+  const index_t segments = divide_up(a.rows, segment);
+  const double operations = 2 * area(a.cols, b.cols) * static_cast<double>(a.rows);
+  const execution run = with_threads(how, operations, segments);
+  const index_t ld = padded_matrix(table, 1, b.cols).ld;
+  std::vector<padded_matrix> right;
+  for (int i = 0; i < run.threads; ++i) right.emplace_back(table, tall_rows, b.cols);
+  aligned_buffer<double> sums(segments * a.cols * ld);
+  parallel_for(segments, run, [&](index_t task, int thread, const loop_control& control) {
+    const block_range rows(task, segment, a.rows);
+    padded_matrix& mine = right[static_cast<size_t>(thread)];
+    double* sum = sums.data() + task * a.cols * ld;
+    update mode = update::store;
+    for (index_t i = 0; i < rows.count && !control.stopped(); i += tall_rows) {
+      const index_t count = std::min(tall_rows, rows.count - i);
+      mine.copy(b, rows.start + i, count);
+      table.multiply(a.cols, count, mine.nv, a.row(rows.start + i), 1, a.ld, mine.values.data(),
+                     mine.ld, sum, ld, mode, {});
+      mode = update::add;
+    }
+  });
+  std::fill_n(out, a.cols * b.cols, 0.0);
+  for (index_t s = 0; s < segments; ++s) {
+    table.add_to_double(a.cols, b.cols, sums.data() + s * a.cols * ld, ld, out, b.cols);
+  }
+}
+
+// out (n, j) = sign a small, on top of `base` where there is one; out may be base, or a where it is as wide.
+inline void tall_times(const kernel_table<double>& table, tall_block<const double> a,
+                       tall_block<const double> small, const tall_block<const double>* base,
+                       double sign, tall_block<double> out, const execution& how) {
+  padded_matrix right(table, small.rows, small.cols);
+  right.copy(small, 0, small.rows);
+  const index_t chunks = divide_up(a.rows, tall_rows);
+  const double operations = 2 * area(a.cols, small.cols) * static_cast<double>(a.rows);
+  const execution run = with_threads(how, operations, chunks);
+  workspace<double> memory(run.threads, tall_rows * right.ld, 0, 0);
+  parallel_for(chunks, run, [&](index_t task, int thread, const loop_control&) {
+    const block_range rows(task, tall_rows, a.rows);
+    double* product = memory.tile(thread);
+    table.multiply(rows.count, a.cols, right.nv, a.row(rows.start), a.ld, 1, right.values.data(),
+                   right.ld, product, right.ld, update::store, {});
+    for (index_t i = 0; i < rows.count; ++i) {
+      const double* from = product + i * right.ld;
+      double* to = out.row(rows.start + i);
+      const double* under = base ? base->row(rows.start + i) : nullptr;
+      for (index_t c = 0; c < out.cols; ++c) to[c] = (under ? under[c] : 0.0) + sign * from[c];
+    }
+  });
+}
+
+// out (n, k) = diag(scale) a, on top of `base` where there is one; out may be one of them.
+inline void tall_scale(const double* scale, tall_block<const double> a,
+                       const tall_block<const double>* base, tall_block<double> out,
+                       const execution& how) {
+  const index_t chunks = divide_up(a.rows, tall_rows);
+  const execution run = with_threads(how, 4 * area(a.rows, a.cols), chunks);
+  parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
+    const block_range rows(task, tall_rows, a.rows);
+    for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
+      const double* from = a.row(i);
+      const double* under = base ? base->row(i) : nullptr;
+      double* to = out.row(i);
+      for (index_t c = 0; c < out.cols; ++c) to[c] = (under ? under[c] : 0.0) + scale[i] * from[c];
+    }
+  });
+}
+
+}  // namespace fastmcmd

@@ -1,0 +1,91 @@
+"""Products of tall and narrow blocks, against NumPy."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastmcmd as fm
+from fastmcmd.backends.tall import beside, inner, scaled, times
+
+SIZES = st.tuples(
+    st.sampled_from([0, 1, 2, 127, 128, 129, 1024, 1025, 2500]),
+    st.sampled_from([0, 1, 3, 8, 17, 40]),
+    st.sampled_from([0, 1, 2, 9, 33]),
+)
+
+
+def block(rng, n, k, layout):
+    """A block (n, k): by rows, by columns, or columns of a wider one."""
+    if layout == "columns":
+        return rng.normal(size=(k, n)).T
+    if layout == "part":
+        return rng.normal(size=(n, k + 5))[:, 2 : 2 + k]
+    return rng.normal(size=(n, k))
+
+
+def close(found, expected, sizes):
+    """Up to rounding of sums of `sizes`, the products of absolute values."""
+    assert found.shape == expected.shape
+    assert (np.abs(found - expected) <= 1e-14 * (sizes + 1)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES, st.sampled_from(["rows", "columns", "part"]), st.integers(1, 4), st.integers(0, 99))
+def test_as_numpy_has_them(sizes, layout, threads, seed):
+    n, k, j = sizes
+    rng = np.random.default_rng(seed)
+    a, b = block(rng, n, k, layout), block(rng, n, j, layout)
+    small, scale = block(rng, k, j, layout), rng.normal(size=n)
+    absolute = np.abs(a) @ np.abs(small)
+    fm.set_num_threads(threads)
+    try:
+        close(inner(a, b), a.T @ b, np.abs(a).T @ np.abs(b))
+        close(times(a, small), a @ small, absolute)
+        close(times(a, small, base=b, sign=-1.0), b - a @ small, absolute + np.abs(b))
+        np.testing.assert_array_equal(scaled(scale, a), scale[:, None] * a)
+        product = scale[:, None] * a
+        close(scaled(scale, a, base=a), a + product, np.abs(a) + np.abs(product))
+        np.testing.assert_array_equal(beside([a, b, a]), np.hstack([a, b, a]))
+    finally:
+        fm.set_num_threads(None)
+
+
+def test_results_in_place(rng):
+    a, b = rng.normal(size=(3000, 12)), rng.normal(size=(3000, 7))
+    square, small, scale = (
+        rng.normal(size=(12, 12)),
+        rng.normal(size=(12, 7)),
+        rng.normal(size=3000),
+    )
+    for start, call, expected in (
+        (a, lambda out: times(out, square, out=out), a @ square),
+        (b, lambda out: times(a, small, base=out, sign=-1.0, out=out), b - a @ small),
+        (a, lambda out: scaled(scale, out, out=out), scale[:, None] * a),
+        (a, lambda out: scaled(scale, out, base=out, out=out), a + scale[:, None] * a),
+    ):
+        out = start.copy()
+        assert call(out) is out
+        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_no_bit_depends_on_threads(rng):
+    a, b, small = (rng.normal(size=shape) for shape in ((40_000, 30), (40_000, 9), (30, 9)))
+    results = []
+    for threads in (1, 2, 3, 5):
+        fm.set_num_threads(threads)
+        results.append((inner(a, b), times(a, small), scaled(b[:, 0], a)))
+    fm.set_num_threads(None)
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_wide_blocks_are_summed_in_little_memory(rng):
+    """Sums of 600 x 500 columns in many parts would be larger than the blocks."""
+    a, b = rng.normal(size=(20_000, 600)), rng.normal(size=(20_000, 500))
+    close(inner(a, b), a.T @ b, np.abs(a).T @ np.abs(b))
+
+
+def test_one_block_is_not_copied(rng):
+    a = rng.normal(size=(5, 3))
+    assert beside([a]) is a
