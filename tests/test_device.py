@@ -182,7 +182,7 @@ def test_blocks_are_shared_once_each(cards, n):
 # ------------------------------------------------------------------------------------- results
 
 
-@pytest.mark.parametrize("budget", [10**8, 220_000])
+@pytest.mark.parametrize("budget", [10**8, 310_000])
 def test_split_products_for_tensor_cores(budget, monkeypatch):
     """Three products of 10 bits are as good as one in float32, within the bound; one would not be."""
     x, v = rows_of(200, 64), np.ones((200, 2))
@@ -208,8 +208,8 @@ def test_split_products_for_tensor_cores(budget, monkeypatch):
     only_high = HostDevice.multiply
 
     def dropped(self, out, a, b, *, coarse=False, keep=0.0, **how):
-        if coarse and (len(a) == len(b)):  # the last of the three alone
-            keep = 0.0
+        if coarse:  # the last of the three products alone
+            a, b = a[128:], b[128:]
         only_high(self, out, a, b, coarse=coarse, keep=keep, **how)
 
     monkeypatch.setattr(HostDevice, "multiply", dropped)

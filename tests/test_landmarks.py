@@ -240,7 +240,7 @@ def test_kernel_that_is_zero_everywhere_has_a_feature_that_is_zero(how):
         search.take(np.arange(3))
     assert search.rank == 1
     features = search.found()
-    found, missed = features.of_rows(
+    found, _, missed = features.of_rows(
         np.array([[1.0, 2.0], [0.0, 0.0]]), np.dtype(np.float64), keep=True, sizes=True
     )
     np.testing.assert_array_equal(found.values, np.zeros((1, 2)))

@@ -62,13 +62,11 @@ class TileProgram:
 
 def _inner(device: Device, tile: Any, left: Block, right: Block) -> None:
     """Set the tile to the inner products of rows, by tensor cores where both are split."""
-    if left.high is None or right.high is None:
+    if left.parts is None or right.parts is None:
         device.multiply(tile, left.x, right.x, transposed=(True, False))
         return
-    # The smallest terms first.
-    for a, b, keep in (
-        (left.low, right.high, 0.0),
-        (left.high, right.low, 1.0),
-        (left.high, right.high, 1.0),
-    ):
-        device.multiply(tile, a, b, transposed=(True, False), keep=keep, coarse=True)
+    # One product of three times the coordinates, not three: the tile is written once. The smallest terms
+    # come first.
+    dim = int(left.x.shape[0])
+    low_first, high_first = left.parts[dim:], right.parts[: 3 * dim]
+    device.multiply(tile, low_first, high_first, transposed=(True, False), coarse=True)

@@ -44,17 +44,19 @@ extern "C" __global__ void norms(const real* x, index_t ldx, index_t n, index_t 
 }
 
 #if FASTMCMD_FLOAT32
-// x = high + low, both of the 10 bits that tensor cores take: the products high.high + high.low + low.high
-// have the error of float32.
-extern "C" __global__ void split(const real* x, index_t ldx, index_t n, index_t d, real* high, real* low,
-                                 index_t ld) {
+// x = high + low, both of the 10 bits that tensor cores take: the products low.high + high.low + high.high
+// have the error of float32. `parts` (4 d x n) are high, low, high, high: its last three, times its first
+// three, are these products.
+extern "C" __global__ void split(const real* x, index_t ldx, index_t n, index_t d, real* parts, index_t ld) {
   const index_t i = thread_x();
   const index_t k = thread_y();
   if (i >= n || k >= d) return;
   const real value = x[k * ldx + i];
-  const real rounded = __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xFFFFE000u);
-  high[k * ld + i] = rounded;
-  low[k * ld + i] = value - rounded;
+  const real high = __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xFFFFE000u);
+  parts[k * ld + i] = high;
+  parts[(d + k) * ld + i] = value - high;
+  parts[(2 * d + k) * ld + i] = high;
+  parts[(3 * d + k) * ld + i] = high;
 }
 #endif
 

@@ -17,6 +17,7 @@ __all__ = ["Block", "DeviceRows", "cut"]
 Array = NDArray[Any]
 
 _TOGETHER = 8  # coordinates that a thread of "lay" takes
+_PARTS = 4  # of rows that are split
 
 
 def cut(n: int, step: int) -> list[slice]:
@@ -34,25 +35,24 @@ class Block:
         Row i is column i, so that threads of neighbouring rows read neighbouring numbers.
     squared, inverse : device array (b,)
         Squared norms, and one over norms or 0.
-    high, low : device array (d, b) or None
-        Two parts of x for tensor cores, which take 10 bits; see `split` in ``rows.cu``.
+    parts : device array (4 d, b) or None
+        For tensor cores, which take 10 bits: high, low, high and high parts of x, one below the other, so
+        that ``parts[d:]' parts[:3 d]`` is low.high + high.low + high.high in one product; see `split` in
+        ``rows.cu``.
     """
 
     x: Any
     squared: Any
     inverse: Any
-    high: Any = None
-    low: Any = None
+    parts: Any = None
 
     def __len__(self) -> int:
         return int(self.x.shape[1])
 
     def part(self, rows: slice) -> Block:
         """Return some of the rows, where they are."""
-        parts = (None, None)
-        if self.high is not None:
-            parts = self.high[:, rows], self.low[:, rows]
-        return Block(self.x[:, rows], self.squared[rows], self.inverse[rows], *parts)
+        parts = None if self.parts is None else self.parts[:, rows]
+        return Block(self.x[:, rows], self.squared[rows], self.inverse[rows], parts)
 
 
 @dataclass(eq=False)
@@ -69,7 +69,7 @@ class DeviceRows:
     offset : ndarray (d,) or None
         Subtracted in float64 before rows are rounded.
     split : bool
-        Whether rows are kept in two more parts, for tensor cores.
+        Whether rows are kept in parts as well, for tensor cores.
     """
 
     given: Any
@@ -99,14 +99,15 @@ class DeviceRows:
 
     def room(self, count: int) -> int:
         """Return the bytes of ``count`` rows on a card."""
-        parts = 3 if self.split else 1
-        return count * (parts * self.dim + 2) * self.dtype.itemsize
+        copies = 1 + _PARTS if self.split else 1
+        return count * (copies * self.dim + 2) * self.dtype.itemsize
 
     def empty(self, device: Device, count: int) -> Block:
         """Return room for ``count`` rows on a card."""
-        parts = [device.empty((self.dim, count), self.dtype) for _ in range(3 if self.split else 1)]
-        norms = [device.empty((count,), self.dtype) for _ in range(2)]
-        return Block(parts[0], *norms, *parts[1:])
+        x = device.empty((self.dim, count), self.dtype)
+        squared, inverse = (device.empty((count,), self.dtype) for _ in range(2))
+        parts = device.empty((_PARTS * self.dim, count), self.dtype) if self.split else None
+        return Block(x, squared, inverse, parts)
 
     def kept(self, device: Device) -> Block | None:
         """Return all rows on a card if they are there."""
@@ -178,10 +179,10 @@ class DeviceRows:
             source, "norms", (count, 1), block.x, leading(block.x), count, self.dim, block.squared,
             block.inverse,
         )  # fmt: skip
-        if block.high is not None:
+        if block.parts is not None:
             device.launch(
                 source, "split", (count, self.dim), block.x, leading(block.x), count, self.dim,
-                block.high, block.low, leading(block.high),
+                block.parts, leading(block.parts),
             )  # fmt: skip
 
     def _offset(self, device: Device) -> Any:

@@ -102,7 +102,7 @@ class LowRankPart:
         image = self.features.combine(x, self.coefficients, self.dtype)
         if known is None:
             rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
-            found, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
+            found, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
             known = off, found.sizes
         off, sizes = known
         size = np.zeros(len(x)) if sizes is None else sizes

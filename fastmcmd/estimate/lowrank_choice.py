@@ -31,6 +31,7 @@ _BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
 # From that many operations of CG the low-rank form can pay: 16,000 rows of two columns. Its search alone
 # takes as long as CG of 5,000 to 8,000.
 _LEAST_ROWS, _LEAST_WORK = 4000, 8e10
+_OF_CARD = 50.0  # operations of a card in the time of one of its host, which makes the search
 # What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
 _SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
@@ -45,7 +46,8 @@ def _limit(n: int, dim: int, task: Task, lam: float) -> int:
         return min(n, _MOST_LANDMARKS)
     ratio = task.scale**2 / lam
     work = work_of_cg(kernel, n, dim, backend, ratio, _COLUMNS, task.options.tol)
-    if n < _LEAST_ROWS or work < _LEAST_WORK:
+    least = _LEAST_WORK * (_OF_CARD if task.backend.on_card else 1.0)
+    if n < _LEAST_ROWS or work < least:
         return 0
     affordable = affordable_rank(kernel, n, dim, backend, _COLUMNS)
     if n < _PATIENT:  # small dense problems of the search weigh more

@@ -273,7 +273,7 @@ class _Fitting:
         grid = self.setting.grid
         if grid is None:
             return 0.0
-        found, off = features.of_rows(grid, dtype, keep=False, sizes=dtype == EXACT)
+        found, _, off = features.of_rows(grid, dtype, keep=False, sizes=dtype == EXACT)
         if found.sizes is not None:
             self.size = max(self.size, float(found.sizes.max()))
         self.grid_missed = off

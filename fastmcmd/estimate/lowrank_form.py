@@ -143,7 +143,9 @@ def _fit(
         all(certain for _, certain in errors),
     )
     rank = max(part.features.rank for part in parts)
-    rows = setting.block_rows(rank, features.rank, parts[0].features.pivots.shape[1])
+    landmarks = parts[0].features
+    dim = landmarks.pivots.shape[1]
+    rows = setting.block_rows(rank, features.rank, dim, landmarks.backend.on_card)
     return LowRankFit(features, parts, truncation, rows)
 
 

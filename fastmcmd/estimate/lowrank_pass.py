@@ -84,10 +84,11 @@ class Passes:
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         del saved
         for block in stream.blocks(step, start):
-            f, off = features.of_rows(block.x, dtype, keep=True, sizes=sizes is not None)
+            f, diagonal, off = features.of_rows(
+                block.x, dtype, keep=True, sizes=sizes is not None
+            )
             assert f.values is not None
             miss[block.rows] = off
-            diagonal = np.asarray(kernel.diagonal(block.x), dtype=np.float64)
             sums.add(f.values, block.rhs, off, diagonal, block.weight)
             stream.account(block)
             largest = max(largest, float(diagonal.max()))

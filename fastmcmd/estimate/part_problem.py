@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
+_MOST_OF_CARD = 65504  # that starting kernels, and waiting for them, is little beside their work
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,11 @@ class Setting:
     patient: bool = True
     grid: NDArray[Any] | None = None
 
-    def block_rows(self, rank: int, columns: int, dim: int) -> int:
+    def block_rows(self, rank: int, columns: int, dim: int, on_card: bool = False) -> int:
         """Return how many rows are worked on together."""
         per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
-        return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, _MOST_ROWS))
+        most = _MOST_OF_CARD if on_card else _MOST_ROWS
+        return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, most))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,8 @@ class PartProblem:
 
     def step(self, rank: int) -> int:
         """Return how many rows are worked on together."""
-        return self.setting.block_rows(rank, self.stream.columns, self.stream.x.shape[1])
+        dim = self.stream.x.shape[1]
+        return self.setting.block_rows(rank, self.stream.columns, dim, self.backend.on_card)
 
     def solve(
         self, sums: RowSums, features: KernelFeatures, rounding: Rounding | None

@@ -16,6 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
+from fastmcmd.blocks import over_rows
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import relative_error
 
@@ -23,6 +24,7 @@ __all__ = ["EXACT", "KernelFeatures"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
+_PIECE = 1 << 18  # elements of rows that a thread looks at together
 EXACT = np.dtype(np.float64)
 
 
@@ -65,13 +67,25 @@ class KernelFeatures:
             out[rows] = self.backend.to_host(found.values).T
         return out
 
+    def diagonal(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return ``k(y, y)`` (n,) of rows (n, k)."""
+        if not self.kernel.compiled or self.kernel.translation_invariant:
+            return np.asarray(self.kernel.diagonal(y), dtype=np.float64)
+        out = np.empty(len(y))
+
+        def work(rows: slice) -> None:
+            out[rows] = self.kernel.diagonal(y[rows])
+
+        over_rows(work, len(y), max(1, _PIECE // int(y.shape[1])))
+        return out
+
     def of_rows(
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
-    ) -> tuple[RowFeatures, NDArray[np.float64]]:
-        """Return features of rows (n, k) in ``dtype``, by columns, and what they miss (n,)."""
+    ) -> tuple[RowFeatures, NDArray[np.float64], NDArray[np.float64]]:
+        """Return features of rows (n, k) in ``dtype``, by columns, ``k(y, y)`` (n,), and what they miss."""
         found = self._features(y, dtype, keep=keep, sizes=sizes)
-        diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
-        return found, np.maximum(diagonal - found.squares, 0.0)
+        diagonal = self.diagonal(y)
+        return found, diagonal, np.maximum(diagonal - found.squares, 0.0)
 
     def combine(
         self, y: NDArray[Any], coefficients: NDArray[np.float64], dtype: np.dtype[Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 import weakref
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.rows.source import Array, Source
+
+_CUT = "the file ends before its last row"
 
 
 class Npy(Source):
@@ -26,6 +29,16 @@ class Npy(Source):
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed with the source)
         weakref.finalize(self, self._file.close)
         self._plain(self.dtype.itemsize if self._columns_first else None)
+        self.splits = not self._columns_first and hasattr(os, "preadv")  # not on Windows
+
+    def into(self, start: int, out: Array) -> None:
+        """Set ``out`` to the rows from ``start``, without the file's one position: on any thread."""
+        view, place = bytes_of(out), self._offset + start * self._row_bytes()
+        while len(view):
+            count = os.preadv(self._file.fileno(), [view], place)
+            if not count:
+                raise ValueError(_CUT)
+            view, place = view[count:], place + count
 
     def read(self, start: int, stop: int) -> Array:
         """Return the rows; of a file that stores columns first, column by column."""
@@ -45,7 +58,7 @@ class Npy(Source):
         while len(view):
             count = self._file.readinto(view)
             if not count:
-                raise ValueError("the file ends before its last row")
+                raise ValueError(_CUT)
             view = view[count:]
 
 

@@ -33,7 +33,8 @@ class Source(ABC):
 
     ``where`` names it in messages; ``path`` is the file or folder that must not change, if any;
     reads begin and end best at multiples of ``chunk_rows``; rows less than ``near`` apart are read
-    together; ``overhead`` is about how many bytes a read takes beside the rows it returns.
+    together; ``overhead`` is about how many bytes a read takes beside the rows it returns; ``splits``
+    tells that `into` can be called by several threads at once.
     """
 
     where: str
@@ -43,11 +44,16 @@ class Source(ABC):
     chunk_rows: int = 1
     near: int = 1
     overhead: int = 0
+    splits: bool = False
     array: Any = None
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
         """Return rows ``start`` to ``stop - 1`` in a new array of any type, order and strides."""
+
+    def into(self, start: int, out: Array) -> None:
+        """Set ``out``, a C-contiguous array as stored, to the rows from ``start``."""
+        out[...] = self.read(start, start + len(out))
 
     def _row_bytes(self) -> int:
         return max(1, int(np.prod(self.shape[1:], dtype=np.int64))) * self.dtype.itemsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.blocks import over_rows
 from fastmcmd.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import told
@@ -19,6 +21,7 @@ from fastmcmd.rows.source import Array, CardBlock, Source
 from fastmcmd.rows.stamps import Stamp, stamp_of
 
 _BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
+_PIECE_BYTES = 2_000_000  # that a thread reads: they stay in its cache
 _CHUNK_BYTES = 4 * _BLOCK_BYTES  # a chunk above this is read in pieces, and decoded once a piece
 
 
@@ -177,6 +180,8 @@ class Rows:
     def _block(self, start: int, stop: int) -> Array:
         if start == stop:
             return np.empty((0, self.shape[1]), self.dtype)
+        if self._source.splits and self._source.dtype == self.dtype:
+            return self._in_pieces(start, stop)
         block = self._read(start, stop)
         _check_finite(block, self._label, first_row=start)
         if self.on_card is None:
@@ -185,13 +190,32 @@ class Rows:
         known.there = self.on_card[start:stop]
         return known
 
-    def _read(self, start: int, stop: int) -> Array:
+    def _in_pieces(self, start: int, stop: int) -> Array:
+        """Return rows read on several threads, each piece looked at while it is in the cache."""
+        block = np.empty((stop - start, self.shape[1]), self.dtype)
+
+        def work(rows: slice) -> None:
+            first, some = start + rows.start, block[rows]
+            with self._telling(first, start + rows.stop):
+                self._source.into(first, some)
+            _check_finite(some, self._label, first_row=first)
+
+        over_rows(work, len(block), max(1, _PIECE_BYTES // block[0].nbytes))
+        return block
+
+    @contextlib.contextmanager
+    def _telling(self, start: int, stop: int) -> Iterator[None]:
+        """Let errors of reading name the rows."""
         try:
-            with self._lock, told(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
-                block = self._source.read(start, stop)
+            with told(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
+                yield
         except (OSError, ValueError):
             self.check_unchanged()  # the better explanation, where it is one
             raise
+
+    def _read(self, start: int, stop: int) -> Array:
+        with self._telling(start, stop), self._lock:
+            block = self._source.read(start, stop)
         return np.ascontiguousarray(block.reshape(stop - start, self.shape[1]), self.dtype)
 
     def _take(self, rows: NDArray[np.intp]) -> Array:

@@ -160,7 +160,7 @@ class Preconditioner:
         self._rows = max(256, min(_BLOCK_BYTES, operator.room // 8) // (8 * (rank + 2 * dim)))
         gram, cross = np.zeros((rank, rank)), np.zeros((rank, 1))
         for rows, x in as_blocks(self._x, self._rows):
-            found, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
+            found, _, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
             assert found.values is not None
             none = np.zeros((len(x), 1))
             features.backend.add_products(found.values, none, 1.0 / shift[rows], gram, cross)
