@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
-from fastmcmd.backends.threads import get_num_threads
+from fastmcmd.backends.threads import get_num_threads, one_of_many
 
-__all__ = ["over_rows", "row_blocks"]
+__all__ = ["ahead", "over_rows", "row_blocks"]
 
-_NAME = "fastmcmd-block"
+Found = TypeVar("Found")
 
 
 def row_blocks(n: int, step: int) -> Iterator[slice]:
@@ -29,7 +29,31 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     """
     blocks = list(row_blocks(n, step))
     threads = min(get_num_threads(), len(blocks))
-    if threads <= 1 or threading.current_thread().name.startswith(_NAME):
+    if threads <= 1:
         return [work(rows) for rows in blocks]
-    with ThreadPoolExecutor(threads, thread_name_prefix=_NAME) as pool:
+    with _threads(threads) as pool:
         return list(pool.map(work, blocks))
+
+
+def ahead(work: Callable[[slice], Found], blocks: list[slice], threads: int) -> Iterator[Found]:
+    """Yield what ``work`` gives for each block, in their order, while threads make those that follow.
+
+    As many are made ahead as there are threads. Where the caller ends early those that are not begun are
+    left. Within ``work`` there are no more threads.
+    """
+    made: deque[Future[Found]] = deque()
+    with _threads(threads) as pool:
+        try:
+            for block in blocks:
+                made.append(pool.submit(work, block))
+                if len(made) > threads:
+                    yield made.popleft().result()
+            while made:
+                yield made.popleft().result()
+        finally:
+            for waiting in made:
+                waiting.cancel()
+
+
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="fastmcmd-block", initializer=one_of_many)

@@ -134,6 +134,11 @@ class Options:
         """Return the backend that computes tiles of a kernel."""
         return get_backend(self.backend, kernel, self.devices, self.device_memory_limit)
 
+    def feature_backend_for(self, kernel: Kernel) -> Backend:
+        """Return what computes output features: of a card its host, as copying them takes longer."""
+        found = self.backend_for(kernel)
+        return get_backend("auto", kernel) if found.on_card else found
+
     def settled(
         self, kernels: tuple[Kernel, Kernel], x: Any, lam: float, columns: int = _COLUMNS
     ) -> Options:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 
-__all__ = ["get_num_threads", "set_num_threads"]
+__all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 
 _chosen: int | None = None
+_THREAD = threading.local()
+
+
+def one_of_many() -> None:
+    """Say that the calling thread is one of those that share some work: its calls get no more."""
+    _THREAD.alone = True
 
 
 def get_num_threads() -> int:
@@ -14,6 +21,8 @@ def get_num_threads() -> int:
 
     What `set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors this process may use.
     """
+    if getattr(_THREAD, "alone", False):
+        return 1
     if _chosen is not None:
         return _chosen
     told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()

@@ -83,10 +83,8 @@ class Passes:
                 sizes[:start] = saved["sizes"]
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         del saved
-        for block in stream.blocks(step, start):
-            f, diagonal, off = features.of_rows(
-                block.x, dtype, keep=True, sizes=sizes is not None
-            )
+        for block in self.problem.blocks(step, start):
+            f, diagonal, off = features.of_rows(block.x, dtype, keep=True, sizes=sizes is not None)
             assert f.values is not None
             miss[block.rows] = off
             sums.add(f.values, block.rhs, off, diagonal, block.weight)
@@ -137,7 +135,7 @@ class Passes:
             sample.restore(saved)
             start, step = (int(value) for value in saved["rows"])
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
-        for block in stream.blocks(step, start):
+        for block in self.problem.blocks(step, start):
             image = features.combine(block.x, at, dtype)
             coefficients = self.problem.coefficients(image, block.rhs, block.weight, sums.weight)
             sample.add(block.rows, block.x, coefficients, image)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.rowwise import Abreast
+from fastmcmd.estimate.rowwise import Abreast, Block
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, RowSums, solve_sums
@@ -22,6 +24,7 @@ Array = NDArray[np.float64]
 
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
+_MOST_AHEAD = 8  # blocks that are made ready at once: what a pass does with them takes threads, too
 _MOST_OF_CARD = 65504  # that starting kernels, and waiting for them, is little beside their work
 
 
@@ -73,6 +76,11 @@ class Setting:
         most = _MOST_OF_CARD if on_card else _MOST_ROWS
         return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, most))
 
+    def threads(self, rows: int, columns: int, dim: int) -> int:
+        """Return how many blocks of so many rows are made ready at once."""
+        block = 8 * rows * (4 * columns + 2 * dim)
+        return max(1, min(get_num_threads(), _MOST_AHEAD, self.room // 4 // max(1, block)))
+
 
 @dataclass(frozen=True, eq=False)
 class PartProblem:
@@ -104,6 +112,11 @@ class PartProblem:
         """Return how many rows are worked on together."""
         dim = self.stream.x.shape[1]
         return self.setting.block_rows(rank, self.stream.columns, dim, self.backend.on_card)
+
+    def blocks(self, step: int, start: int) -> Iterator[Block]:
+        """Yield the rows from ``start`` in blocks of ``step``."""
+        threads = self.setting.threads(step, self.stream.columns, int(self.stream.x.shape[1]))
+        return self.stream.blocks(step, start, threads)
 
     def solve(
         self, sums: RowSums, features: KernelFeatures, rounding: Rounding | None

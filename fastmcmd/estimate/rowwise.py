@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.blocks import ahead
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import KernelFeatures
@@ -188,12 +189,34 @@ class Abreast:
             return parts[0]
         return np.hstack([rhs for rhs, _ in parts]), [miss for _, part in parts for miss in part]
 
-    def blocks(self, step: int, start: int = 0) -> Iterator[Block]:
-        """Yield the rows from ``start`` in blocks of ``step``."""
-        for rows, x in as_blocks(self.x, step, start):
-            rhs, missed = self.rhs(rows)
-            weight = None if self.weights is None else self.weights[rows]
-            yield Block(rows, x, rhs, missed, weight)
+    def blocks(self, step: int, start: int = 0, threads: int = 1) -> Iterator[Block]:
+        """Yield the rows from ``start`` in blocks of ``step``; several threads make those that follow."""
+        if threads <= 1 or not self._bears_threads:
+            for rows, x in as_blocks(self.x, step, start):
+                yield self._block(rows, x)
+            return
+        places = [slice(i, min(i + step, len(self))) for i in range(start, len(self), step)]
+        if isinstance(self.x, Rows):
+            self.x.check_unchanged()
+        yield from ahead(lambda rows: self._block(rows, self.x[rows]), places, threads)
+        if isinstance(self.x, Rows):
+            self.x.check_unchanged()
+
+    def _block(self, rows: slice, x: NDArray[Any]) -> Block:
+        weight = None if self.weights is None else self.weights[rows]
+        return Block(rows, x, *self.rhs(rows), weight)
+
+    @property
+    def _bears_threads(self) -> bool:
+        """Whether several threads may make blocks: a person's own functions and cards are not asked so."""
+        if isinstance(self.x, Rows) and self.x.on_card is not None:
+            return False
+        return all(
+            stream.features.kernel.compiled
+            and not stream.features.backend.on_card
+            and all(isinstance(sample.all_outputs, DrawnOutputs) for sample in stream.samples)
+            for stream in self.streams
+        )
 
     def begin(self) -> None:
         """Begin to account for what the features miss, before a pass."""

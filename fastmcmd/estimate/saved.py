@@ -115,7 +115,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
     form: PrimalFit | DenseFit | LowRankFit
     if settings["form"] == "feature":
         features = KernelFeatures(
-            y_kernel, arrays["pivots"], arrays["factor"], options.backend_for(y_kernel)
+            y_kernel, arrays["pivots"], arrays["factor"], options.feature_backend_for(y_kernel)
         )
         parts = []
         for index, told in enumerate(settings["parts"]):
@@ -132,7 +132,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
         form = PrimalFit(features, parts, truncation, options.certificate)
     elif settings["form"] == "lowrank":
         form = _get_low_rank(
-            arrays, settings, x_kernel, y_kernel, backend, options.backend_for(y_kernel)
+            arrays, settings, x_kernel, y_kernel, backend, options.feature_backend_for(y_kernel)
         )
     else:
         from scipy import sparse

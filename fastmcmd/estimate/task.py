@@ -48,8 +48,8 @@ class Task:
 
     @cached_property
     def y_backend(self) -> Backend:
-        """What computes the output kernel."""
-        return self.options.backend_for(self.y_kernel)
+        """What computes output features."""
+        return self.options.feature_backend_for(self.y_kernel)
 
     @cached_property
     def scale(self) -> float:
