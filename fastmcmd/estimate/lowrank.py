@@ -155,8 +155,7 @@ class LowRankFit:
 
     def _at(self, x: NDArray[Any], rows: slice | None = None) -> tuple[Array, Array, Array]:
         """Return image, error and scale at points; ``rows`` says which rows of the sample they are."""
-        kernel = self.parts[0].features.kernel
-        scale = np.sqrt(np.maximum(np.asarray(kernel.diagonal(x), dtype=np.float64), 0.0))
+        scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:
             known = None

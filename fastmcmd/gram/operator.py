@@ -112,8 +112,10 @@ class GramOperator:
         return self.backend.points(x, dtype, self.offset)
 
     def _stay(self, x: NDArray[Any] | Rows) -> bool:
-        """Tell whether rows lie on a card, and are prepared from there."""
-        return isinstance(x, Rows) and x.on_card is not None and self.backend.takes(x.on_card)
+        """Tell whether a card prepares rows from where they are: no memory of the host is taken for it."""
+        if isinstance(x, Rows):
+            return x.on_card is not None and self.backend.takes(x.on_card)
+        return self.backend.on_card
 
     def _whole(self, x: NDArray[Any] | Rows) -> Any:
         """Return all rows, where they stay if they do, else in the memory of the host."""
@@ -124,7 +126,7 @@ class GramOperator:
     @property
     def holds_rows(self) -> bool:
         """Whether the prepared rows fit; else every product reads and prepares them anew."""
-        if self._stay(self.x):  # the memory of the host does not matter
+        if self._stay(self.x):
             return True
         need = self.row_bytes(self.dtype)
         if isinstance(self.x, Rows):
@@ -207,7 +209,7 @@ class GramOperator:
     def _converted(
         self, x: NDArray[Any] | Rows, dtype: np.dtype[Any]
     ) -> Iterator[tuple[slice, Points]]:
-        """Yield rows in prepared blocks; those on a card in one, which it cuts itself."""
+        """Yield rows in prepared blocks; those that stay in one, which the card cuts itself."""
         if self._stay(x):
             yield slice(None), self.prepare(self._whole(x), dtype)
             return
