@@ -302,6 +302,22 @@ void py_tall_scale(const py::array& scale, const py::array& a, py::array out, in
   });
 }
 
+void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
+  with_dtype(x, "x", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t n = length(x, "x", 0), d = columns(x, "x");
+    const T* rows = read<T>(x, "x", {n, d});
+    const double* shift = nullptr;
+    py::array vector;
+    if (!offset.is_none()) {
+      vector = py::cast<py::array>(offset);
+      shift = read<double>(vector, "offset", {d});
+    }
+    double* to = write<double>(out, "out", {n});
+    without_gil([&] { row_squares(rows, n, d, shift, to, execution_with(threads)); });
+  });
+}
+
 py::array py_exp(const py::array& x) {
   return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -367,6 +383,8 @@ PYBIND11_MODULE(_core, m) {
         py::kw_only(), "base"_a = py::none(), "sign"_a = 1.0);
   m.def("tall_scale", &py_tall_scale, docs::tall_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,
         py::kw_only(), "base"_a = py::none());
+  m.def("row_squares", &py_row_squares, docs::row_squares, "x"_a, "out"_a, "threads"_a,
+        py::kw_only(), "offset"_a = py::none());
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,
         "n"_a, "diagonal"_a);
   m.def("packed_cholesky", &py_packed_cholesky, docs::packed_cholesky, "tiles"_a, "n"_a,

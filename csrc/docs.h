@@ -31,6 +31,9 @@ constexpr const char* tall_times =
 constexpr const char* tall_scale =
     "Write base + scale[:, None] * a into out (n, k); base is (n, k) or None, scale (n,).\n\n"
     "All float64; rows may lie apart. out may be base or a.";
+constexpr const char* row_squares =
+    "Write |x_i - offset|^2 into out (n,) float64; x is (n, d) float32 or float64, offset (d,) float64\n"
+    "or None.";
 constexpr const char* pack =
     "Write the lower tiles of K(x, x) into tiles (nb (nb + 1) / 2, tile, tile).\n\n"
     "Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.";

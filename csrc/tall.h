@@ -114,4 +114,33 @@ inline void tall_scale(const double* scale, tall_block<const double> a,
   });
 }
 
+// out (n) = |x_i - offset|^2 in double for x (n, d); offset may be null.
+template <class T>
+void row_squares(const T* x, index_t n, index_t d, const double* offset, double* out,
+                 const execution& how) {
+  constexpr index_t together = 8;  // sums that do not wait for each other
+  const index_t chunks = divide_up(n, tall_rows);
+  const execution run = with_threads(how, 2 * area(n, d), chunks);
+  parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
+    const block_range rows(task, tall_rows, n);
+    for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
+      const T* row = x + i * d;
+      double sums[together] = {};
+      index_t c = 0;
+      const auto add = [&](index_t lane) {
+        double value = static_cast<double>(row[c + lane]);
+        if (offset) value -= offset[c + lane];
+        sums[lane] += value * value;
+      };
+      for (; c + together <= d; c += together) {
+        for (index_t lane = 0; lane < together; ++lane) add(lane);
+      }
+      for (index_t lane = 0; c + lane < d; ++lane) add(lane);
+      double sum = 0;
+      for (const double part : sums) sum += part;
+      out[i] = sum;
+    }
+  });
+}
+
 }  // namespace fastmcmd

@@ -91,6 +91,8 @@ def test_matrix_is_psd_and_diagonal_agrees(kernel, rows):
     matrix = kernel(x)
     np.testing.assert_allclose(matrix, matrix.T, rtol=1e-13)
     np.testing.assert_allclose(kernel.diagonal(x), np.diag(matrix), rtol=1e-13, atol=1e-15)
+    squares = (x**2).sum(axis=1)
+    np.testing.assert_allclose(kernel.of_squares(squares), np.diag(matrix), rtol=1e-13, atol=1e-15)
     assert np.linalg.eigvalsh(matrix).min() > -1e-12 * np.trace(matrix)
 
 

@@ -37,8 +37,9 @@ def make(request, tmp_path, monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """The passes that are made."""
-    made, over = [], survey._over
+    made, over, squares = [], survey._over, survey._squares
     monkeypatch.setattr(survey, "_over", lambda x, work: made.append(x) or over(x, work))
+    monkeypatch.setattr(survey, "_squares", lambda x, at: made.append(x) or squares(x, at))
     return made
 
 

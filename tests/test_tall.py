@@ -1,11 +1,13 @@
 """Products of tall and narrow blocks, against NumPy."""
 
+import math
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
-from fastmcmd.backends.tall import beside, inner, scaled, times
+from fastmcmd.backends.tall import beside, inner, row_squares, scaled, times
 
 SIZES = st.tuples(
     st.sampled_from([0, 1, 2, 127, 128, 129, 1024, 1025, 2500]),
@@ -89,3 +91,25 @@ def test_wide_blocks_are_summed_in_little_memory(rng):
 def test_one_block_is_not_copied(rng):
     a = rng.normal(size=(5, 3))
     assert beside([a]) is a
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([1, 2, 127, 300, 1000]),
+    st.sampled_from([1, 3, 8, 13, 64]),
+    st.sampled_from(["rows", "columns", "part"]),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(1, 3),
+)
+def test_squares_of_rows(n, d, layout, dtype, threads):
+    rng = np.random.default_rng(n + d)
+    x = block(rng, n, d, layout).astype(dtype, order="A")
+    offset = rng.normal(size=d)
+    fm.set_num_threads(threads)
+    try:
+        for shift in (None, offset):
+            moved = x.astype(np.float64) - (0 if shift is None else shift)
+            expected = [math.fsum(value * value for value in row) for row in moved]
+            np.testing.assert_allclose(row_squares(x, shift), expected, rtol=1e-14)
+    finally:
+        fm.set_num_threads(None)

@@ -16,7 +16,7 @@ from fastmcmd.backends.cpu import core
 from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.blocks import over_rows
 
-__all__ = ["beside", "inner", "scaled", "times"]
+__all__ = ["beside", "inner", "row_squares", "scaled", "times"]
 
 Array = NDArray[np.float64]
 _COPIED = 1 << 16  # rows of a copy
@@ -69,6 +69,17 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
     if out.size:
         under = None if base is None else _rows(base)
         core().tall_scale(np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under)
+    return out
+
+
+def row_squares(x: NDArray[Any], offset: Array | None = None) -> Array:
+    """Return ``|x_i - offset|^2`` (n,) in float64 of rows (n, d) in float32 or float64."""
+    out = np.empty(len(x))
+    step = len(x) if x.flags.c_contiguous else _COPIED
+    for start in range(0, len(x), max(1, step)):
+        rows = slice(start, start + step)
+        some = np.ascontiguousarray(x[rows])
+        core().row_squares(some, out[rows], get_num_threads(), offset=offset)
     return out
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends.tall import row_squares
 from fastmcmd.checkpoint import Stages, State, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.rowwise import Abreast
@@ -92,8 +93,7 @@ class Passes:
             largest = max(largest, float(diagonal.max()))
             if sizes is not None:
                 sizes[block.rows] = f.sizes
-                moved = block.x if features.offset is None else block.x - features.offset
-                norm2 = max(norm2, float(np.einsum("ij,ij->i", moved, moved).max()))
+                norm2 = max(norm2, float(row_squares(block.x, features.offset).max()))
             sweep.done(block.rows.stop)
             if keep is not None:
                 done, most = block.rows.stop, (largest, norm2)

@@ -16,7 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
-from fastmcmd.blocks import over_rows
+from fastmcmd.backends.tall import row_squares
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import relative_error
 
@@ -24,7 +24,6 @@ __all__ = ["EXACT", "KernelFeatures"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
-_PIECE = 1 << 18  # elements of rows that a thread looks at together
 EXACT = np.dtype(np.float64)
 
 
@@ -71,13 +70,7 @@ class KernelFeatures:
         """Return ``k(y, y)`` (n,) of rows (n, k)."""
         if not self.kernel.compiled or self.kernel.translation_invariant:
             return np.asarray(self.kernel.diagonal(y), dtype=np.float64)
-        out = np.empty(len(y))
-
-        def work(rows: slice) -> None:
-            out[rows] = self.kernel.diagonal(y[rows])
-
-        over_rows(work, len(y), max(1, _PIECE // int(y.shape[1])))
-        return out
+        return self.kernel.of_squares(row_squares(y))
 
     def of_rows(
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool

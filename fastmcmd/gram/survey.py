@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tall import row_squares
 from fastmcmd.blocks import over_rows
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
@@ -63,17 +64,13 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
     for known, diagonal in survey.diagonals:
         if known is kernel:
             return diagonal
-    out = np.empty(len(x))
     if kernel.compiled:
-
-        def work(rows: slice, some: NDArray[Any]) -> float:
-            exact = some.astype(np.float64, copy=False)
-            out[rows] = kernel.diagonal(exact)
-            return _largest(exact)
-
+        squares = _squares(x, None)
+        out = kernel.of_squares(squares)
         # Norms cost nothing more while the rows are at hand.
-        survey.norms.append((None, max(_over(x, work))))
+        survey.norms.append((None, float(squares.max())))
     else:  # a person's own function, which may not bear threads
+        out = np.empty(len(x))
         for rows, block in as_blocks(x):
             out[rows] = kernel.diagonal(block)
     out.flags.writeable = False  # it is shared
@@ -103,19 +100,16 @@ def largest_norm2(x: NDArray[Any] | Rows, offset: Floats | None) -> float:
     for known, value in survey.norms:
         if known is offset:
             return value
-
-    def work(rows: slice, some: NDArray[Any]) -> float:
-        del rows
-        exact = some.astype(np.float64, copy=False)
-        return _largest(exact if offset is None else exact - offset)
-
-    value = max(_over(x, work))
+    value = float(_squares(x, offset).max())
     survey.norms.append((offset, value))
     return value
 
 
-def _largest(rows: Floats) -> float:
-    return float(np.einsum("ij,ij->i", rows, rows).max())
+def _squares(x: NDArray[Any] | Rows, offset: Floats | None) -> Floats:
+    """Return ``|x_i - offset|^2`` (n,)."""
+    if not isinstance(x, Rows):
+        return row_squares(x, offset)
+    return np.concatenate([row_squares(block, offset) for _, block in x.blocks()])
 
 
 def _of(x: NDArray[Any] | Rows) -> _Survey:

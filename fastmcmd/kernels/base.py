@@ -67,6 +67,12 @@ def check_number(value: Any, name: str, *, least: float = 0.0, strict: bool = Tr
     return number
 
 
+def squared_norms(x: Any) -> Array:
+    """Return ``|x_i|_2^2`` (n,), summed in float64 at least."""
+    rows = as_rows(x)
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float64)))
+
+
 class Kernel(ABC):
     """A positive semi-definite function of two rows.
 
@@ -98,9 +104,15 @@ class Kernel(ABC):
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return the matrix of a block of rows; ``x`` and ``z`` have the same columns."""
 
-    @abstractmethod
     def diagonal(self, x: Any) -> Array:
         """Return k(x_i, x_i) (n,)."""
+        rows = as_rows(x)
+        zeros = self.translation_invariant  # then the norms are not asked for
+        return self.of_squares(np.zeros(len(rows)) if zeros else squared_norms(rows))
+
+    def of_squares(self, squares: Array) -> Array:
+        """Return k(x_i, x_i) (n,) of rows with these squared norms; not of a person's functions."""
+        raise TypeError(f"{type(self).__name__} is no function of squared norms")
 
     @abstractmethod
     def instructions(self) -> Iterator[Instruction]:

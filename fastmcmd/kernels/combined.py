@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows, check_number, in_range
+from fastmcmd.kernels.base import Array, Instruction, Kernel, check_number, in_range
 
 __all__ = ["Constant", "Product", "Sum"]
 
@@ -38,9 +38,9 @@ class Constant(Kernel):
         """Return a block of the matrix."""
         return np.full((len(x), len(z)), self.value, dtype=np.result_type(x, z))
 
-    def diagonal(self, x: Any) -> Array:
+    def of_squares(self, squares: Array) -> Array:
         """Return the constant (n,)."""
-        return np.full(len(as_rows(x)), self.value)
+        return np.full(len(squares), self.value)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
@@ -99,6 +99,10 @@ class Sum(_Pair):
         """Return the sum of the diagonals (n,)."""
         return np.asarray(self.left.diagonal(x) + self.right.diagonal(x))
 
+    def of_squares(self, squares: Array) -> Array:
+        """Return the sum of the diagonals (n,)."""
+        return np.asarray(self.left.of_squares(squares) + self.right.of_squares(squares))
+
     def instructions(self) -> Iterator[Instruction]:
         """Yield both parts, then the addition."""
         yield from self.left.instructions()
@@ -131,6 +135,10 @@ class Product(_Pair):
     def diagonal(self, x: Any) -> Array:
         """Return the product of the diagonals (n,)."""
         return np.asarray(self.left.diagonal(x) * self.right.diagonal(x))
+
+    def of_squares(self, squares: Array) -> Array:
+        """Return the product of the diagonals (n,)."""
+        return np.asarray(self.left.of_squares(squares) * self.right.of_squares(squares))
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield both parts, then the multiplication."""

@@ -14,7 +14,6 @@ from fastmcmd.kernels.base import (
     Array,
     Instruction,
     Kernel,
-    as_rows,
     check_number,
     in_range,
     relative_error,
@@ -78,9 +77,9 @@ class Stationary(Kernel):
         """Return a block of the matrix."""
         return self.value(STATISTICS[self.statistic](x, z))
 
-    def diagonal(self, x: Any) -> Array:
+    def of_squares(self, squares: Array) -> Array:
         """Return ones (n,)."""
-        return np.ones(len(as_rows(x)))
+        return np.ones(len(squares))
 
     def max_value(self, max_norm2: float) -> float:
         """Return 1."""

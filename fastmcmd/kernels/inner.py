@@ -13,21 +13,15 @@ from fastmcmd.kernels.base import (
     Array,
     Instruction,
     Kernel,
-    as_rows,
     check_number,
     in_range,
     relative_error,
+    squared_norms,
 )
 from fastmcmd.kernels.distance import number
 from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
 __all__ = ["Cosine", "Linear", "Polynomial"]
-
-
-def squared_norms(x: Any) -> Array:
-    """Return ``|x_i|_2^2`` (n,), summed in float64 at least."""
-    rows = as_rows(x)
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float64)))
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,9 @@ class Polynomial(Kernel):
         kind = np.result_type(x, z).type
         return np.asarray((kind(number(self.gamma)) * (x @ z.T) + kind(self.coef0)) ** self.degree)
 
-    def diagonal(self, x: Any) -> Array:
+    def of_squares(self, squares: Array) -> Array:
         """Return ``(gamma |x|^2 + coef0)^degree`` (n,)."""
-        return np.asarray((number(self.gamma) * squared_norms(x) + self.coef0) ** self.degree)
+        return np.asarray((number(self.gamma) * squares + self.coef0) ** self.degree)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
@@ -106,9 +100,9 @@ class Linear(Kernel):
         """Return a block of the matrix."""
         return np.asarray(x @ z.T)
 
-    def diagonal(self, x: Any) -> Array:
+    def of_squares(self, squares: Array) -> Array:
         """Return ``|x|^2`` (n,)."""
-        return squared_norms(x)
+        return squares
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
@@ -134,9 +128,9 @@ class Cosine(Kernel):
         """Return a block of the matrix."""
         return np.asarray(_unit_rows(x) @ _unit_rows(z).T)
 
-    def diagonal(self, x: Any) -> Array:
+    def of_squares(self, squares: Array) -> Array:
         """Return ones (n,), zero for zero rows."""
-        return (squared_norms(x) > 0).astype(np.float64)
+        return (squares > 0).astype(np.float64)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
