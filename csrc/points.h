@@ -21,21 +21,33 @@ class points {
         squared_norms_(round_up(n, panel_width)),
         inverse_norms_(round_up(n, panel_width)) {
     parallel_for(divide_up(n, panel_width), how, [&](index_t panel, int, const loop_control&) {
-      for (index_t r = 0; r < panel_width; ++r) {
-        const index_t i = panel * panel_width + r;
-        T* to = panels_.data() + panel * panel_width * d + r;
-        double sum = 0;
-        for (index_t c = 0; c < d; ++c) {
-          T x = 0;
-          if (i < n) {
-            const Source value = rows[i * d + c];
-            x = static_cast<T>(offset ? static_cast<double>(value) - offset[c] : value);
-          }
-          to[c * panel_width] = x;
-          sum += static_cast<double>(x) * static_cast<double>(x);
+      T* to = panels_.data() + panel * panel_width * d;
+      T* squared = squared_norms_.data() + panel * panel_width;
+      T* inverse = inverse_norms_.data() + panel * panel_width;
+      const index_t count = std::min(panel_width, n - panel * panel_width);
+      double sums[tile_unit] = {};
+      // A few coordinates of all rows at a time: what is written stays in the first-level cache.
+      for (index_t start = 0; start < d; start += together) {
+        const index_t stop = std::min(d, start + together);
+        if (count < panel_width) {
+          std::fill_n(to + start * panel_width, (stop - start) * panel_width, T(0));
         }
-        squared_norms_.data()[i] = static_cast<T>(sum);
-        inverse_norms_.data()[i] = static_cast<T>(sum > 0 ? 1 / std::sqrt(sum) : 0);
+        for (index_t r = 0; r < count; ++r) {
+          const Source* row = rows + (panel * panel_width + r) * d;
+          double sum = sums[r];
+          for (index_t c = start; c < stop; ++c) {
+            const Source value = row[c];
+            const T x =
+                static_cast<T>(offset ? static_cast<double>(value) - offset[c] : value);
+            to[c * panel_width + r] = x;
+            sum += static_cast<double>(x) * static_cast<double>(x);
+          }
+          sums[r] = sum;
+        }
+      }
+      for (index_t r = 0; r < panel_width; ++r) {
+        squared[r] = static_cast<T>(sums[r]);
+        inverse[r] = static_cast<T>(sums[r] > 0 ? 1 / std::sqrt(sums[r]) : 0);
       }
     });
   }
@@ -51,6 +63,8 @@ class points {
   }
 
  private:
+  static constexpr index_t together = 16;  // coordinates
+
   index_t n_;
   index_t d_;
   aligned_buffer<T> panels_;
