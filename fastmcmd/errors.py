@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["MemoryLimitError", "MissingDependencyError", "ToleranceWarning"]
+__all__ = ["ROUNDING_ALONE", "MemoryLimitError", "MissingDependencyError", "ToleranceWarning"]
+
+# How a note begins where no solver could be certified to the tolerance.
+ROUNDING_ALONE = "rounding in float64 alone leaves"
 
 
 class ToleranceWarning(UserWarning):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checks import is_cupy
-from fastmcmd.errors import ToleranceWarning
+from fastmcmd.errors import ROUNDING_ALONE, ToleranceWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,6 +218,8 @@ def on_card_of(result: Result, given: Any) -> Result:
 def _advice(info: Info) -> str:
     if info.solver == "lowrank":
         return "use a larger rank, solver='auto' or 'cg', or a larger tol"
+    if any(ROUNDING_ALONE in note for note in info.notes):
+        return "float64 rounding is what is left; use a larger lam or a larger tol"
     if info.dtype == "float32":
         return "leave dtype=None, or use dtype='float64'"
     if info.solver == "cg":

@@ -139,6 +139,36 @@ def test_without_preconditioner_it_is_the_published_iteration(rng, lam, order, c
         assert np.abs(found.residual - residual).max() <= 1e-11 * np.abs(system.rhs).max()
 
 
+class Single(Dense):
+    """The same in float32."""
+
+    def matmul(self, v):
+        self.passes += 1
+        return (self.k.astype(np.float32) @ v.astype(np.float32)).astype(np.float64)
+
+
+@pytest.mark.parametrize("led", [False, True])
+@pytest.mark.parametrize("lam", [1e-2, 1e-4])
+def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
+    """What is left is about what rounding leaves, and many more iterations would not leave less."""
+    x, k, system = problem(rng, lam=lam, gamma=0.1)
+    leads = [nystrom(x, system.shift, 0.1, 60, rng)] if led else None
+    largest = np.linalg.eigvalsh(k / np.sqrt(np.outer(system.shift, system.shift)))[-1] + 1
+    options = {"precondition": leads, "unit": 2.0**-24}
+    short = block_cg(Single(k), [system], 1e-12, 400, largest=largest if led else 0.0, **options)[0]
+    assert short.short
+    assert short.converged
+    assert short.largest == pytest.approx(largest, rel=0.05)
+    left = true_norm(k, system, short.value)
+    scaled = np.sqrt(system.shift)[:, None]
+    exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
+    assert left <= 20 * 2.0**-24 * largest * np.linalg.norm(scaled * exact, 2)
+    long = block_cg(Single(k), [system], 1e-12, 60, precondition=leads)[0]
+    assert not long.short or not long.converged
+    assert short.iterations < long.iterations
+    assert left < 10 * true_norm(k, system, long.value)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("lam", [1e-1, 1e-3])
 @pytest.mark.parametrize("landmarks", [0, 5, 100])

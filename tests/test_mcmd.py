@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastmcmd as fm
+from fastmcmd.solvers import iterative
 
 KERNELS = {
     "rbf": fm.RBF(0.4),
@@ -257,15 +258,46 @@ def test_tolerance_is_kept(rng, tol):
     assert check(result, args, fm.RBF(0.3), fm.RBF(0.5)) <= tol
 
 
-def test_float32_goes_on_in_float64(rng):
-    """Where float32 stalls above the tolerance the work goes on in float64, and info says so."""
+def far_from_the_origin(rng):
+    """A problem where k(x, x) is about 5,000: one run in float32 ends near 2e-5."""
     x = (rng.normal(size=(1500, 40)) + 4).astype(np.float32)
-    y, p = rng.normal(size=1500), rng.normal(size=1500)
-    # k(x, x) is about 5,000: float32 ends near 2e-5
-    result = fm.cce(x, y, p, solver="cg", y_kernel=fm.RBF(0.5), tol=3e-6)
+    return x, rng.normal(size=1500), rng.normal(size=1500)
+
+
+def test_float32_goes_on_in_float64(rng, monkeypatch):
+    """Where float32 stays above the tolerance the work goes on in float64, and info says so."""
+    monkeypatch.setattr(iterative, "_REFINEMENTS", 0)
+    result = fm.cce(*far_from_the_origin(rng), solver="cg", y_kernel=fm.RBF(0.5), tol=3e-6)
     assert result.error_bound <= 3e-6
     assert result.info.dtype == "float64"
     assert "went on in float64" in result.info.notes[0]
+
+
+def test_float32_is_refined_where_one_run_is_not_enough(rng):
+    problem = far_from_the_origin(rng)
+    options = {"y_kernel": fm.RBF(0.5), "tol": 3e-6}
+    result = fm.cce(*problem, solver="cg", **options)
+    exact = fm.cce(*problem, solver="cholesky", **options)
+    assert result.info.dtype == "float32"
+    assert result.error_bound <= 3e-6
+    assert np.abs(result.values - exact.values).max() <= result.error_bound + exact.error_bound
+
+
+@pytest.mark.parametrize("solver", ["cg", "auto"])
+def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
+    """No solver is certified to less than the rounding of a certificate: the work ends, and says so."""
+    x = rng.normal(size=(2500, 64)).astype(np.float32)
+    y, p = rng.normal(size=2500), rng.normal(size=2500)
+    options = {"y_kernel": fm.RBF(0.5), "lam": 1e-2, "tol": 2e-10}
+    with pytest.warns(fm.ToleranceWarning, match="float64 rounding is what is left"):
+        found = fm.cce(x, y, p, solver=solver, **options)
+    with pytest.warns(fm.ToleranceWarning):
+        factored = fm.cce(x, y, p, solver="cholesky", **options)
+    if solver == "cg":
+        assert found.info.dtype == "float32"
+        assert any("rounding in float64 alone leaves" in note for note in found.info.notes)
+    assert found.error_bound < 3 * factored.error_bound
+    assert np.abs(found.values - factored.values).max() <= found.error_bound + factored.error_bound
 
 
 def test_float32_is_refined_below_its_own_rounding(rng):

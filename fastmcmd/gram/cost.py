@@ -18,7 +18,7 @@ __all__ = [
 _EPILOGUE = 15.0  # exponential or power of an entry
 READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
 _PRODUCTS = 4.0  # of CG at the default regulariser
-_USUAL_ERROR, _PER_DIGIT = 1e-6, 0.6  # of the products for that error, each digit more
+_USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # of the products for that error, each digit more
 _CUSTOM = 1000.0  # a user's function, pair by pair
 _NOMINAL = (
     2e10  # operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz

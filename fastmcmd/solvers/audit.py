@@ -62,7 +62,7 @@ def exact(
         # Rows of K B are wrong by at most `row`, and the subtraction rounds its two operands.
         noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * _UNIT * _operands(system, value)
         bound = scaled_norm(residual, system.shift) + noise
-        solutions.append(Solution(value, image, Certificate(bound, row, "rigorous")))
+        solutions.append(Solution(value, image, Certificate(bound, row, "rigorous", noise)))
         residuals.append(residual)
     return solutions, residuals
 
@@ -103,7 +103,7 @@ def refined(
             Solution(
                 start.value + correction,
                 image,
-                Certificate(bound, start.certificate.value + row, "rigorous"),
+                Certificate(bound, start.certificate.value + row, "rigorous", noise),
             )
         )
     return solutions

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, stages_of
-from fastmcmd.errors import MemoryLimitError
+from fastmcmd.errors import ROUNDING_ALONE, MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.gram.cost import products_of_cg
 from fastmcmd.kernels import Kernel
@@ -136,6 +136,10 @@ def solve(
             if best is None or solved.worst(goal) < best.worst(goal):
                 best = solved
             if best.worst(goal) <= goal.error:
+                return best
+            if any(goal.out_of_reach(s.certificate) for s in best.solutions):
+                # Neither float64 tiles nor a factor would be certified to less.
+                notes.append(f"{ROUNDING_ALONE} {best.worst(goal):.1e}, {goal.error:.1e} is needed")
                 return best
         fits = factor_fits(operator, problem.room) or options.cache_dir is not None
         if options.solver == "cg" or not fits:

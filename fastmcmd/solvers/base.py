@@ -46,11 +46,14 @@ class Certificate:
         Bound on the rounding error of a row of ``K B~`` as returned.
     kind : str
         "rigorous", or "sampled" when the residual was estimated from rows drawn at random.
+    rounding : float
+        What of ``residual`` is rounding of the certificate itself: no better solution has less.
     """
 
     residual: float
     value: float
     kind: CertificateKind
+    rounding: float = 0.0
 
     def error(self, scale: float) -> float:
         """Bound the error at points with ``sqrt(k(x, x)) <= scale``."""
@@ -76,6 +79,11 @@ class Goal:
     def residual(self) -> float:
         """Scaled residual at which iterations end: half of the error, the rest is for rounding."""
         return self.error / max(self.scale, 1e-300)
+
+    def out_of_reach(self, certificate: Certificate) -> bool:
+        """Tell whether rounding of the certificate alone exceeds the goal, and is most of what is left."""
+        rounding = self.scale / 2 * certificate.rounding + certificate.value
+        return rounding > self.error and certificate.error(self.scale) <= 2 * rounding
 
     def miss(self, certificate: Certificate) -> float:
         """Return the certified error relative to the goal: at most 1 where it is met."""

@@ -37,18 +37,30 @@ __all__ = ["DROP", "CGResult", "Preconditioner", "block_cg", "led", "state_of"]
 Array = NDArray[np.float64]
 Preconditioner = Callable[[Array], Array]
 DROP = 0.1  # of the target: a direction with less residual than that is dropped
+# What rounding of the products leaves in the true residual is about 0.3 of unit, largest eigenvalue and
+# size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial); at half of that the
+# residual of the recurrence says no more.
+_ATTAINED = 0.15
+_NEAR, _PATIENT = 16, 4  # so near to that, so many iterations without halving the residual are enough
 _FLAT = 25  # iterations without halving the residual after which more will not help
 _NOISE = 1e-14  # of the largest: below it squares are rounding noise
 
 
 @dataclass(frozen=True, eq=False)
 class CGResult:
-    """Solution (n, r), its recurred residual (n, r) and what it took."""
+    """Solution (n, r), its recurred residual (n, r) and what it took.
+
+    It is ``converged`` also where the products are not exact enough for the target, and no further
+    iteration would help; then it is ``short`` of it, and may go on from a residual of better products.
+    ``largest`` is the largest eigenvalue that was seen.
+    """
 
     value: Array
     residual: Array
     iterations: int
     converged: bool
+    short: bool = False
+    largest: float = 0.0
 
 
 def _directions(block: Array, least: float) -> Array:
@@ -98,14 +110,18 @@ class _Run:
         max_iterations: int,
         precondition: Preconditioner | None,
         state: State | None,
+        unit: float,
+        largest: float,
     ) -> None:
-        self.target = target
+        self.target, self.unit = target, unit
         self.max_iterations = max_iterations
         self.precondition = precondition
         self.scale = 1.0 / np.sqrt(system.shift)
         self.residual = scaled(self.scale, system.rhs)
         self.solution = np.zeros_like(self.residual)
         self.iterations, self.best, self.since_best = 0, np.inf, 0
+        self.largest = largest  # eigenvalue that directions have shown
+        self.attainable = 0.0  # residual that rounding leaves
         # The constant function is near the leading eigenvector of most kernels: it costs a column and
         # saves a product. No residual has its image, so the recurrence alone would not keep later
         # directions conjugate to it: they are made so against the whole first block, explicitly.
@@ -139,6 +155,8 @@ class _Run:
         self.iterations += 1
         energy = inner(directions, image)
         values, vectors = np.linalg.eigh((energy + energy.T) / 2)
+        if self.precondition is None:  # else directions are not orthonormal
+            self.largest = max(self.largest, float(values[-1]))
         good = values > 1e-13 * values[-1]
         half = vectors[:, good] / np.sqrt(values[good])
         # Now directions' A directions = I. In place where none is left out: new memory costs as much.
@@ -149,6 +167,7 @@ class _Run:
         times(directions, step, base=self.solution, out=self.solution)
         times(image, step, base=self.residual, sign=-1.0, out=self.residual)
         self.norm = _spectral(self.residual)
+        self.attainable = _ATTAINED * self.unit * self.largest * _spectral(self.solution)
         if self.norm < self.best / 2:
             self.best, self.since_best = self.norm, 0
         else:
@@ -171,9 +190,15 @@ class _Run:
     def _is_done(self) -> bool:
         return (
             not self.norm > self.target  # a NaN ends it as well
+            or self._is_exhausted()
             or self.iterations >= self.max_iterations
             or self.since_best > _FLAT
         )
+
+    def _is_exhausted(self) -> bool:
+        """Tell whether the products are not exact enough for more."""
+        near = self.norm <= _NEAR * self.attainable and self.since_best > _PATIENT
+        return near or self.norm <= self.attainable
 
     def _go_on(self, directions: Array) -> None:
         if self._is_done():
@@ -190,7 +215,16 @@ class _Run:
             "solution": self.solution,
             "residual": self.residual,
             "directions": self.directions,
-            "numbers": np.array([self.iterations, self.since_best, self.best, self.norm]),
+            "numbers": np.array(
+                [
+                    self.iterations,
+                    self.since_best,
+                    self.best,
+                    self.norm,
+                    self.largest,
+                    self.attainable,
+                ]
+            ),
         }
         if self.first is not None:
             state["first"], state["first_image"] = self.first
@@ -201,8 +235,9 @@ class _Run:
         self.solution[...] = state["solution"]
         self.residual[...] = state["residual"]
         self.directions = state["directions"]
-        iterations, since_best, self.best, self.norm = map(float, state["numbers"])
+        iterations, since_best, *norms = map(float, state["numbers"])
         self.iterations, self.since_best = int(iterations), int(since_best)
+        self.best, self.norm, self.largest, self.attainable = norms
         if "first" in state:
             self.first = state["first"], state["first_image"]
 
@@ -212,7 +247,9 @@ class _Run:
             value=scaled(self.scale, self.solution),
             residual=scaled(1.0 / self.scale, self.residual),
             iterations=self.iterations,
-            converged=self.norm <= self.target,
+            converged=self.norm <= self.target or self._is_exhausted(),
+            short=self.norm > self.target,
+            largest=self.largest,
         )
 
 
@@ -224,6 +261,8 @@ def block_cg(
     tell: Callable[[float], None] | None = None,
     precondition: list[Preconditioner] | None = None,
     keep: Keep | None = None,
+    unit: float = 0.0,
+    largest: float = 0.0,
 ) -> list[CGResult]:
     """Solve all systems until ``||D^(-1/2) R||_2 <= target``, sharing the products with K.
 
@@ -245,6 +284,10 @@ def block_cg(
     keep : Keep, optional
         Where the state of the iteration is saved after a product and where it starts from. A run that
         was interrupted and goes on from there returns the same bits as one that was not.
+    unit : float
+        Unit roundoff of the products, where a run is to end at what they allow.
+    largest : float
+        Largest eigenvalue of ``K~ + I`` as far as it is known: with a preconditioner none is seen.
 
     Raises
     ------
@@ -252,7 +295,9 @@ def block_cg(
         A preconditioner is not positive definite.
     """
     # The loaded state is no local here: its arrays must not be held longer than needed.
-    runs, results = _begin(operator, systems, target, max_iterations, precondition, keep)
+    runs, results = _begin(
+        operator, systems, target, max_iterations, precondition, keep, unit, largest
+    )
     passes = operator.passes
 
     def settle() -> None:
@@ -293,6 +338,8 @@ def _begin(
     max_iterations: int,
     precondition: list[Preconditioner] | None,
     keep: Keep | None,
+    unit: float,
+    largest: float,
 ) -> tuple[dict[int, _Run], dict[int, CGResult]]:
     """Return the runs to go on with and the results that are there, both by index."""
     state = keep.load() if keep is not None else None
@@ -304,7 +351,9 @@ def _begin(
             results[index] = _finished(own)
         else:
             leads = None if precondition is None else precondition[index]
-            runs[index] = _Run(system, target, max_iterations, leads, own or None)
+            runs[index] = _Run(
+                system, target, max_iterations, leads, own or None, unit, largest
+            )  # fmt: skip
     if state is not None:
         operator.passes = int(state["passes"])
     return runs, results
@@ -314,7 +363,7 @@ def state_of(results: Mapping[int, CGResult], passes: int) -> State:
     """Return the state of systems that are solved, from which `block_cg` returns them at once."""
     states: State = {"passes": np.array(passes)}
     for index, result in results.items():
-        numbers = np.array([result.iterations, result.converged])
+        numbers = np.array([result.iterations, result.converged, result.short, result.largest])
         states |= _named(
             index, {"value": result.value, "residual": result.residual, "numbers": numbers}
         )
@@ -322,10 +371,10 @@ def state_of(results: Mapping[int, CGResult], passes: int) -> State:
 
 
 def _finished(state: State) -> CGResult:
-    iterations, converged = map(int, state["numbers"])
+    iterations, converged, short, largest = map(float, state["numbers"])
     # By rows as ever, so that sums over them run in the same order.
     value, residual = (np.ascontiguousarray(state[name]) for name in ("value", "residual"))
-    return CGResult(value, residual, iterations, bool(converged))
+    return CGResult(value, residual, int(iterations), bool(converged), bool(short), largest)
 
 
 def _named(index: int, state: State) -> State:

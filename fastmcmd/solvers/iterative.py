@@ -81,7 +81,11 @@ def solve_cg(
         current = systems if this is None else this.systems(systems)
         within = None if keep is None else _Within(keep, this, state)
         state = None  # its arrays are not held any longer than needed
-        results = block_cg(operator, current, limit, max_iterations, tell, precondition, within)
+        unit = float(np.finfo(operator.dtype).eps) / 2
+        results = block_cg(
+            operator, current, limit, max_iterations, tell, precondition, within, unit,
+            0.0 if this is None else this.largest,
+        )  # fmt: skip
         passes = operator.passes
         try:
             if this is None:
@@ -102,10 +106,14 @@ def solve_cg(
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """A refinement: what was ``found`` after ``iterations``, and its ``residuals`` to be solved for."""
+    """A refinement: what was ``found`` after ``iterations``, and its ``residuals`` to be solved for.
+
+    ``largest`` is the largest eigenvalue that was seen.
+    """
 
     attempt: int
     iterations: int
+    largest: float
     found: list[Solution]
     residuals: list[Array]
 
@@ -117,7 +125,7 @@ class _Round:
 
     def state(self) -> State:
         residuals = {f"round.{i}.residual": array for i, array in enumerate(self.residuals)}
-        numbers = np.array([self.attempt, self.iterations])
+        numbers = np.array([self.attempt, self.iterations, self.largest])
         return {"round": numbers, **_packed(self.found), **residuals}
 
 
@@ -150,7 +158,8 @@ def _first(
     # As if tiles were cached: the kind of the certificate must not depend on the memory limit.
     later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
     spent = operator.streamed_cost(columns) + max(0, iterations - 1) * later
-    if not _exactly(operator, columns, certificate, spent):
+    short = any(result.short and result.converged for result in results)
+    if not short and not _exactly(operator, columns, certificate, spent):
         believed = [result.residual for result in results]
         if later <= audit.sampled_cost(operator, columns):
             # Few rows: a fresh residual is cheap, and free of what the iterations' rounding left in the
@@ -160,7 +169,8 @@ def _first(
         if _worst(found, goal) <= 1.0:
             return Iterated(found, iterations, True)
     found, residuals = audit.exact(operator, systems, values)
-    return _next(_Round(0, iterations, found, residuals), goal, results)
+    largest = max(result.largest for result in results)
+    return _next(_Round(0, iterations, largest, found, residuals), goal, results)
 
 
 def _refined(
@@ -180,14 +190,16 @@ def _refined(
     worst = _worst(this.found, goal)
     if _worst(better, goal) > worst / 2:
         return Iterated(this.found, iterations, worst <= 1.0)
-    return _next(_Round(this.attempt + 1, iterations, better, residuals), goal, results)
+    following = _Round(this.attempt + 1, iterations, this.largest, better, residuals)
+    return _next(following, goal, results)
 
 
 def _next(this: _Round, goal: Goal, results: list[CGResult]) -> Iterated | _Round:
     """Return the next round, or the end where there is none."""
     reached = _worst(this.found, goal) <= 1.0
     converged = all(result.converged for result in results)
-    if reached or not converged or this.attempt == _REFINEMENTS:
+    hopeless = any(goal.out_of_reach(solution.certificate) for solution in this.found)
+    if reached or hopeless or not converged or this.attempt == _REFINEMENTS:
         return Iterated(this.found, this.iterations, reached)
     return this
 
@@ -198,7 +210,7 @@ def _packed(solutions: list[Solution]) -> State:
         told = solution.certificate
         state[f"found.{index}.value"] = solution.value
         state[f"found.{index}.image"] = solution.image
-        numbers = [told.residual, told.value, told.kind == "rigorous"]
+        numbers = [told.residual, told.value, told.kind == "rigorous", told.rounding]
         state[f"found.{index}.certificate"] = np.array(numbers)
     return state
 
@@ -207,8 +219,8 @@ def _unpacked(state: State) -> list[Solution]:
     solutions: list[Solution] = []
     while f"found.{len(solutions)}.value" in state:
         name = f"found.{len(solutions)}."
-        residual, value, rigorous = map(float, state[name + "certificate"])
-        told = Certificate(residual, value, "rigorous" if rigorous else "sampled")
+        residual, value, rigorous, rounding = map(float, state[name + "certificate"])
+        told = Certificate(residual, value, "rigorous" if rigorous else "sampled", rounding)
         solutions.append(Solution(state[name + "value"], state[name + "image"], told))
     return solutions
 
@@ -221,10 +233,10 @@ def _iterated(state: State) -> Iterated:
 def _round(state: State) -> _Round | None:
     if "round" not in state:
         return None
-    attempt, iterations = map(int, state["round"])
+    attempt, iterations, largest = map(float, state["round"])
     found = _unpacked(state)
     residuals = [state[f"round.{index}.residual"] for index in range(len(found))]
-    return _Round(attempt, iterations, found, residuals)
+    return _Round(int(attempt), int(iterations), largest, found, residuals)
 
 
 def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:

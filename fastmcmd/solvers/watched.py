@@ -376,8 +376,8 @@ def _handed_over(state: State, lead: Lead, target: float) -> State:
     for index, apply in enumerate(lead.apply):
         if f"{index}.directions" not in state:
             continue  # this system is solved
-        iterations, _, _, norm = map(float, state[f"{index}.numbers"])
-        found[f"{index}.numbers"] = np.array([iterations, 0, norm, norm])
+        iterations, _, _, norm, *reach = map(float, state[f"{index}.numbers"])
+        found[f"{index}.numbers"] = np.array([iterations, 0, norm, norm, *reach])
         found[f"{index}.directions"] = led(state[f"{index}.residual"], apply, DROP * target)
         found.pop(f"{index}.first", None)
         found.pop(f"{index}.first_image", None)
