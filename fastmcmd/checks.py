@@ -53,7 +53,8 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
             if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
                 value = value.float()
         elif is_cupy(value):
-            value = value.get()
+            with value.device:  # of whose current stream the copy waits for
+                value = value.get()
         elif hasattr(value, "toarray") and hasattr(value, "nnz"):
             raise TypeError(f"{name} is a sparse matrix; a dense array is needed: {name}.toarray()")
         elif (

@@ -1,64 +1,36 @@
 """A module that answers as CuPy does where `fastmcmd.device.cuda` asks, with NumPy behind it.
 
-cuBLAS is taken at its documented word: pointers, matrices by columns, sides and triangles. So the tests see
-whether the calls mean what they should; whether a card agrees only a card can tell.
+When what is issued to a stream happens is the affair of `fake_streams`. cuBLAS is taken at its documented
+word: pointers, matrices by columns, sides and triangles. So the tests see whether the calls mean what they
+should; whether a card agrees only a card can tell.
 """
 
 import ctypes
 import threading
 import types
-import weakref
 from contextlib import contextmanager
 
 import numpy as np
 import scipy
+from fake_streams import (
+    Device,
+    Event,
+    Machine,
+    MemoryPool,
+    OutOfMemoryError,
+    Stream,
+    current_card,
+    current_queue,
+    get_current_stream,
+    get_elapsed_time,
+    queue_of,
+)
 from host_device import compiled, ten_bits
 
 _N, _T = 0, 1
 _LEFT, _RIGHT = 0, 1
 _UPPER = 1
 _DEFAULT, _TF32 = 0, 3
-_CURRENT = threading.local()  # each thread has a current card
-
-
-def current_card():
-    return getattr(_CURRENT, "cards", [0])[-1]
-
-
-class OutOfMemoryError(MemoryError):
-    pass
-
-
-class Memory:
-    """Bytes of a pool, given back when nothing refers to them."""
-
-    def __init__(self, size, pool=None):
-        self.inner = np.full(max(size, 1), 0xFF, np.uint8)  # NaN, read as floats
-        if pool is not None:
-            pool.used += size
-            weakref.finalize(self, pool._give_back, size)
-
-
-class MemoryPool:
-    def __init__(self):
-        self.used, self.limit = 0, None
-
-    def set_limit(self, size):
-        self.limit = size
-
-    def _give_back(self, size):
-        self.used -= size
-
-    def malloc(self, size):
-        if self.limit is not None and self.used + size > self.limit:
-            raise OutOfMemoryError(size)
-        return Memory(size, self)
-
-    def used_bytes(self):
-        return self.used
-
-    def free_all_blocks(self):
-        return None
 
 
 class Pointer:
@@ -68,7 +40,11 @@ class Pointer:
 
     def memset_async(self, value, size, stream=None):
         assert size == self._inner.nbytes
-        self._inner.view(np.uint8)[...] = value
+        _queue(stream).issue(lambda inner=self._inner: inner.view(np.uint8).fill(value))
+
+
+def _queue(stream):
+    return current_queue() if stream is None else stream._queue()
 
 
 class ndarray:
@@ -102,7 +78,8 @@ class ndarray:
     def __setitem__(self, place, value):
         assert isinstance(value, ndarray)
         assert value.device.id == self.device.id == current_card(), "not of the current card"
-        self._inner[place] = value._inner
+        out, source = self._inner[place], value._inner
+        current_queue().issue(lambda: np.copyto(out, source))
 
     def view(self, dtype):
         return ndarray(self._inner.view(dtype), self._memory, self.device)
@@ -111,69 +88,34 @@ class ndarray:
         return ndarray(self._inner.reshape(*shape), self._memory, self.device)
 
     def mean(self):
-        return self._inner.mean()
+        return self.get().mean()
 
     def max(self):
-        return self._inner.max()
+        return self.get().max()
 
     def min(self):
-        return self._inner.min()
+        return self.get().min()
+
+    def _queue(self, stream):
+        stream = get_current_stream() if stream is None else stream
+        with self.device:  # whose null stream is meant
+            return stream._queue()
 
     def set(self, host, stream=None):
         assert host.flags.c_contiguous
         assert (host.shape, host.dtype) == (self.shape, self.dtype)
-        self._inner[...] = host
+        queue, out = self._queue(stream), self._inner
+        source = queue.machine.read_later(host)
+        queue.issue(lambda: np.copyto(out, source))
 
     def get(self, stream=None):
-        return self._inner.copy()
-
-
-class Stream:
-    ptr = 7
-
-    def __init__(self, non_blocking=False):
-        assert non_blocking
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    def synchronize(self):
-        return None
-
-    def wait_event(self, event):
-        assert isinstance(event, Event)
-
-
-class Event:
-    def __init__(self, disable_timing=False):
-        self.disabled = disable_timing
-
-    def record(self, stream=None):
-        return None
-
-    def synchronize(self):
-        return None
-
-
-class Device:
-    def __init__(self, index):
-        self.id = index
-
-    def __eq__(self, other):
-        return isinstance(other, Device) and self.id == other.id
-
-    def __hash__(self):
-        return hash(self.id)
-
-    def __enter__(self):
-        _CURRENT.cards = [*getattr(_CURRENT, "cards", [0]), self.id]
-        return self
-
-    def __exit__(self, *_):
-        _CURRENT.cards = _CURRENT.cards[:-1]
+        """Waits for the stream, and for nothing else."""
+        found = np.empty(self.shape, self.dtype)
+        if found.size:
+            queue, source = self._queue(stream), self._inner
+            queue.issue(lambda: np.copyto(found, source))
+            queue.reach(queue.count)
+        return found
 
 
 def _matrix(pointer, rows, columns, ld, dtype):
@@ -200,85 +142,112 @@ class Cublas:
     CUBLAS_DEFAULT_MATH = _DEFAULT
 
     def __init__(self):
-        self._mode = _DEFAULT
+        self._modes = {}
 
     def getMathMode(self, handle):
-        return self._mode
+        return self._modes.get(handle, _DEFAULT)
 
     def setMathMode(self, handle, mode):
-        self._mode = mode
+        self._modes[handle] = mode
 
-    def _gemm(self, dtype, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+    def _gemm(self, dtype, handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        _check_handle(handle)
         left = _matrix(a, *((m, k) if transa == _N else (k, m)), lda, dtype)
         right = _matrix(b, *((k, n) if transb == _N else (n, k)), ldb, dtype)
         left = left if transa == _N else left.T
         right = right if transb == _N else right.T
-        if self._mode == _TF32:
-            left, right = ten_bits(left), ten_bits(right)
-        out = _matrix(c, m, n, ldc, dtype)
-        alpha, beta = _number(alpha, dtype), _number(beta, dtype)
-        found = alpha * (left @ right)
-        out[...] = found if beta == 0 else found + beta * out
+        coarse, out = self.getMathMode(handle) == _TF32, _matrix(c, m, n, ldc, dtype)
+        alpha, beta = _number(alpha, dtype), _number(beta, dtype)  # of the host: read at the call
 
-    def sgemm(self, handle, *arguments):
+        def work():
+            factors = (ten_bits(left), ten_bits(right)) if coarse else (left, right)
+            found = alpha * (factors[0] @ factors[1])
+            out[...] = found if beta == 0 else found + beta * out
+
+        current_queue().issue(work)
+
+    def sgemm(self, *arguments):
         self._gemm(np.float32, *arguments)
 
-    def dgemm(self, handle, *arguments):
+    def dgemm(self, *arguments):
         self._gemm(np.float64, *arguments)
 
-    def _trsm(self, dtype, side, fill, trans, diag, m, n, alpha, a, lda, b, ldb):
+    def _trsm(self, dtype, handle, side, fill, trans, diag, m, n, alpha, a, lda, b, ldb):
+        _check_handle(handle)
         order = m if side == _LEFT else n
         factor, out = _matrix(a, order, order, lda, dtype), _matrix(b, m, n, ldb, dtype)
         assert _number(alpha, dtype) == 1
-        lower = fill != _UPPER
-        if side == _LEFT:
-            out[...] = scipy.linalg.solve_triangular(factor, out, trans=trans, lower=lower)
-        else:  # X op(A) = B is op(A)' X' = B'
-            out[...] = scipy.linalg.solve_triangular(factor, out.T, trans=1 - trans, lower=lower).T
+        options = dict(lower=fill != _UPPER, check_finite=False)
 
-    def strsm(self, handle, *arguments):
+        def work():
+            if side == _LEFT:
+                out[...] = scipy.linalg.solve_triangular(factor, out, trans=trans, **options)
+            else:  # X op(A) = B is op(A)' X' = B'
+                out[...] = scipy.linalg.solve_triangular(
+                    factor, out.T, trans=1 - trans, **options
+                ).T
+
+        current_queue().issue(work)
+
+    def strsm(self, *arguments):
         self._trsm(np.float32, *arguments)
 
-    def dtrsm(self, handle, *arguments):
+    def dtrsm(self, *arguments):
         self._trsm(np.float64, *arguments)
 
 
 class Cusolver:
     """Lower and upper are those of a matrix by columns; what lies in the other half is lost."""
 
-    def _size(self, fill, order, pointer, ld, dtype):
+    def _size(self, dtype, handle, fill, order, pointer, ld):
+        _check_handle(handle)
         assert fill == _UPPER
         _matrix(pointer, order, order, ld, dtype)
         return order
 
-    def _potrf(self, dtype, fill, order, pointer, ld, work, size, info):
+    def _potrf(self, dtype, handle, fill, order, pointer, ld, work, size, info):
+        _check_handle(handle)
         assert fill == _UPPER
         assert size == order
-        _matrix(work, size, 1, size, dtype)[...] = np.nan
+        room = _matrix(work, size, 1, size, dtype)
         inner = _matrix(pointer, order, order, ld, dtype)
-        factor, found = scipy.linalg.get_lapack_funcs("potrf", (inner,))(
-            np.triu(inner), lower=False
-        )
-        inner[...] = np.where(np.tri(order, k=-1, dtype=bool), np.nan, factor)
-        ctypes.c_int32.from_address(info).value = int(found)
+        told = ctypes.c_int32.from_address(info)
 
-    def spotrf_bufferSize(self, handle, *arguments):
-        return self._size(*arguments, np.float32)
+        def run():
+            room[...] = np.nan
+            factor, found = scipy.linalg.get_lapack_funcs("potrf", (inner,))(
+                np.triu(inner), lower=False
+            )
+            inner[...] = np.where(np.tri(order, k=-1, dtype=bool), np.nan, factor)
+            told.value = int(found)
 
-    def dpotrf_bufferSize(self, handle, *arguments):
-        return self._size(*arguments, np.float64)
+        current_queue().issue(run)
 
-    def spotrf(self, handle, *arguments):
+    def spotrf_bufferSize(self, *arguments):
+        return self._size(np.float32, *arguments)
+
+    def dpotrf_bufferSize(self, *arguments):
+        return self._size(np.float64, *arguments)
+
+    def spotrf(self, *arguments):
         self._potrf(np.float32, *arguments)
 
-    def dpotrf(self, handle, *arguments):
+    def dpotrf(self, *arguments):
         self._potrf(np.float64, *arguments)
 
 
+def _handle():
+    """Each thread has its own for each card, and its stream is set to the current one at each call."""
+    return threading.get_ident(), current_card()
+
+
+def _check_handle(handle):
+    assert handle == _handle(), "a handle of another thread or card"
+
+
 def memcpy_peer(out, out_card, source, source_card, size, stream):
-    assert stream == Stream.ptr
     assert out_card != source_card
-    ctypes.memmove(out, source, size)
+    queue_of(stream).issue(lambda: ctypes.memmove(out, source, size))
 
 
 class RawModule:
@@ -291,61 +260,75 @@ class RawModule:
         word = ctypes.c_longlong
 
         def launch(grid, block, arguments):
-            words = []
+            words, kept = [], []
             for value in arguments:
                 if isinstance(value, ndarray):
+                    assert value.device.id == current_card(), "not of the current card"
                     words.append(value.data.ptr)
+                    kept.append(value._inner)  # not what gives the memory back
                 else:
                     assert value.dtype.itemsize == 8  # as wide as the kernel's argument
                     words.append(int(value))
-            words += [0] * (16 - len(words))
-            self._library.run(
-                place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]),
-                (word * 16)(*words),
-            )  # fmt: skip
+            told = (word * 16)(*words, *[0] * (16 - len(words)))
+
+            def work(kept=kept):
+                self._library.run(
+                    place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]), told
+                )
+
+            current_queue().issue(work)
 
         return launch
 
 
-def module(cards=2, memory=10**10):
-    """Return a new module ``cupy``."""
-    current = []
+def module(cards=2, memory=10**10, mode="eager", seed=0):
+    """Return a new module ``cupy``, whose work is done when ``mode`` of `fake_streams` says."""
+    machine = Machine(cards, mode, seed, memory)
+    allocators, default = threading.local(), MemoryPool()
 
     def empty(shape, dtype):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        held = current[-1](size) if current and current[-1] else Memory(size)
+        held = (getattr(allocators, "used", None) or [default.malloc])[-1](size)
         return ndarray(held.inner[:size].view(dtype).reshape(shape), held)
 
     def zeros(shape, dtype):
         made = empty(shape, dtype)
-        made._inner[...] = 0
+        made.data.memset_async(0, made.nbytes)
         return made
 
     def asarray(host):
-        host = np.asarray(host)
+        host = np.ascontiguousarray(host).reshape(np.shape(host))
         made = empty(host.shape, host.dtype)
-        made._inner[...] = host
+        made.set(host.copy())  # CuPy copies to pinned memory of its own, and keeps it
         return made
 
     def ascontiguousarray(array, dtype=None):
         kind = array.dtype if dtype is None else np.dtype(dtype)
         if array.flags.c_contiguous and array.dtype == kind:
             return array
-        return asarray(array._inner.astype(kind))
+        made = empty(array.shape, kind)
+        out, source = made._inner, array._inner
+        current_queue().issue(lambda: np.copyto(out, source, casting="unsafe"))
+        return made
 
     def from_dlpack(tensor):
+        """The producer lets the current stream wait for its own."""
         assert tensor.device.index == current_card()
+        event = getattr(tensor, "event", None)
+        if event is not None:
+            get_current_stream().wait_event(event)
         inner = tensor.numpy()  # shares memory, and refuses where a gradient is needed
         return ndarray(inner, tensor)
 
     @contextmanager
     def using_allocator(allocator):
-        current.append(allocator)
+        before = getattr(allocators, "used", [])
+        allocators.used = [*before, allocator or default.malloc]
         try:
             yield
         finally:
-            current.pop()
+            allocators.used = before
 
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "0"
@@ -357,17 +340,17 @@ def module(cards=2, memory=10**10):
         Event=Event,
         MemoryPool=MemoryPool,
         Stream=Stream,
-        alloc_pinned_memory=lambda size: bytearray(size),
+        alloc_pinned_memory=machine.alloc_pinned_memory,
         cublas=Cublas(),
         cusolver=Cusolver(),
-        device=types.SimpleNamespace(get_cublas_handle=lambda: 1, get_cusolver_handle=lambda: 2),
-        get_current_stream=lambda: Stream(non_blocking=True),
-        get_elapsed_time=lambda start, stop: 1.0,
+        device=types.SimpleNamespace(get_cublas_handle=_handle, get_cusolver_handle=_handle),
+        get_current_stream=get_current_stream,
+        get_elapsed_time=get_elapsed_time,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=types.SimpleNamespace(
             getDeviceCount=lambda: cards,
             getDeviceProperties=lambda index: {"name": b"NumPy"},
-            memGetInfo=lambda: (memory, memory),
+            memGetInfo=lambda: (memory - machine.taken[current_card()], memory),
             memcpyPeerAsync=memcpy_peer,
         ),
         using_allocator=using_allocator,

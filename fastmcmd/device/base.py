@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from fastmcmd.device.source import Source
 
-__all__ = ["Device", "DeviceMemoryError", "leading"]
+__all__ = ["ROUNDED", "Device", "DeviceMemoryError", "leading"]
+
+ROUNDED = 512  # bytes to whose multiples the memory of an array is rounded up
 
 Array = NDArray[Any]
 
@@ -44,9 +47,12 @@ class Device(ABC):
     ----------
     budget : int
         Bytes that arrays may take together.
+    lock : context manager
+        Held by work that fills the card.
     """
 
     budget: int
+    lock: AbstractContextManager[Any] = nullcontext()
 
     @property
     @abstractmethod

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.device.base import Device, DeviceMemoryError, leading
+from fastmcmd.device.base import Device, leading
+from fastmcmd.device.memory import CardMemory, free_pieces
+from fastmcmd.device.slots import Slot, Slots, copy_rows
 from fastmcmd.device.source import Source
 from fastmcmd.errors import MissingDependencyError
 
@@ -23,8 +25,8 @@ _BLOCK = (32, 8)  # threads: a warp along x, whose threads read neighbouring num
 _LINE = (256, 1)
 _MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
 _LEAST_MEASURED = 512  # on a card that is nearly full
-_PAYS = 3.3  # three products, and what is read and written once more
-_COPIERS, _PIECE = 4, 1 << 22  # threads that copy rows into pinned memory, and bytes of each copy
+_PAYS = 3.3  # three times the operations, and rows that take five times the memory
+_COPIERS = 4  # threads that copy rows into pinned memory
 _TF32 = 3  # CUBLAS_TF32_TENSOR_OP_MATH of cublas_api.h, which CuPy 14 does not name
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
@@ -69,27 +71,10 @@ def on_card(method: Any) -> Any:
     return run
 
 
-def _copy(pool: ThreadPoolExecutor, target: Array, source: Array) -> None:
-    """Copy rows on several threads: one alone is slower than the bus to the card."""
-    step = max(1, _PIECE // max(1, source[:1].nbytes))
-    parts = [slice(start, start + step) for start in range(0, len(source), step)]
-    for _ in pool.map(lambda rows: np.copyto(target[rows], source[rows]), parts):
-        pass
-
-
-@dataclass
-class _Slot:
-    """Memory of host and card that rows pass through."""
-
-    rows: Any
-    copied: Any
-    used: Any
-    pinned: Any = None
-    view: Any = None
-
-
 class CudaDevice(Device):
-    """A card with a pool of memory, a stream for work and one for copies.
+    """A card with memory of its own, a stream for work and one for copies.
+
+    Threads may use it at once: their work is queued in one stream, and they share the budget.
 
     Parameters
     ----------
@@ -108,15 +93,16 @@ class CudaDevice(Device):
         self.index = index
         self.card = cp.cuda.Device(index)
         with self.card:
+            free_pieces(index)
             free, _ = cp.cuda.runtime.memGetInfo()
             self.budget = int(_SHARE * free) if budget is None else int(budget)
-            self.pool = cp.cuda.MemoryPool()
-            self.pool.set_limit(size=self.budget)
+            self._memory = CardMemory(cp, index, self.budget)
             self.stream = cp.cuda.Stream(non_blocking=True)
             self.copies = cp.cuda.Stream(non_blocking=True)
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
-        self._slots: dict[int, _Slot] = {}
+        self._slots = Slots()
+        self.lock = threading.RLock()
         self._peak = 0
         self._copiers = ThreadPoolExecutor(_COPIERS, thread_name_prefix="fastmcmd-copy")
 
@@ -128,22 +114,10 @@ class CudaDevice(Device):
 
     @on_card
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return a new array from the pool."""
-        cp = self._cp
-        for again in (False, True):
-            try:
-                with cp.cuda.using_allocator(self.pool.malloc):
-                    made = cp.empty(shape, dtype)
-            except cp.cuda.memory.OutOfMemoryError:
-                if again:
-                    wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
-                    raise DeviceMemoryError(wanted) from None
-                self.stream.synchronize()
-                self.pool.free_all_blocks()  # pieces of other sizes
-                continue
-            self._peak = max(self._peak, self.held)
-            return made
-        raise AssertionError("unreachable")
+        """Return a new array in memory of this card."""
+        made = self._memory.empty(shape, dtype)
+        self._peak = max(self._peak, self.held)
+        return made
 
     @on_card
     def clear(self, array: Any) -> None:
@@ -222,7 +196,7 @@ class CudaDevice(Device):
                 found.pinned = self._cp.cuda.alloc_pinned_memory(found.rows.nbytes)
             found.copied.synchronize()  # the pinned memory is still being read
             pinned = np.frombuffer(found.pinned, rows.dtype, rows.size).reshape(rows.shape)
-            _copy(self._copiers, pinned, rows)
+            copy_rows(self._copiers, pinned, rows)
             self.copies.wait_event(found.used)
             found.view.set(pinned, stream=self.copies)
         else:
@@ -230,38 +204,35 @@ class CudaDevice(Device):
             self._copy_peer(found.view, rows, self.copies)
         found.copied.record(self.copies)
 
-    def _slot(self, slot: int, size: int) -> _Slot:
+    def _slot(self, slot: int, size: int) -> Slot:
         """Return a slot of at least so many bytes."""
-        cp = self._cp
-        found = self._slots.get(slot)
+        cp, slots = self._cp, self._slots.by_number
+        found = slots.get(slot)
         if found is None or found.rows.nbytes < size:
-            self._slots.pop(slot, None)
+            slots.pop(slot, None)
             del found
-            events = [cp.cuda.Event(disable_timing=True) for _ in range(2)]
-            found = _Slot(self.empty((size,), np.uint8), *events)
+            copied, used = (cp.cuda.Event(disable_timing=True) for _ in range(2))
+            found = Slot(self.empty((size,), np.uint8), copied, used, self.copies)
             found.used.record(self.stream)
-            self._slots[slot] = found
+            slots[slot] = found
         return found
 
     @on_card
     def arrived(self, slot: int) -> Any:
         """Return the rows copied last into a slot; queued work waits for them."""
-        found = self._slots[slot]
+        found = self._slots.by_number[slot]
         self.stream.wait_event(found.copied)
         return found.view
 
     @on_card
     def done_with(self, slot: int) -> None:
         """Let a slot be filled again after the work that is queued."""
-        self._slots[slot].used.record(self.stream)
+        self._slots.by_number[slot].used.record(self.stream)
 
     @on_card
     def drop_slots(self) -> None:
-        """Free the slots, once they are not used any more."""
-        if self._slots:
-            self.copies.synchronize()
-            self.stream.synchronize()
-            self._slots.clear()
+        """Free the slots of this thread, once nothing is copied there any more."""
+        self._slots.by_number.clear()
 
     @on_card
     def multiply(
@@ -386,9 +357,10 @@ class CudaDevice(Device):
         return self.rates["tf32"] > _PAYS * self.rates["float32"]
 
     @property
+    @on_card  # CuPy's pools tell what the current card holds
     def held(self) -> int:
         """Bytes of all arrays now."""
-        return int(self.pool.used_bytes())
+        return self._memory.held
 
     @property
     def peak(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.device.base import ROUNDED
 from fastmcmd.device.rows import DeviceRows
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.memory import format_bytes
@@ -17,6 +18,7 @@ __all__ = ["LARGEST_TILE", "SMALLEST_TILE", "Layout", "choose"]
 # starting the kernels takes longer than they run.
 LARGEST_TILE = 8192
 SMALLEST_TILE = 256
+_OTHERS = 8  # arrays beside rows: the tile, right-hand sides, sums, offset, parameters
 _WORTH = 1024  # rows are kept on the card only where tiles of this size still fit beside them
 
 
@@ -77,7 +79,7 @@ def choose(
 
     def rest(tile: int) -> int:
         rows = min(tile, max(len(held), len(streamed)))
-        return fixed + tiles * rows * rows * size + rows * columns * size
+        return fixed + tiles * rows * rows * size + rows * columns * size + _OTHERS * ROUNDED
 
     def staging(rows: DeviceRows, tile: int) -> int:
         return 2 * rows.staging(min(tile, len(rows)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.device.base import Device, leading
+from fastmcmd.device.base import ROUNDED, Device, leading
 from fastmcmd.device.source import row_source
 
 __all__ = ["Block", "DeviceRows", "cut"]
@@ -18,6 +18,7 @@ Array = NDArray[Any]
 
 _TOGETHER = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
+_ARRAYS = 4  # of a block at most
 
 
 def cut(n: int, step: int) -> list[slice]:
@@ -95,12 +96,12 @@ class DeviceRows:
 
     def staging(self, count: int) -> int:
         """Return the bytes that ``count`` rows take on a card as they were given, until they are laid."""
-        return count * self.dim * int(self.given.itemsize)
+        return count * self.dim * int(self.given.itemsize) + ROUNDED
 
     def room(self, count: int) -> int:
         """Return the bytes of ``count`` rows on a card."""
         copies = 1 + _PARTS if self.split else 1
-        return count * (copies * self.dim + 2) * self.dtype.itemsize
+        return count * (copies * self.dim + 2) * self.dtype.itemsize + _ARRAYS * ROUNDED
 
     def empty(self, device: Device, count: int) -> Block:
         """Return room for ``count`` rows on a card."""
@@ -129,10 +130,12 @@ class DeviceRows:
 
         A factor over landmarks is used with block after block: it is brought there once.
         """
-        if id(device) not in self._beside or self._beside[id(device)][0] is not host:
-            self._beside.pop(id(device), None)
-            self._beside[id(device)] = host, device.upload_as(host, self.dtype)
-        return self._beside[id(device)][1]
+        known = self._beside.get(id(device))
+        if known is None or known[0] is not host:
+            del known
+            self._beside.pop(id(device), None)  # before there is room for another
+            known = self._beside[id(device)] = host, device.upload_as(host, self.dtype)
+        return known[1]
 
     def blocks(
         self, device: Device, wanted: list[slice], room: list[Block] | None = None

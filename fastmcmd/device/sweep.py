@@ -66,18 +66,21 @@ def sweep(
     there = None
     if held.kept(device) is None:
         there = [held.empty(device, widest) for _ in range(layout.group)]
-    for group in _groups(mine, layout.group):
-        blocks = list(held.blocks(device, group, there))
-        wanted = [c for c in columns if not same or c.start <= group[-1].start]
-        for cols, right in streamed.blocks(device, wanted, moving):
-            for rows, left in blocks:
-                if same and cols.start > rows.start:
-                    continue
-                shape = (rows.stop - rows.start, cols.stop - cols.start)
-                into = make(rows, cols) if make else tile[: shape[0], : shape[1]]
-                program.fill(device, into, left, right, rows.start - cols.start if same else None)
-                visit(into, rows, cols)
-    device.drop_slots()
+    try:
+        for group in _groups(mine, layout.group):
+            blocks = list(held.blocks(device, group, there))
+            wanted = [c for c in columns if not same or c.start <= group[-1].start]
+            for cols, right in streamed.blocks(device, wanted, moving):
+                for rows, left in blocks:
+                    if same and cols.start > rows.start:
+                        continue
+                    shape = (rows.stop - rows.start, cols.stop - cols.start)
+                    into = make(rows, cols) if make else tile[: shape[0], : shape[1]]
+                    shift = rows.start - cols.start if same else None
+                    program.fill(device, into, left, right, shift)
+                    visit(into, rows, cols)
+    finally:
+        device.drop_slots()  # after an error, too: it may be tried again with smaller ones
 
 
 def _groups(blocks: list[slice], size: int) -> Iterator[list[slice]]:
@@ -86,10 +89,18 @@ def _groups(blocks: list[slice], size: int) -> Iterator[list[slice]]:
 
 def on_each(devices: Sequence[Device], work: Callable[[int, Device], Result]) -> list[Result]:
     """Return what ``work(place, device)`` gives for each card, in order; they run beside each other."""
+
+    def alone(place: int, device: Device) -> Result:
+        with device.lock:  # it fills the card: of two calls at once one waits
+            try:
+                return work(place, device)
+            finally:
+                device.drop_slots()
+
     if len(devices) == 1:
-        return [work(0, devices[0])]
+        return [alone(0, devices[0])]
     with ThreadPoolExecutor(len(devices), thread_name_prefix="fastmcmd-card") as pool:
-        return list(pool.map(work, range(len(devices)), devices))
+        return list(pool.map(alone, range(len(devices)), devices))
 
 
 def shrinking(largest: int, work: Callable[[int], Result]) -> Result:

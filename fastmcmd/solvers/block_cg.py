@@ -41,7 +41,10 @@ DROP = 0.1  # of the target: a direction with less residual than that is dropped
 # size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial); at half of that the
 # residual of the recurrence says no more.
 _ATTAINED = 0.15
-_NEAR, _PATIENT = 16, 4  # so near to that, so many iterations without halving the residual are enough
+_NEAR, _PATIENT = (
+    16,
+    4,
+)  # so near to that, so many iterations without halving the residual are enough
 _FLAT = 25  # iterations without halving the residual after which more will not help
 _NOISE = 1e-14  # of the largest: below it squares are rounding noise
 

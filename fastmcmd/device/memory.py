@@ -1,0 +1,101 @@
+"""Memory of a CUDA card within a budget, in pieces that are never cut."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.device.base import ROUNDED, DeviceMemoryError
+
+__all__ = ["CardMemory", "free_pieces"]
+
+_MOST = 256  # sizes of which free pieces are kept: all are looked through for each array
+
+
+class CardMemory:
+    """What arrays of one card are made of.
+
+    CuPy's pool cuts a free piece for a smaller array, and gives a cut piece back to the card only when all
+    its parts are free: a few numbers that live long in what was a tile once, and rows for which there is
+    room find none. So each size has a pool of its own, whose pieces are used again as they are. Sizes
+    recur: tiles, blocks of rows, slots.
+
+    Parameters
+    ----------
+    cp : module
+        CuPy.
+    index : int
+        The card, which is the current one wherever a method here is called.
+    budget : int
+        Most bytes that are taken from the card.
+    """
+
+    def __init__(self, cp: Any, index: int, budget: int) -> None:
+        self._cp, self._index, self._budget = cp, index, budget
+        self._pools: dict[int, Any] = {}
+        self._lock = threading.RLock()  # what is collected meanwhile may allocate, too
+        _ALL.add(self)
+
+    @property
+    def held(self) -> int:
+        """Bytes of all arrays now."""
+        return sum(int(pool.used_bytes()) for pool in tuple(self._pools.values()))
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a new array; raises `DeviceMemoryError` where the budget or the card has no room."""
+        wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        size = -(-wanted // ROUNDED) * ROUNDED
+        for make_room in (None, self._give_back, self._collect):
+            if make_room is not None:
+                make_room()
+            with self._lock:
+                if self._has(size):
+                    try:
+                        return self._made(size, shape, dtype)
+                    except self._cp.cuda.memory.OutOfMemoryError:
+                        pass  # of the card, which others use, too
+        raise DeviceMemoryError(wanted)
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._free()
+
+    def _collect(self) -> None:
+        gc.collect()  # arrays in cycles
+        free_pieces(self._index)
+
+    def _has(self, size: int) -> bool:
+        """Tell whether a piece is free, or may be taken from the card."""
+        pool = self._pools.get(size)
+        if pool is not None and pool.free_bytes():
+            return True
+        return sum(int(p.total_bytes()) for p in self._pools.values()) + size <= self._budget
+
+    def _made(self, size: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        if size not in self._pools:
+            if len(self._pools) >= _MOST:
+                self._free()
+            self._pools[size] = self._cp.cuda.MemoryPool()
+        with self._cp.cuda.using_allocator(self._pools[size].malloc):
+            return self._cp.empty(shape, dtype)
+
+    def _free(self) -> None:
+        """Give all free pieces back to the card."""
+        for size, pool in tuple(self._pools.items()):
+            pool.free_all_blocks()
+            if not pool.total_bytes():
+                del self._pools[size]
+
+
+_ALL: weakref.WeakSet[CardMemory] = weakref.WeakSet()
+
+
+def free_pieces(index: int) -> None:
+    """Give back what is kept free on a card, the current one, by calls of any budget."""
+    for memory in tuple(_ALL):
+        if memory._index == index:
+            memory._give_back()
