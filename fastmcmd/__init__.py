@@ -11,7 +11,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd._version import __version__
-from fastmcmd.backends.threads import get_num_threads, set_num_threads
 from fastmcmd.cce import cce
 from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning
 from fastmcmd.estimator import ConditionalCongruence
@@ -50,6 +49,7 @@ from fastmcmd.predictive import (
     ZeroInflated,
 )
 from fastmcmd.result import Info, Result
+from fastmcmd.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
     from fastmcmd import classification, metrics, recalibration, streaming

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from fastmcmd.backends.threads import get_num_threads, one_of_many
+from fastmcmd.threads import get_num_threads, one_of_many
 
 __all__ = ["ahead", "over_rows", "row_blocks"]
 
 Found = TypeVar("Found")
 
 
-def row_blocks(n: int, step: int) -> Iterator[slice]:
-    """Return the slices of n rows, ``step`` rows each but for the last."""
+def row_blocks(n: int, step: int, start: int = 0) -> list[slice]:
+    """Return the slices of n rows from ``start``, ``step`` rows each but for the last."""
     step = max(1, step)
-    return (slice(start, min(n, start + step)) for start in range(0, n, step))
+    return [slice(first, min(n, first + step)) for first in range(start, n, step)]
 
 
 def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
@@ -27,7 +27,7 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     on the number of threads, so neither does a result that is summed in order. Within ``work`` there
     are no more threads.
     """
-    blocks = list(row_blocks(n, step))
+    blocks = row_blocks(n, step)
     threads = min(get_num_threads(), len(blocks))
     if threads <= 1:
         return [work(rows) for rows in blocks]

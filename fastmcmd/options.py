@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.backends import Backend, get_backend
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
 from fastmcmd.gram.cost import nominal_seconds
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["CLEARLY", "STARTUP", "Options", "where_data_are"]
 

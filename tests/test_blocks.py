@@ -25,14 +25,14 @@ def test_what_is_made_ahead_comes_in_order(count):
         time.sleep(0.002 * (rows.start % 3))  # later ones may be ready first
         return rows.start, rows.stop
 
-    blocks = list(row_blocks(23, 4))
+    blocks = row_blocks(23, 4)
     assert list(ahead(work, blocks, count)) == [(b.start, b.stop) for b in blocks]
     assert list(ahead(work, [], count)) == []
 
 
 def test_no_more_is_made_ahead_than_was_asked_for():
     begun = []
-    found = ahead(lambda rows: begun.append(rows.start), list(row_blocks(100, 1)), 3)
+    found = ahead(lambda rows: begun.append(rows.start), row_blocks(100, 1), 3)
     for given in range(5):
         next(found)
         time.sleep(0.02)
@@ -48,7 +48,7 @@ def test_errors_come_at_their_place():
             raise KeyError("third")
         return rows.start
 
-    found = ahead(work, list(row_blocks(10, 1)), 4)
+    found = ahead(work, row_blocks(10, 1), 4)
     assert [next(found), next(found)] == [0, 1]
     with pytest.raises(KeyError, match="third"):
         next(found)
@@ -64,7 +64,7 @@ def test_threads_that_share_work_get_no_more(threads):
         return fm.get_num_threads(), len(set(inner)), inner[0] == threading.get_ident()
 
     assert over_rows(work, 6, 1) == [(1, 1, True)] * 6
-    assert list(ahead(work, list(row_blocks(6, 1)), 2)) == [(1, 1, True)] * 6
+    assert list(ahead(work, row_blocks(6, 1), 2)) == [(1, 1, True)] * 6
     assert fm.get_num_threads() == 4
 
 

@@ -17,10 +17,11 @@ import fastmcmd as fm
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.cpu import core
 from fastmcmd.backends.cupy import CupyBackend
+from fastmcmd.blocks import row_blocks
 from fastmcmd.device import cuda, source
 from fastmcmd.device.base import DeviceMemoryError
 from fastmcmd.device.layout import choose
-from fastmcmd.device.rows import DeviceRows, cut
+from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.sweep import share
 from fastmcmd.errors import MemoryLimitError
 
@@ -171,7 +172,7 @@ def test_layouts():
 @pytest.mark.parametrize("cards", [1, 2, 3, 5])
 @pytest.mark.parametrize("n", [1, 5, 12])
 def test_blocks_are_shared_once_each(cards, n):
-    blocks = cut(10 * n, 10)
+    blocks = row_blocks(10 * n, 10)
     shares = [share(blocks, place, cards) for place in range(cards)]
     assert sorted(b.start for some in shares for b in some) == [b.start for b in blocks]
     if n > cards:

@@ -17,8 +17,8 @@ from fastmcmd.backends.base import (
     Points,
     RowFeatures,
 )
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.kernels import Kernel
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["CpuBackend", "core"]
 

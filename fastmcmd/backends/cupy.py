@@ -23,12 +23,13 @@ from fastmcmd.backends.base import (
     Products,
     RowFeatures,
 )
+from fastmcmd.blocks import row_blocks
 from fastmcmd.device.base import Device, DeviceMemoryError
 from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import DeviceRows, cut
+from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import DIRECT_LIMIT, row_source
 from fastmcmd.device.sweep import Visit, on_each, share, shrinking, sweep
 from fastmcmd.errors import MemoryLimitError
@@ -149,7 +150,7 @@ class CupyBackend(Backend):
                     out[cols, rows] = out[rows, cols].T
 
             layout = self._layout(device, x.rows, other.rows, 0, 0, tile)
-            mine = share(cut(x.n, layout.tile), place, len(self.devices))
+            mine = share(row_blocks(x.n, layout.tile), place, len(self.devices))
             sweep(device, program, x.rows, other.rows, mine, layout, visit)
 
         self._on_each(work)
@@ -168,7 +169,7 @@ class CupyBackend(Backend):
         """Return the diagonal of c' K c, from one product with K."""
         c = np.asarray(c, dtype=x.dtype)
         image = self.symmetric_matmul(kernel, x, c)
-        sums = [np.einsum("ik,ik->k", c[rows], image[rows]) for rows in cut(x.n, self.tile)]
+        sums = [np.einsum("ik,ik->k", c[rows], image[rows]) for rows in row_blocks(x.n, self.tile)]
         return np.asarray(np.sum(sums, axis=0))
 
     def _product(
@@ -189,7 +190,7 @@ class CupyBackend(Backend):
             def work(place: int, device: Device, tile: int, some: Array = some) -> Array:
                 fixed = some.shape[1] * a_column
                 layout = self._layout(device, held, streamed, fixed, some.shape[1], tile)
-                mine = share(cut(len(held), layout.tile), place, len(self.devices))
+                mine = share(row_blocks(len(held), layout.tile), place, len(self.devices))
                 sums = _Sums(device, some, x.n, layout.tile)
 
                 def transposed(made: Any, rows: slice, cols: slice) -> None:
@@ -270,7 +271,7 @@ class CupyBackend(Backend):
 
         def work(place: int, device: Device, tile: int) -> DeviceTiles:
             tiles = DeviceTiles(x.n, tile, x.dtype)
-            blocks = cut(x.n, tile)
+            blocks = row_blocks(x.n, tile)
             mine = share(blocks, place, len(self.devices))
 
             def make(rows: slice, cols: slice) -> Any:

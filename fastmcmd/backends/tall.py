@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.cpu import core
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.blocks import over_rows
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["beside", "inner", "row_squares", "scaled", "times"]
 

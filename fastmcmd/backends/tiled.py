@@ -25,8 +25,8 @@ from fastmcmd.backends.base import (
     RowFeatures,
 )
 from fastmcmd.backends.pieces import inner, times
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.kernels import Kernel
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["TiledBackend"]
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.blocks import row_blocks
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import DeviceRows, cut
+from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import row_source
 from fastmcmd.device.sweep import on_each
 from fastmcmd.errors import MemoryLimitError
@@ -52,7 +53,7 @@ class DeviceFeatures:
         return DeviceFeatures(
             [
                 Piece(devices[place % len(devices)], some, f[:, some], False)
-                for place, some in enumerate(cut(f.shape[1], step))
+                for place, some in enumerate(row_blocks(f.shape[1], step))
             ]
         )
 
@@ -95,7 +96,7 @@ def features_of(
     n = len(x)
     squares, norms = np.empty(n), np.empty(n) if sizes else None
     # Fewer rows than `_LEAST` do not keep a card at work.
-    shares = cut(n, -(-n // max(1, min(len(devices), n // _LEAST))))
+    shares = row_blocks(n, -(-n // max(1, min(len(devices), n // _LEAST))))
 
     def work(place: int, device: Device) -> list[Piece]:
         return _features_on(
@@ -120,7 +121,7 @@ def _features_on(
     step = _step(device, p, dtype.itemsize + -(-2 * a_row // max(1, p)))
     wanted = [
         slice(mine.start + some.start, mine.start + some.stop)
-        for some in cut(mine.stop - mine.start, step)
+        for some in row_blocks(mine.stop - mine.start, step)
     ]
     step = wanted[0].stop - wanted[0].start
     room = [x.empty(device, step) for _ in range(2)]
@@ -152,7 +153,7 @@ def _substitute(
     """Set ``f = L^-1 f`` or ``L^-T f``: products for what lies before a block, substitution inside."""
     p, columns = (int(size) for size in f.shape)
     name = "substitute_transposed" if transposed else "substitute"
-    blocks = cut(p, _ORDER)
+    blocks = row_blocks(p, _ORDER)
     for rows in reversed(blocks) if transposed else blocks:
         if transposed and rows.stop < p:
             left, done = lower[rows.stop :, rows], f[rows.stop :]

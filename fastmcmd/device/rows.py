@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.blocks import row_blocks
 from fastmcmd.device.base import ROUNDED, Device, leading
 from fastmcmd.device.source import row_source
 
-__all__ = ["Block", "DeviceRows", "cut"]
+__all__ = ["Block", "DeviceRows"]
 
 Array = NDArray[Any]
 
 _TOGETHER = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
 _ARRAYS = 4  # of a block at most
-
-
-def cut(n: int, step: int) -> list[slice]:
-    """Return n rows in blocks of ``step``."""
-    return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +115,7 @@ class DeviceRows:
         found = self.kept(device)
         if found is None:
             found = self.empty(device, len(self))
-            for rows, raw in self._arriving(device, cut(len(self), step)):
+            for rows, raw in self._arriving(device, row_blocks(len(self), step)):
                 self._lay(device, raw, found.part(rows))
             device.drop_slots()
             self._kept[id(device)] = found

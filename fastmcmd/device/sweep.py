@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from fastmcmd.blocks import row_blocks
 from fastmcmd.device.base import Device, DeviceMemoryError
 from fastmcmd.device.layout import SMALLEST_TILE, Layout
 from fastmcmd.device.program import TileProgram
-from fastmcmd.device.rows import DeviceRows, cut
+from fastmcmd.device.rows import DeviceRows
 
 __all__ = ["Visit", "on_each", "share", "shrinking", "sweep"]
 
@@ -51,7 +52,7 @@ def sweep(
         return
     same = held is streamed
     dtype = held.dtype
-    columns = cut(len(streamed), layout.tile)
+    columns = row_blocks(len(streamed), layout.tile)
     if layout.held_kept:
         held.keep(device, layout.tile)
     if layout.streamed_kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.embedding.expected import node_error, node_outputs
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.sample import PredictedOutputs, Sample
@@ -10,6 +9,7 @@ from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK
 from fastmcmd.estimate.task import Task
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["fit_dense"]
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.estimate.budget import Budget
@@ -17,6 +16,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solve
 from fastmcmd.solvers.direct import least_bytes
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["budget_of", "fit_features", "least_for"]
 

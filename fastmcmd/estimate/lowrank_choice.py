@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
@@ -19,6 +18,7 @@ from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import affordable_rank, work_of_cg
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["low_rank_forms", "low_rank_setting"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.rowwise import Abreast, Block
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, RowSums, solve_sums
 from fastmcmd.solvers.rounding import Rounding
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["PartProblem", "Setting"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import ahead
+from fastmcmd.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import KernelFeatures
@@ -195,7 +195,7 @@ class Abreast:
             for rows, x in as_blocks(self.x, step, start):
                 yield self._block(rows, x)
             return
-        places = [slice(i, min(i + step, len(self))) for i in range(start, len(self), step)]
+        places = row_blocks(len(self), step, start)
         if isinstance(self.x, Rows):
             self.x.check_unchanged()
         yield from ahead(lambda rows: self._block(rows, self.x[rows]), places, threads)

@@ -12,7 +12,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.device import cuda
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.kernels import Kernel
@@ -22,6 +21,7 @@ from fastmcmd.planning.answer import FEATURES, answer, standing_for
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.standing import Standing
 from fastmcmd.rows import Rows
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["choose"]
 

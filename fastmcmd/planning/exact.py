@@ -10,7 +10,6 @@ import numpy as np
 
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.embedding.design import Design
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.gram import EXACT, GramOperator
@@ -30,6 +29,7 @@ from fastmcmd.solvers import Goal, Solved, System, solve
 from fastmcmd.solvers.auto import MOST_PRODUCTS
 from fastmcmd.solvers.direct import cholesky_bytes, factor_fits, least_bytes
 from fastmcmd.solvers.watched import preconditioning_cost, step_cost
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["exact_plan"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows
+from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import told
@@ -138,7 +138,7 @@ class Rows:
         """
         self.check_unchanged()
         step = self.block_rows if step is None else _positive(step)
-        places = [slice(i, min(i + step, len(self))) for i in range(start, len(self), step)]
+        places = row_blocks(len(self), step, start)
         if not places:
             return
         with ThreadPoolExecutor(1, thread_name_prefix="fastmcmd-rows") as reader:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Array, Backend, NotPositiveDefiniteError, PackedGram, Points
 from fastmcmd.backends.cpu import CpuBackend, core
-from fastmcmd.backends.threads import get_num_threads
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile
+from fastmcmd.threads import get_num_threads
 
 __all__ = ["KeptCholesky", "work_bytes"]
 
