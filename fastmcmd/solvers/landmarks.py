@@ -160,10 +160,7 @@ class LandmarkSearch:
             ),
             dtype=np.float64,
         )  # fmt: skip
-        new -= self._columns[: self.rank, chosen].T @ self._columns[: self.rank]
-        new = scipy.linalg.solve_triangular(
-            factor, new, lower=True, check_finite=False, overwrite_b=True
-        )
+        new = self._conjugate(new, chosen, factor)
         # At the pivots themselves the substitution gives the factor back, but for errors that it multiplies
         # where the pivots are nearly dependent: L L' would be off by 1e-10, not by rounding.
         new[:, chosen] = factor.T
@@ -172,6 +169,24 @@ class LandmarkSearch:
         np.maximum(self.missed, 0.0, out=self.missed)
         self._pivots.extend(int(index) for index in chosen)
         self.missed[chosen] = 0.0
+
+    def _conjugate(
+        self, new: NDArray[np.float64], chosen: NDArray[np.intp], factor: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return kernel values (k, m) less what is known of them, solved for with a local factor.
+
+        In place, as BLAS sees it: by columns, hence transposed. SciPy's and NumPy's own functions copy.
+        """
+        turned = new.T
+        if self.rank:
+            known = self._columns[: self.rank]
+            turned = scipy.linalg.blas.dgemm(
+                -1.0, known.T, np.asfortranarray(known[:, chosen]), 1.0, turned, overwrite_c=1
+            )
+        solved = scipy.linalg.blas.dtrsm(
+            1.0, factor, turned, side=1, lower=1, trans_a=1, overwrite_b=1
+        )
+        return np.asarray(solved.T)
 
     def found(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""
