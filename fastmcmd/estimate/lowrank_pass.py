@@ -60,11 +60,11 @@ class Passes:
         self.stream = problem.stream
         self.made = 0
 
-    def sums(self, features: KernelFeatures, dtype: np.dtype[Any]) -> Pass:
-        """Sum the normal equations over all rows."""
+    def sums(self, features: KernelFeatures, dtype: np.dtype[Any], *, sizes: bool) -> Pass:
+        """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
-        miss, sizes = np.empty(n), np.empty(n) if dtype == EXACT else None
+        miss, found = np.empty(n), np.empty(n) if sizes and dtype == EXACT else None
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
@@ -80,42 +80,42 @@ class Passes:
             start, step = (int(value) for value in saved["rows"])
             largest, norm2 = (float(value) for value in saved["largest"])
             miss[:start] = saved["missed"]
-            if sizes is not None:
-                sizes[:start] = saved["sizes"]
+            if found is not None:
+                found[:start] = saved["sizes"]
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         del saved
         for block in self.problem.blocks(step, start):
-            f, diagonal, off = features.of_rows(block.x, dtype, keep=True, sizes=sizes is not None)
+            f, diagonal, off = features.of_rows(block.x, dtype, keep=True, sizes=found is not None)
             assert f.values is not None
             miss[block.rows] = off
             sums.add(f.values, block.rhs, off, diagonal, block.weight)
             stream.account(block)
             largest = max(largest, float(diagonal.max()))
-            if sizes is not None:
-                sizes[block.rows] = f.sizes
+            if found is not None:
+                found[block.rows] = f.sizes
                 norm2 = max(norm2, float(row_squares(block.x, features.offset).max()))
             sweep.done(block.rows.stop)
             if keep is not None:
                 done, most = block.rows.stop, (largest, norm2)
                 keep.save(
-                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, sizes),  # noqa: B023
+                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, found),  # noqa: B023
                     force=done == n,  # a pass that is over is not made again
                 )
         sums.settle()
         self.made += 1
         rounding = None
-        if sizes is not None:
+        if found is not None:
             dim = stream.x.shape[1]
             direct = backend.direct_distances(dim)
             entry = kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
             squares = (
-                sizes @ sizes
+                found @ found
                 if stream.weights is None
-                else np.einsum("i,i,i->", stream.weights, sizes, sizes)
+                else np.einsum("i,i,i->", stream.weights, found, found)
             )
             size = math.sqrt(float(squares) / sums.weight)
             rounding = Rounding.of(features, entry, largest, size)
-        return Pass(sums, miss, sizes, rounding)
+        return Pass(sums, miss, found, rounding)
 
     def residuals(
         self, features: KernelFeatures, dtype: np.dtype[Any], sums: RowSums,

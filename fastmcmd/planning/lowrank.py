@@ -229,8 +229,8 @@ def plan_of(
 ) -> Plan:
     """Return the plan of the low-rank form with the landmarks found."""
     landmarks, n = found.landmarks, rows.n
-    a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns)
     sampled = found.kind == "sampled"
+    a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns, sizes=not sampled)
     candidates = min(n, _CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
     held = 8 * landmarks * (8 * landmarks + candidates) + 4 * 8 * n
     passes = "one pass for the normal equations"
@@ -243,7 +243,7 @@ def plan_of(
 
 
 def _seconds_a_row(
-    rows: Standing, backend: Backend, kernel: Kernel, landmarks: int, columns: int
+    rows: Standing, backend: Backend, kernel: Kernel, landmarks: int, columns: int, *, sizes: bool
 ) -> tuple[float, float]:
     """Return what a row of the normal equations takes, and one of the values."""
     rng = np.random.default_rng(0)
@@ -255,7 +255,7 @@ def _seconds_a_row(
     factor = np.eye(landmarks)
 
     def sums() -> None:
-        f = backend.features(kernel, pivots, points, factor, keep=True, sizes=True)
+        f = backend.features(kernel, pivots, points, factor, keep=True, sizes=sizes)
         products = backend.products(landmarks, columns)
         products.add(f.values, rhs, None)
         products.sums()
