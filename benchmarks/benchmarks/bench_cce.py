@@ -208,3 +208,32 @@ class Planned(Base):
 
     def time_plan(self, n, problem):
         fm.plan(self.data[0], self.x_kernel)
+
+
+class Hard:
+    """Small regularisers and tight tolerances, n = 5,000: rounds of CG in float32, or a factorisation."""
+
+    timeout = 600
+    warmup_time = 0
+    number = 1
+    repeat = (3, 5, 20.0)
+    params = (["clip d=512", "rbf d=8"], [0.1, 1e-3, 1e-5], [1e-6, 1e-9])
+    param_names = ("problem", "lam", "tol")
+
+    def setup(self, problem, lam, tol):
+        clip = problem.startswith("clip")
+        self.data = clip_like(5000) if clip else smooth(5000, 8)
+        self.kernel = fm.Polynomial(3) if clip else fm.RBF(1 / 8)
+        warnings.simplefilter("ignore", fm.ToleranceWarning)  # rounding alone may leave more
+
+    def run(self, lam, tol, **options):
+        return fm.cce(*self.data, x_kernel=self.kernel, lam=lam, tol=tol, **options)
+
+    def time_auto(self, problem, lam, tol):
+        self.run(lam, tol)
+
+    def time_cholesky(self, problem, lam, tol):
+        self.run(lam, tol, solver="cholesky")
+
+    def track_certified(self, problem, lam, tol):
+        return float(self.run(lam, tol).error_bound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fastmcmd as fm
-from fastmcmd.backends import get_backend
+from fastmcmd.backends import get_backend, tall
 
 from .problems import clip_like, smooth
 
@@ -112,3 +112,41 @@ class Factor:
 
     def time_cholesky(self, dtype):
         self.backend.packed_cholesky(self.packed)
+
+
+class Tall:
+    """What CG does between two passes: products of blocks (n, 30), and norms of rows, against NumPy."""
+
+    timeout = 300
+    params = [12_000, 400_000]
+    param_names = ("n",)
+
+    def setup(self, n):
+        rng = np.random.default_rng(0)
+        self.a, self.b = (rng.standard_normal((n, 30)) for _ in range(2))
+        self.small, self.scale = rng.standard_normal((30, 30)), rng.standard_normal(n)
+        self.x = rng.standard_normal((n // 10, 512), dtype=np.float32)
+
+    def time_inner(self, n):
+        tall.inner(self.a, self.b)
+
+    def time_inner_numpy(self, n):
+        _ = self.a.T @ self.b
+
+    def time_times_subtracted(self, n):
+        tall.times(self.a, self.small, base=self.b, sign=-1.0)
+
+    def time_times_subtracted_numpy(self, n):
+        _ = self.b - self.a @ self.small
+
+    def time_scaled(self, n):
+        tall.scaled(self.scale, self.a, base=self.b)
+
+    def time_scaled_numpy(self, n):
+        _ = self.scale[:, None] * self.a + self.b
+
+    def time_row_squares(self, n):
+        tall.row_squares(self.x)
+
+    def time_row_squares_numpy(self, n):
+        np.einsum("ij,ij->i", self.x, self.x, dtype=np.float64)
