@@ -75,14 +75,24 @@ points<T> pack_points(const py::array& data, const double* offset, const executi
   });
 }
 
+// None, or an array that lives as long as this.
+struct optional_array {
+  explicit optional_array(const py::object& from) : given(!from.is_none()) {
+    if (given) array = py::cast<py::array>(from);
+  }
+  // n numbers, or null
+  const double* vector(const char* name, index_t n) const {
+    return given ? read<double>(array, name, {n}) : nullptr;
+  }
+
+  bool given;
+  py::array array;
+};
+
 template <class T>
 points<T> make_points(const py::array& data, const py::object& offset, int threads) {
-  const double* shift = nullptr;
-  py::array vector;
-  if (!offset.is_none()) {
-    vector = py::cast<py::array>(offset);
-    shift = read<double>(vector, "offset", {length(data, "data", 1)});
-  }
+  const optional_array held(offset);
+  const double* shift = held.vector("offset", length(data, "data", 1));
   const execution how = execution_with(threads);
   if (py::isinstance<py::array_t<float>>(data)) return pack_points<T, float>(data, shift, how);
   return pack_points<T, double>(data, shift, how);
@@ -244,12 +254,8 @@ void py_self_product(const py::array& a, const py::object& weight, py::array out
     using T = decltype(zero);
     const index_t p = length(a, "a", 0), n = columns(a, "a");
     const T* from = read<T>(a, "a", {p, n});
-    const double* w = nullptr;
-    py::array vector;
-    if (!weight.is_none()) {
-      vector = py::cast<py::array>(weight);
-      w = read<double>(vector, "weight", {n});
-    }
+    const optional_array held(weight);
+    const double* w = held.vector("weight", n);
     double* to = write<double>(out, "out", {p, p});
     without_gil([&] { self_product(table<T>(), from, w, p, n, to, execution_with(threads)); });
   });
@@ -258,6 +264,12 @@ void py_self_product(const py::array& a, const py::object& weight, py::array out
 tall_block<const double> read_block(const py::array& a, const char* name, index_t n, index_t k) {
   const index_t ld = row_distance<double>(a, name, n, k);
   return {static_cast<const double*>(a.data()), n, k, ld};
+}
+
+// One whose data are null for None.
+tall_block<const double> read_block(const optional_array& a, const char* name, index_t n,
+                                    index_t k) {
+  return a.given ? read_block(a.array, name, n, k) : tall_block<const double>{nullptr, n, k, k};
 }
 
 tall_block<double> write_block(py::array& a, const char* name, index_t n, index_t k) {
@@ -281,11 +293,10 @@ void py_tall_times(const py::array& a, const py::array& small, py::array out, in
   const tall_block<double> to = write_block(out, "out", n, j);
   FASTMCMD_CHECK(to.data != left.data || (k == j && to.ld == left.ld),
                  "out can be a only where it is as wide");
-  tall_block<const double> under = {nullptr, n, j, j};
-  if (!base.is_none()) under = read_block(py::cast<py::array>(base), "base", n, j);
+  const optional_array held(base);
+  const tall_block<const double> under = read_block(held, "base", n, j);
   without_gil([&] {
-    tall_times(table<double>(), left, right, under.data ? &under : nullptr, sign, to,
-               execution_with(threads));
+    tall_times(table<double>(), left, right, under, sign, to, execution_with(threads));
   });
 }
 
@@ -295,11 +306,9 @@ void py_tall_scale(const py::array& scale, const py::array& a, py::array out, in
   const tall_block<const double> from = read_block(a, "a", n, k);
   const tall_block<double> to = write_block(out, "out", n, k);
   const double* factors = read<double>(scale, "scale", {n});
-  tall_block<const double> under = {nullptr, n, k, k};
-  if (!base.is_none()) under = read_block(py::cast<py::array>(base), "base", n, k);
-  without_gil([&] {
-    tall_scale(factors, from, under.data ? &under : nullptr, to, execution_with(threads));
-  });
+  const optional_array held(base);
+  const tall_block<const double> under = read_block(held, "base", n, k);
+  without_gil([&] { tall_scale(factors, from, under, to, execution_with(threads)); });
 }
 
 void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
@@ -307,12 +316,8 @@ void py_row_squares(const py::array& x, py::array out, int threads, const py::ob
     using T = decltype(zero);
     const index_t n = length(x, "x", 0), d = columns(x, "x");
     const T* rows = read<T>(x, "x", {n, d});
-    const double* shift = nullptr;
-    py::array vector;
-    if (!offset.is_none()) {
-      vector = py::cast<py::array>(offset);
-      shift = read<double>(vector, "offset", {d});
-    }
+    const optional_array held(offset);
+    const double* shift = held.vector("offset", d);
     double* to = write<double>(out, "out", {n});
     without_gil([&] { row_squares(rows, n, d, shift, to, execution_with(threads)); });
   });

@@ -7,13 +7,13 @@
 
 namespace fastmcmd {
 
-// A block (rows x cols) whose rows lie `ld` apart.
+// A block (rows x cols) whose rows lie `ld` apart; null where there is none.
 template <class T>
 struct tall_block {
   T* data;
   index_t rows, cols, ld;
 
-  T* row(index_t i) const { return data + i * ld; }
+  T* row(index_t i) const { return data ? data + i * ld : nullptr; }
 };
 
 // Rows worked on together: with some thirty columns they stay in the second-level cache.
@@ -75,7 +75,7 @@ inline void tall_inner(const kernel_table<double>& table, tall_block<const doubl
 
 // out (n, j) = sign a small, on top of `base` where there is one; out may be base, or a where it is as wide.
 inline void tall_times(const kernel_table<double>& table, tall_block<const double> a,
-                       tall_block<const double> small, const tall_block<const double>* base,
+                       tall_block<const double> small, tall_block<const double> base,
                        double sign, tall_block<double> out, const execution& how) {
   padded_matrix right(table, small.rows, small.cols);
   right.copy(small, 0, small.rows);
@@ -91,7 +91,7 @@ inline void tall_times(const kernel_table<double>& table, tall_block<const doubl
     for (index_t i = 0; i < rows.count; ++i) {
       const double* from = product + i * right.ld;
       double* to = out.row(rows.start + i);
-      const double* under = base ? base->row(rows.start + i) : nullptr;
+      const double* under = base.row(rows.start + i);
       for (index_t c = 0; c < out.cols; ++c) to[c] = (under ? under[c] : 0.0) + sign * from[c];
     }
   });
@@ -99,7 +99,7 @@ inline void tall_times(const kernel_table<double>& table, tall_block<const doubl
 
 // out (n, k) = diag(scale) a, on top of `base` where there is one; out may be one of them.
 inline void tall_scale(const double* scale, tall_block<const double> a,
-                       const tall_block<const double>* base, tall_block<double> out,
+                       tall_block<const double> base, tall_block<double> out,
                        const execution& how) {
   const index_t chunks = divide_up(a.rows, tall_rows);
   const execution run = with_threads(how, 4 * area(a.rows, a.cols), chunks);
@@ -107,7 +107,7 @@ inline void tall_scale(const double* scale, tall_block<const double> a,
     const block_range rows(task, tall_rows, a.rows);
     for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
       const double* from = a.row(i);
-      const double* under = base ? base->row(i) : nullptr;
+      const double* under = base.row(i);
       double* to = out.row(i);
       for (index_t c = 0; c < out.cols; ++c) to[c] = (under ? under[c] : 0.0) + scale[i] * from[c];
     }

@@ -31,7 +31,7 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     threads = min(get_num_threads(), len(blocks))
     if threads <= 1:
         return [work(rows) for rows in blocks]
-    with _threads(threads) as pool:
+    with ThreadPoolExecutor(threads, "fastmcmd-block", initializer=one_of_many) as pool:
         return list(pool.map(work, blocks))
 
 
@@ -39,10 +39,11 @@ def ahead(work: Callable[[slice], Found], blocks: list[slice], threads: int) -> 
     """Yield what ``work`` gives for each block, in their order, while threads make those that follow.
 
     As many are made ahead as there are threads. Where the caller ends early those that are not begun are
-    left. Within ``work`` there are no more threads.
+    left. Within ``work`` there are no more threads, but where one makes all.
     """
     made: deque[Future[Found]] = deque()
-    with _threads(threads) as pool:
+    alone = one_of_many if threads > 1 else None
+    with ThreadPoolExecutor(threads, "fastmcmd-rows", initializer=alone) as pool:
         try:
             for block in blocks:
                 made.append(pool.submit(work, block))
@@ -53,7 +54,3 @@ def ahead(work: Callable[[slice], Found], blocks: list[slice], threads: int) -> 
         finally:
             for waiting in made:
                 waiting.cancel()
-
-
-def _threads(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="fastmcmd-block", initializer=one_of_many)

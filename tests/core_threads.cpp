@@ -123,8 +123,8 @@ std::vector<double> results_of_blocks(int threads) {
   tall_block<double> block = {a.data(), rows, width, width};
   const tall_block<const double> given = {a.data(), rows, width, width};
   const tall_block<const double> matrix = {small.data(), width, width, width};
-  tall_times(table, given, matrix, &given, 0.1, block, how);
-  tall_scale(std::vector<double>(rows, 0.5).data(), given, &given, block, how);
+  tall_times(table, given, matrix, given, 0.1, block, how);
+  tall_scale(std::vector<double>(rows, 0.5).data(), given, given, block, how);
   tall_inner(table, given, given, all.data(), how);
   all.insert(all.end(), a.begin(), a.end());
   return all;

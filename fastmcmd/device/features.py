@@ -117,7 +117,7 @@ def _features_on(
     source, dtype = row_source(x.dtype), x.dtype
     pivots = landmarks.keep(device, p)
     lower = landmarks.beside(device, factor)
-    a_row = x.room(1) + x.staging(1) - x.room(0) - x.staging(0)
+    a_row = x.laid_row + x.given_row
     step = _step(device, p, dtype.itemsize + -(-2 * a_row // max(1, p)))
     wanted = [
         slice(mine.start + some.start, mine.start + some.stop)

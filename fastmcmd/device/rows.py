@@ -90,14 +90,24 @@ class DeviceRows:
         """Bytes of the host's memory that these rows take: they are shared."""
         return 0
 
+    @property
+    def given_row(self) -> int:
+        """Bytes of a row as it was given."""
+        return self.dim * int(self.given.itemsize)
+
+    @property
+    def laid_row(self) -> int:
+        """Bytes of a row that is laid on a card."""
+        copies = 1 + _PARTS if self.split else 1
+        return (copies * self.dim + 2) * self.dtype.itemsize
+
     def staging(self, count: int) -> int:
         """Return the bytes that ``count`` rows take on a card as they were given, until they are laid."""
-        return count * self.dim * int(self.given.itemsize) + ROUNDED
+        return count * self.given_row + ROUNDED
 
     def room(self, count: int) -> int:
         """Return the bytes of ``count`` rows on a card."""
-        copies = 1 + _PARTS if self.split else 1
-        return count * (copies * self.dim + 2) * self.dtype.itemsize + _ARRAYS * ROUNDED
+        return count * self.laid_row + _ARRAYS * ROUNDED
 
     def empty(self, device: Device, count: int) -> Block:
         """Return room for ``count`` rows on a card."""

@@ -222,12 +222,13 @@ class _Fitting:
         for attempt in range(_ROUNDS):
             dtype = self._precision(set(kinds.values()), features)
             # Sampled residuals show what rounding did; only the trace certificate must foresee it.
-            done = self.passes.sums(features, dtype, sizes="rigorous" in kinds.values())
+            sizes = "rigorous" in kinds.values() and dtype == EXACT
+            done = self.passes.sums(features, dtype, sizes=sizes)
             sums, miss = done.sums, done.missed
             if done.sizes is not None:
                 self.size = float(done.sizes.max())
             solutions = self.problem.solve(sums, features, done.rounding)
-            most_missed = max(sums.most_missed, self._missed_on_grid(features, dtype))
+            most_missed = max(sums.most_missed, self._missed_on_grid(features, dtype, sizes))
             errors = self.problem.errors(solutions, most_missed, self.size)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
@@ -269,12 +270,12 @@ class _Fitting:
         assert best is not None
         return best[1], best[2]
 
-    def _missed_on_grid(self, features: KernelFeatures, dtype: np.dtype[Any]) -> float:
+    def _missed_on_grid(self, features: KernelFeatures, dtype: np.dtype[Any], sizes: bool) -> float:
         """Return the largest e(x, x) at points of the grid, where it is not the sample itself."""
         grid = self.setting.grid
         if grid is None:
             return 0.0
-        found, _, off = features.of_rows(grid, dtype, keep=False, sizes=dtype == EXACT)
+        found, _, off = features.of_rows(grid, dtype, keep=False, sizes=sizes)
         if found.sizes is not None:
             self.size = max(self.size, float(found.sizes.max()))
         self.grid_missed = off

@@ -16,7 +16,7 @@ from fastmcmd.backends.tall import row_squares
 from fastmcmd.checkpoint import Stages, State, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.rowwise import Abreast
-from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.gram import KernelFeatures
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, RowSums
 from fastmcmd.solvers.rounding import Rounding
@@ -64,7 +64,7 @@ class Passes:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
-        miss, found = np.empty(n), np.empty(n) if sizes and dtype == EXACT else None
+        miss, found = np.empty(n), np.empty(n) if sizes else None
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)

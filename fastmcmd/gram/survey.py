@@ -87,7 +87,7 @@ def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Float
         return None
     survey = _of(x)
     if survey.mean is None:
-        parts = _over(x, lambda _, some: some.sum(axis=0, dtype=np.float64))
+        parts = _over(x, lambda some: some.sum(axis=0, dtype=np.float64))
         # In the order of the rows: the same bits for any number of threads.
         survey.mean = np.asarray(sum(parts) / len(x))
         survey.mean.flags.writeable = False
@@ -122,14 +122,14 @@ def _of(x: NDArray[Any] | Rows) -> _Survey:
     return known[id(x)][1]
 
 
-def _over(x: NDArray[Any] | Rows, work: Callable[[slice, NDArray[Any]], Found]) -> list[Found]:
-    """Return what ``work(rows, some of x)`` gives for all rows, in their order, on all threads."""
+def _over(x: NDArray[Any] | Rows, work: Callable[[NDArray[Any]], Found]) -> list[Found]:
+    """Return what ``work(some of x)`` gives for all rows, in their order, on all threads."""
     found: list[Found] = []
     # What is in memory is one block: threads are made once.
-    for at, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
+    for _, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
 
-        def piece(rows: slice, first: int = at.start, block: NDArray[Any] = block) -> Found:
-            return work(slice(first + rows.start, first + rows.stop), block[rows])
+        def piece(rows: slice, block: NDArray[Any] = block) -> Found:
+            return work(block[rows])
 
         found += over_rows(piece, len(block), _PIECE // int(x.shape[1]))
     return found

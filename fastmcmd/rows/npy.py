@@ -13,7 +13,7 @@ import numpy as np
 
 from fastmcmd.rows.source import Array, Source
 
-_CUT = "the file ends before its last row"
+_ANYWHERE = hasattr(os, "preadv")  # not on Windows
 
 
 class Npy(Source):
@@ -29,23 +29,18 @@ class Npy(Source):
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed with the source)
         weakref.finalize(self, self._file.close)
         self._plain(self.dtype.itemsize if self._columns_first else None)
-        self.splits = not self._columns_first and hasattr(os, "preadv")  # not on Windows
+        self.splits = not self._columns_first and _ANYWHERE
 
     def into(self, start: int, out: Array) -> None:
-        """Set ``out`` to the rows from ``start``, without the file's one position: on any thread."""
-        view, place = bytes_of(out), self._offset + start * self._row_bytes()
-        while len(view):
-            count = os.preadv(self._file.fileno(), [view], place)
-            if not count:
-                raise ValueError(_CUT)
-            view, place = view[count:], place + count
+        """Set ``out`` to the rows from ``start``; on any thread where `splits`."""
+        self._fill(out, start * self._row_bytes())
 
     def read(self, start: int, stop: int) -> Array:
         """Return the rows; of a file that stores columns first, column by column."""
         shape = (stop - start, *self.shape[1:])
         if not self._columns_first:
             out = np.empty(shape, self.dtype)
-            self._fill(out, start * self._row_bytes())
+            self.into(start, out)
             return out
         by_column = np.empty(shape[::-1], self.dtype)
         for j, column in enumerate(by_column):
@@ -53,13 +48,16 @@ class Npy(Source):
         return by_column.T
 
     def _fill(self, out: Array, position: int) -> None:
-        view = bytes_of(out)
-        self._file.seek(self._offset + position)
+        view, place = bytes_of(out), self._offset + position
         while len(view):
-            count = self._file.readinto(view)
+            if _ANYWHERE:  # not from the file's one position, which threads would share
+                count = os.preadv(self._file.fileno(), [view], place)
+            else:
+                self._file.seek(place)
+                count = self._file.readinto(view)
             if not count:
-                raise ValueError(_CUT)
-            view = view[count:]
+                raise ValueError("the file ends before its last row")
+            view, place = view[count:], place + count
 
 
 class Mapped(Source):

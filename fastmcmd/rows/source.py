@@ -52,8 +52,8 @@ class Source(ABC):
         """Return rows ``start`` to ``stop - 1`` in a new array of any type, order and strides."""
 
     def into(self, start: int, out: Array) -> None:
-        """Set ``out``, a C-contiguous array as stored, to the rows from ``start``."""
-        out[...] = self.read(start, start + len(out))
+        """Set ``out``, a C-contiguous array as stored, to the rows from ``start``; only where `splits`."""
+        raise NotImplementedError(f"{self.where} is read by one thread")
 
     def _row_bytes(self) -> int:
         return max(1, int(np.prod(self.shape[1:], dtype=np.int64))) * self.dtype.itemsize

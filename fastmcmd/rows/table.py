@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows, row_blocks
+from fastmcmd.blocks import ahead, over_rows, row_blocks
 from fastmcmd.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import told
@@ -141,13 +140,7 @@ class Rows:
         places = row_blocks(len(self), step, start)
         if not places:
             return
-        with ThreadPoolExecutor(1, thread_name_prefix="fastmcmd-rows") as reader:
-            ahead = reader.submit(self._block, places[0].start, places[0].stop)
-            for place, following in zip(places, [*places[1:], None], strict=True):
-                block = ahead.result()
-                if following is not None:
-                    ahead = reader.submit(self._block, following.start, following.stop)
-                yield place, block
+        yield from ahead(lambda place: (place, self._block(place.start, place.stop)), places, 1)
         self.check_unchanged()
 
     def check_unchanged(self) -> None:

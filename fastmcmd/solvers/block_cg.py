@@ -41,10 +41,8 @@ DROP = 0.1  # of the target: a direction with less residual than that is dropped
 # size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial); at half of that the
 # residual of the recurrence says no more.
 _ATTAINED = 0.15
-_NEAR, _PATIENT = (
-    16,
-    4,
-)  # so near to that, so many iterations without halving the residual are enough
+_NEAR = 16  # times that: near enough for fewer iterations without halving the residual
+_PATIENT = 4
 _FLAT = 25  # iterations without halving the residual after which more will not help
 _NOISE = 1e-14  # of the largest: below it squares are rounding noise
 
@@ -53,8 +51,8 @@ _NOISE = 1e-14  # of the largest: below it squares are rounding noise
 class CGResult:
     """Solution (n, r), its recurred residual (n, r) and what it took.
 
-    It is ``converged`` also where the products are not exact enough for the target, and no further
-    iteration would help; then it is ``short`` of it, and may go on from a residual of better products.
+    It is ``converged`` also where it is ``short`` of the target because the products are not exact enough
+    for more; then it may go on from a residual of better ones.
     ``largest`` is the largest eigenvalue that was seen.
     """
 
@@ -219,14 +217,7 @@ class _Run:
             "residual": self.residual,
             "directions": self.directions,
             "numbers": np.array(
-                [
-                    self.iterations,
-                    self.since_best,
-                    self.best,
-                    self.norm,
-                    self.largest,
-                    self.attainable,
-                ]
+                [self.iterations, self.since_best, self.best, self.norm, self.largest]
             ),
         }
         if self.first is not None:
@@ -240,18 +231,19 @@ class _Run:
         self.directions = state["directions"]
         iterations, since_best, *norms = map(float, state["numbers"])
         self.iterations, self.since_best = int(iterations), int(since_best)
-        self.best, self.norm, self.largest, self.attainable = norms
+        self.best, self.norm, self.largest = norms
         if "first" in state:
             self.first = state["first"], state["first_image"]
 
     def result(self) -> CGResult:
         """Return what was found, in the variables of the system."""
+        short = self.norm > self.target and self._is_exhausted()
         return CGResult(
             value=scaled(self.scale, self.solution),
             residual=scaled(1.0 / self.scale, self.residual),
             iterations=self.iterations,
-            converged=self.norm <= self.target or self._is_exhausted(),
-            short=self.norm > self.target,
+            converged=self.norm <= self.target or short,
+            short=short,
             largest=self.largest,
         )
 

@@ -21,7 +21,7 @@ from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
 from fastmcmd.solvers.base import Certificate, Goal, Solution, System
-from fastmcmd.solvers.factor_file import Kept
+from fastmcmd.solvers.factor_file import Kept, making
 from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
 from fastmcmd.solvers.panels import PanelCholesky
 from fastmcmd.solvers.strips import least_room
@@ -210,7 +210,7 @@ class DirectSolver:
             ``cache_dir``, or the folder of the checkpoint, is full, or cannot be written or read.
         """
         solutions = []
-        try:
+        with making(self):
             for index, system in enumerate(systems):
                 stage = None if keep else self._stage(f"solution {index}")
                 solution = None if stage is None else self._loaded(stage, system)
@@ -224,12 +224,6 @@ class DirectSolver:
                 solutions.append(solution)
                 if not keep:
                     self.close()
-        except KeyboardInterrupt:
-            self.leave()
-            raise
-        except BaseException:
-            self.close()
-            raise
         return solutions
 
     def _state(self, solution: Solution) -> Callable[[], State]:
@@ -237,7 +231,7 @@ class DirectSolver:
         return lambda: {
             "value": solution.value,
             "image": solution.image,
-            "bounds": np.array([certificate.residual, certificate.value]),
+            "bounds": certificate.numbers(),
             "counts": np.array([operator.passes, operator.has_cached, operator.has_filed]),
         }
 
@@ -252,9 +246,7 @@ class DirectSolver:
         passes, cached, filed = (int(count) for count in saved["counts"])
         self.operator.passes = passes
         self.operator.has_cached, self.operator.has_filed = bool(cached), bool(filed)
-        residual, value = (float(bound) for bound in saved["bounds"])
-        certificate = Certificate(residual, value, "rigorous")  # as those of `audit.exact` are
-        return Solution(saved["value"], saved["image"], certificate)
+        return Solution(saved["value"], saved["image"], Certificate.of_numbers(saved["bounds"]))
 
     def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
         if isinstance(factor, PanelCholesky):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from fastmcmd.backends.base import Array
 from fastmcmd.checkpoint import Stage, State, fingerprint_of
 from fastmcmd.solvers.scratch import ScratchFile
 
-__all__ = ["FactorFile", "Kept", "OnFile"]
+__all__ = ["FactorFile", "Kept", "OnFile", "making"]
 
 _MARK = 16  # numbers below 256: no two files of the same name have the same by chance
 
@@ -155,22 +155,30 @@ class FactorFile:
         self._file.close()
 
 
+class _Owner(Protocol):
+    """What has files of factors."""
+
+    def leave(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@contextmanager
+def making(owner: _Owner) -> Iterator[None]:
+    """Leave the files of an owner at Ctrl-C, and remove them after any other error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        owner.leave()
+        raise
+    except BaseException:
+        owner.close()
+        raise
+
+
 class OnFile:
     """A factor with a file, which is removed or left."""
 
     _file: FactorFile | None = None
-
-    @contextmanager
-    def _making(self) -> Iterator[None]:
-        """Leave the file at Ctrl-C, and remove it after any other error."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.leave()
-            raise
-        except BaseException:
-            self.close()
-            raise
 
     def leave(self) -> None:
         """Close the file; one that a later run can go on with stays."""

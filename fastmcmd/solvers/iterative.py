@@ -158,7 +158,7 @@ def _first(
     # As if tiles were cached: the kind of the certificate must not depend on the memory limit.
     later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
     spent = operator.streamed_cost(columns) + max(0, iterations - 1) * later
-    short = any(result.short and result.converged for result in results)
+    short = any(result.short for result in results)
     if not short and not _exactly(operator, columns, certificate, spent):
         believed = [result.residual for result in results]
         if later <= audit.sampled_cost(operator, columns):
@@ -207,11 +207,9 @@ def _next(this: _Round, goal: Goal, results: list[CGResult]) -> Iterated | _Roun
 def _packed(solutions: list[Solution]) -> State:
     state: State = {}
     for index, solution in enumerate(solutions):
-        told = solution.certificate
         state[f"found.{index}.value"] = solution.value
         state[f"found.{index}.image"] = solution.image
-        numbers = [told.residual, told.value, told.kind == "rigorous", told.rounding]
-        state[f"found.{index}.certificate"] = np.array(numbers)
+        state[f"found.{index}.certificate"] = solution.certificate.numbers()
     return state
 
 
@@ -219,8 +217,7 @@ def _unpacked(state: State) -> list[Solution]:
     solutions: list[Solution] = []
     while f"found.{len(solutions)}.value" in state:
         name = f"found.{len(solutions)}."
-        residual, value, rigorous, rounding = map(float, state[name + "certificate"])
-        told = Certificate(residual, value, "rigorous" if rigorous else "sampled", rounding)
+        told = Certificate.of_numbers(state[name + "certificate"])
         solutions.append(Solution(state[name + "value"], state[name + "image"], told))
     return solutions
 

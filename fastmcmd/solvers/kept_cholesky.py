@@ -20,7 +20,7 @@ from fastmcmd.backends.cpu import CpuBackend, core
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile
+from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile, making
 from fastmcmd.threads import get_num_threads
 
 __all__ = ["KeptCholesky", "work_bytes"]
@@ -97,7 +97,7 @@ class KeptCholesky(OnFile):
         shape, dtype = operator.backend.packed_shape(len(operator)), operator.dtype
         of = fingerprint_of(shift, str(dtype), operator.backend.name, shape[-1])
         self._file = file = FactorFile(kept.folder, int(np.prod(shape)), dtype, of, kept)
-        with self._making():
+        with making(self):
             self.packed = PackedGram(np.zeros(shape, dtype), len(operator))
             self._factor(file, progress or Progress(False, 1.0))
 

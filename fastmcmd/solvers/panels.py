@@ -23,7 +23,7 @@ from fastmcmd.backends.base import Array, NotPositiveDefiniteError
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile
+from fastmcmd.solvers.factor_file import FactorFile, Kept, OnFile, making
 from fastmcmd.solvers.strips import Strip, choose, strips_of
 
 __all__ = ["PanelCholesky"]
@@ -107,7 +107,7 @@ class PanelCholesky(OnFile):
         starts = [panel[0].start for panel in panels]
         of = fingerprint_of(shift, str(self._dtype), self._cut.width, "strips", str(starts))
         self._file = FactorFile(directory, size, self._dtype, of, kept)
-        with self._making():
+        with making(self):
             self._factor(shift, panels, _Told(progress or Progress(False, 1.0), self._cut.n))
 
     def _factor(self, shift: NDArray[np.float64], panels: list[list[Strip]], told: _Told) -> None:
