@@ -1,0 +1,111 @@
+"""The layers of `docs/design.md` hold: modules import only from their own layer and from those above it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "fastmcmd"
+
+# Imports inside functions may point upwards only for `.plot()` and `.report()`, and here:
+LAZY_UPWARD = {
+    ("options", "planning"): "backend='auto' asks the planner which backend is quicker",
+    ("storage", "estimate"): "fm.load finds the reader of a saved estimator",
+    ("storage", "recalibration"): "fm.load finds the reader of a saved recalibrator",
+    ("result", "frames"): "to_frame of a result",
+    ("estimate", "estimator"): "a saved estimator is made again",
+}
+PEOPLE = {"plots", "report"}
+
+
+def modules() -> dict[str, Path]:
+    """Return dotted names below the package, and their files."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the package's modules that a file imports, and whether inside a function."""
+
+    def visit(node: ast.AST, lazy: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("fastmcmd"):
+                base = (child.module or "").removeprefix("fastmcmd").removeprefix(".")
+                for alias in child.names:
+                    name = f"{base}.{alias.name}".removeprefix(".")
+                    yield (name if name in MODULES else base), lazy
+            inside = isinstance(child, ast.FunctionDef | ast.Lambda)
+            yield from visit(child, lazy or inside)
+
+    yield from visit(ast.parse(path.read_text()), False)
+
+
+def layer_numbers() -> dict[str, int]:
+    """Return the row of the table in which each folder and each file of the package stands."""
+    page = (ROOT / "docs" / "design.md").read_text()
+    table = page.split("Each layer imports only")[1].split("\n\n")[1]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return {
+        name.removeprefix("fastmcmd/").removesuffix("/").removesuffix(".py"): number
+        for number, cell in enumerate(rows)
+        for name in re.findall(r"`([\w/.]+)`", cell)
+    }
+
+
+LAYERS = layer_numbers()
+
+
+def layer(module: str) -> str:
+    """Return the folder or top-level file of a module; "" for the package itself."""
+    return module.split(".")[0]
+
+
+def test_every_module_has_a_layer():
+    names = {layer(module) for module in MODULES} - {"", "__main__", "_version", "data"}
+    assert names - set(LAYERS) == set()
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {"", "__main__"}))
+def test_imports_point_downwards(module):
+    """A module imports from its own layer, or from layers further up in the table."""
+    own = LAYERS.get(layer(module), 0)
+    for target, lazy in imports(MODULES[module]):
+        there = layer(target)
+        if there in ("", "_version") or LAYERS[there] <= own:
+            continue
+        if lazy and (there in PEOPLE or (layer(module), there) in LAZY_UPWARD):
+            continue
+        pytest.fail(f"fastmcmd.{module} imports fastmcmd.{target}, a layer above its own")
+
+
+def test_named_exceptions_are_used():
+    used = {
+        (layer(module), layer(target))
+        for module, path in MODULES.items()
+        for target, lazy in imports(path)
+        if lazy
+    }
+    assert set(LAZY_UPWARD) - used == set()
+
+
+def test_no_cycle_among_files():
+    """Imports at module level never lead back to where they began."""
+    graph = {
+        module: {target for target, lazy in imports(path) if not lazy and target != module}
+        for module, path in MODULES.items()
+    }
+    list(TopologicalSorter(graph).static_order())  # a CycleError names the cycle
