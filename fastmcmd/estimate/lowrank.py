@@ -93,13 +93,25 @@ class LowRankPart:
         return self.features.coefficients(self.weights)
 
     def at(
-        self, x: NDArray[Any], scale: Array, known: tuple[Array, Array | None] | None = None
+        self,
+        x: NDArray[Any],
+        scale: Array,
+        known: tuple[Array, Array | None] | None = None,
+        rows: slice | None = None,
     ) -> tuple[Array, Array]:
         """Return the image (b, r) at some points, and bounds on its error (b,).
 
-        ``known`` is what the features miss there, and the sizes of their coefficients.
+        ``known`` is what the features miss there, and the sizes of their coefficients; ``rows`` says
+        which rows of the sample they are.
         """
         image = self.features.combine(x, self.coefficients, self.dtype)
+        if rows is not None:
+            measured = [s.rows for s in self.solutions if s.rows is not None]
+            if len(measured) == len(self.solutions):
+                at_rows = sum(
+                    scale * each.slope + each.residuals[rows] + each.constant for each in measured
+                )
+                return image, np.asarray(at_rows)
         if known is None:
             rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
             found, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
@@ -158,11 +170,11 @@ class LowRankFit:
         scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:
-            known = None
-            if rows is not None and part.known is not None and part is self.parts[0]:
+            known, own = None, rows if part is self.parts[0] else None
+            if own is not None and part.known is not None:
                 missed, sizes = part.known
-                known = missed[rows], None if sizes is None else sizes[rows]
-            image, off = part.at(x, scale, known)
+                known = missed[own], None if sizes is None else sizes[own]
+            image, off = part.at(x, scale, known, own)
             total += image
             error += off
         return total, error, scale

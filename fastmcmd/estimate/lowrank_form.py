@@ -18,7 +18,7 @@ from fastmcmd.estimate.outputs import MOST_RANK
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.rowwise import Abreast, RowStream
-from fastmcmd.estimate.task import Task
+from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.progress import Progress
 
@@ -115,6 +115,8 @@ def _fitted(
             for group, (_, features, _) in zip(abreast, known, strict=True)
         ]
         share = replace(setting, goal=setting.goal / len(groups[0]))
+        if number and share.grid is None:  # the grid is the rows of the first group
+            share = replace(share, grid=some_rows(task.grid))
         stages = stages_of(checkpoint, f"low rank {attempt} {number}")
         found_parts = fit_part(
             Abreast(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share, progress,
