@@ -29,7 +29,7 @@ from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 
 __all__ = ["fit_part"]
 
@@ -192,14 +192,7 @@ class _Fitting:
         weights = self.stream.weights
         if not measured:
             return weights
-        count = np.ones(len(self.stream)) if weights is None else weights / weights.mean()
-        squares = np.zeros(len(self.stream))
-        for norm in done.norms:
-            largest = float(norm.max(initial=0.0))
-            if largest > 0.0:
-                own = (count * (norm / largest)) ** 2
-                squares += own / max(float(own.mean()), 1e-300)
-        return np.asarray(count + squares / self.problem.models)
+        return importance_of(weights, done.norms)
 
     def _more(
         self, features: KernelFeatures, miss: Array, rank: int, importance: Array | None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.pieces import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT
-from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import RowSums
 from fastmcmd.solvers.residual_sample import DRAWN
 
@@ -62,6 +62,7 @@ class Pilot:
         image = times(search.columns.T, weights)
         coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
         norms = problem.norms(self._rhs - image)
+        search.importance = importance_of(search.weight, norms)  # of landmarks that follow
         sample = problem.sample(features, search.missed, search.weight, norms, DRAWN)
         sample.account(slice(0, len(image)), coefficients)
         halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
