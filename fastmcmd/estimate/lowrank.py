@@ -57,6 +57,10 @@ class LowRankPart:
         Inputs of the sample, while they are at hand.
     known : tuple of ndarray (n,) or None
         What the features miss in each row of ``x``, and the sizes of their coefficients.
+    searched : int
+        Candidates that landmarks were chosen from.
+    whole : int
+        Bytes that the residuals of all rows took; 0 where they were not formed.
     """
 
     features: KernelFeatures
@@ -69,6 +73,8 @@ class LowRankPart:
     notes: list[str] = field(default_factory=list)
     x: Any = None
     known: tuple[Array, Array | None] | None = None
+    searched: int = 0
+    whole: int = 0
 
     @property
     def weights(self) -> Array:
@@ -124,12 +130,27 @@ class LowRankPart:
 
 @dataclass(frozen=True, eq=False)
 class LowRankFit:
-    """A fitted difference of conditional embeddings in low-rank form."""
+    """A fitted difference of conditional embeddings in low-rank form.
+
+    Attributes
+    ----------
+    features : KernelFeatures
+        Of the output kernel.
+    parts : list of LowRankPart
+        One for each set of inputs.
+    truncation : Truncation
+        What the output features miss.
+    block_rows : int
+        Points that are evaluated together.
+    peak_bytes : int
+        What the fit took at its peak, see `low_rank_peak`.
+    """
 
     features: KernelFeatures
     parts: list[LowRankPart]
     truncation: Truncation
     block_rows: int
+    peak_bytes: int = 0
 
     @property
     def kind(self) -> str:
@@ -150,7 +171,7 @@ class LowRankFit:
             "iterations": 0,
             "passes": sum(part.passes for part in self.parts),
             "notes": tuple(note for part in self.parts for note in part.notes),
-            "held": 8 * sum(8 * rank**2 for rank in ranks) + 8 * sum(p.rows for p in self.parts),
+            "held": self.peak_bytes,
         }
 
     def evaluate(self, grid: NDArray[Any] | Rows, progress: Progress) -> tuple[Array, Array, str]:

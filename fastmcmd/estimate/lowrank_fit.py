@@ -80,6 +80,7 @@ class _Fitting:
         self.grid_missed = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
         self.notes: list[str] = []
+        self.searched = 0  # candidates for landmarks, the most at a time
 
     # Landmarks ------------------------------------------------------------------------------------
 
@@ -181,6 +182,7 @@ class _Fitting:
 
     def _search(self, x: NDArray[Any], weight: Array, most: int) -> LandmarkSearch:
         offset = offset_of(self.kernel, self.backend, x)
+        self.searched = max(self.searched, len(x))
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
 
     def _importance(self, done: Pass, measured: bool) -> Array | None:
@@ -273,6 +275,7 @@ class _Fitting:
             part = LowRankPart(
                 features, solutions, self.problem.terms, dtype, len(self.stream), self.passes.made,
                 sums.missed / sums.weight, self.notes, self.stream.x, (miss, done.sizes),
+                self.searched, self.passes.whole_bytes,
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # rounding: more would only cost
                 kept = best[1][0].features.rank

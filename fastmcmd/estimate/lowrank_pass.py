@@ -76,12 +76,15 @@ class Passes:
     ----------
     made : int
         Passes so far.
+    whole_bytes : int
+        What the residuals of all rows took, once they were formed.
     """
 
     def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
         self.problem, self.progress, self.stages = problem, progress, stages
         self.stream = problem.stream
         self.made = 0
+        self.whole_bytes = 0
 
     def sums(self, features: KernelFeatures, dtype: np.dtype[Any], *, sizes: bool) -> Pass:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
@@ -170,6 +173,8 @@ class Passes:
             made.norms[:, block.rows] = problem.norms(block.rhs - seen)
             sweep.done(block.rows.stop)
         self.made += 1
+        dim = int(stream.x.shape[1])
+        self.whole_bytes = full_residual_bytes(n, stream.columns) + 8 * n * dim
         room = problem.setting.room // 2
         operator = GramOperator(problem.backend, problem.kernel, stream.x, EXACT, room)
         terms = [(term.columns, term.lam) for term in problem.terms]
