@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
+from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
-from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
 from fastmcmd.estimate.foresight import check_room
 from fastmcmd.estimate.lowrank import LowRankFit
@@ -227,7 +227,7 @@ class _Work:
         """Solve for a group of models, and empty it."""
         pairs = list(group.values())
         budget = budget_of(self._nature, pairs, self._task)
-        if not budget.holds() and len(group) == 1:
+        if self._task.options.solver == "auto" and len(group) == 1 and not budget.holds():
             ((number, (model, _)),) = group.items()
             group.clear()
             del pairs
@@ -247,7 +247,7 @@ class _Work:
     def _last_resort(self, number: int, model: Sample) -> None:
         """Fit in low-rank form, which takes the least memory; called while a refusal is handled.
 
-        Raises the refusal itself where the solver is not to be chosen, or landmarks would not reach ``tol``.
+        Raises the refusal itself where a solver was asked for, or landmarks would not reach ``tol``.
         """
         low = None
         if self._task.options.solver == "auto":

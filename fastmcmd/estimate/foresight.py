@@ -1,7 +1,7 @@
 """Whether `memory_limit` can hold a solve at all, told before anything of its size is allocated.
 
-What a solve takes follows from the shapes and from the rank of the output kernel. The rank is found on a few
-hundred outputs; how many inputs and outputs are distinct is bounded from below by a few thousand of them.
+What a solve takes follows from the shapes and from the rank of the output kernel. The rank is found on a
+few hundred outputs; a few thousand rows bound from below how many inputs and outputs are distinct.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fastmcmd.embedding.expected import candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
-from fastmcmd.estimate.budget import Budget
+from fastmcmd.estimate.budget import TILE_BYTES, Budget
 from fastmcmd.estimate.feature_form import least_for
 from fastmcmd.estimate.outputs import expected_outputs
 from fastmcmd.estimate.task import Task
@@ -26,6 +26,9 @@ _GLANCED = 2000  # rows looked at for repeats
 _OUTPUTS = 600  # outputs of a side that the rank is found on
 _PREDICTED = 50  # predictions that stand for all
 _MOST_RANK = 256  # a larger one is not looked for
+# Below that the refusal comes from exact sizes a little later: what is taken before it is less than the
+# room that any call needs.
+_SMALL = 16_000_000
 _DENSE = 16  # columns and rank of the dense form's budget
 # If among g of n rows none repeats another, fewer than g^2 / 16 distinct ones have a chance of e^-8.
 _REPEATS = 16
@@ -57,12 +60,12 @@ def check_room(nature: Sample, model: Sample, task: Task) -> None:
     )
     if _budget(rows, least, different, sides, task).holds():
         return
-    _budget(n, most, outputs, sides, task).room(*least_for(list(sides), task))
+    budget = _budget(n, most, outputs, sides, task)
+    if budget.working > get_num_threads() * TILE_BYTES + _SMALL:
+        budget.room(*least_for(list(sides), task))
 
 
-def _budget(
-    n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task
-) -> Budget:
+def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task) -> Budget:
     nature, model = sides
     shared = model.twin is nature and nature.lam == model.lam
     return Budget.of(
@@ -109,7 +112,9 @@ def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
     for side in sides:
         outputs = side.all_outputs
         if isinstance(outputs, DrawnOutputs):
-            values = np.asarray(outputs.flat[_spread(len(outputs.flat), _OUTPUTS)], dtype=np.float64)
+            values = np.asarray(
+                outputs.flat[_spread(len(outputs.flat), _OUTPUTS)], dtype=np.float64
+            )
             parts.append((values, np.ones(len(values))))
         else:
             some = outputs.take(_spread(len(outputs.prediction), _PREDICTED))

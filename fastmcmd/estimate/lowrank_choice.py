@@ -110,7 +110,8 @@ def low_rank_setting(
     return Setting(
         goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
-        room=room, give_up=not wanted, patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),
+        room=room, give_up=not wanted,
+        patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),
     )  # fmt: skip
 
 

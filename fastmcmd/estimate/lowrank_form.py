@@ -29,7 +29,9 @@ Array = NDArray[np.float64]
 
 POOL = 40000  # outputs of a sample among which pivots are looked for
 _LEAST_POOL = 2000
-_OUTPUT_BYTES = 8 * 3 * 30  # of an output while features are looked for: 30 of a scalar output, about
+_OUTPUT_BYTES = (
+    8 * 3 * 30
+)  # of an output while features are looked for: 30 of a scalar output, about
 _ROUNDS = 3  # times that outputs which the features miss join them
 _SHARE = 0.3  # of the tolerance that truncation may take
 _ROUNDING = 1.5  # times what rounding alone misses: no pivots would bring that down much

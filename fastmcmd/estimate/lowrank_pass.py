@@ -237,7 +237,7 @@ class Passes:
             if keep is not None:
                 reached = np.array((done, step))
                 keep.save(
-                    lambda: {  # noqa: B023
+                    lambda: {
                         "of": np.array(told),
                         "rows": reached,  # noqa: B023
                         "norms": made.norms[:, : int(reached[0])],  # noqa: B023

@@ -74,9 +74,7 @@ class _Stream(Abreast):
         return self._n
 
 
-def search(
-    rows: Standing, task: Task, lam: float, *, last_resort: bool = False
-) -> Search | None:
+def search(rows: Standing, task: Task, lam: float, *, last_resort: bool = False) -> Search | None:
     """Look for landmarks as the fit would; None where it would not even look.
 
     Parameters

@@ -4,11 +4,11 @@
 `refined` certifies a correction that was solved for on such a residual: the correction is small, and so is
 the worst case of what float32 does to it; no further float64 pass is needed (rigorous).
 
-`sampled` knows the residual of every row as the iterations left it. How far that is from the true residual,
-through float32 tiles and float32 copies of the coefficients, is measured in float64 for some rows. They are
-drawn by what rounding of a row grows with: ``sqrt(k(x, x))`` against the diagonal D, the row's own coefficient
-(``k_ii B_i`` is rounded, too), and the norm of x, which distances are computed from. The largest by each are
-always in the sample.
+`sampled` knows the residual of every row as the iterations left it. How far that is from the true
+residual, through float32 tiles and float32 copies of the coefficients, is measured in float64 for some
+rows. They are drawn by what rounding of a row grows with: ``k(x, x)`` against the diagonal D, the row's own
+coefficient (``k_ii B_i`` is rounded, too), and the norm of x, which distances are computed from. The largest
+by each are always in the sample. What was measured of such bounds is in docs/design.md.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def _rounding_guesses(
 ) -> Iterator[Array]:
     """Yield guesses (n,) of the squares of what float32 does to the rows of a scaled residual."""
     diagonal = np.maximum(operator.diagonal, 0.0)
-    squares = np.concatenate([row_squares(x, operator.offset) for _, x in as_blocks(operator.x, _ROWS)])
+    squares = np.concatenate(
+        [row_squares(x, operator.offset) for _, x in as_blocks(operator.x, _ROWS)]
+    )
     for group in by_diagonal(systems):
         shift = systems[group[0]].shift
         yield diagonal / shift

@@ -1,8 +1,8 @@
 """The rigorous certificate of the low-rank solver from the residuals of all rows, by one product with K.
 
-With the coefficients B of all rows, ``R = P - (K + D) B = F W - K B``. The error is at most
-``sqrt(k(x, x)) / 2 ||D^(-1/2) R||_2`` plus what the features miss at x itself, ``|e(x)'B| <= sqrt(e(x, x) T)`` with
-``T = ||B'E B||_2``, and ``B'E B = -B'R`` up to rounding. At row i of the sample ``|e(x)'B|`` is ``|R_i|`` itself.
+With the coefficients B of all rows, ``R = P - (K + D) B = F W - K B``. The error at x is at most
+``sqrt(k(x, x)) / 2 ||D^(-1/2) R||_2`` plus what the features miss at x itself, ``|e(x)'B| <= sqrt(e(x, x) T)``
+with ``T = ||B'E B||_2``, and ``B'E B = -B'R`` up to rounding. At row i of the sample ``|e(x)'B| = |R_i|``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fastmcmd.solvers.audit import rounding
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 
-__all__ = ["certified_by_all", "full_residual_bytes", "full_residual_cost"]
+__all__ = ["certified_by_all", "full_residual_bytes"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -29,11 +29,6 @@ _ARRAYS = 5  # (n, c) in float64: coefficients, their image, their product with 
 def full_residual_bytes(n: int, columns: int) -> int:
     """Return the memory of the coefficients and residuals of all rows."""
     return 8 * n * (_ARRAYS * columns + 4)
-
-
-def full_residual_cost(operator_cost: float, holds_rows: bool) -> float:
-    """Return the cost of the product from that of a symmetric one, in float32 operations."""
-    return operator_cost if holds_rows else 2.0 * operator_cost
 
 
 def certified_by_all(
@@ -81,11 +76,10 @@ def certified_by_all(
         size = np.sqrt(np.einsum("ij,ij->i", seen, seen))
         energy = np.einsum("ij,ij->i", own, own)
         operands = float(np.sqrt(inverse @ size**2))
-        operands += float(np.sqrt((energy[inverse > 0] / inverse[inverse > 0]).sum()))
-        noise = entry * float(np.sqrt(inverse.sum())) + 6 * _UNIT * operands
         positive = inverse > 0
-        with np.errstate(divide="ignore"):
-            shift = np.where(positive, 1.0 / np.where(positive, inverse, 1.0), np.inf)
+        operands += float(np.sqrt((energy[positive] / inverse[positive]).sum()))
+        noise = entry * float(np.sqrt(inverse.sum())) + 6 * _UNIT * operands
+        shift = np.where(positive, 1.0 / np.where(positive, inverse, 1.0), np.inf)
         norm = scaled_norm(residual, shift) + noise
         moment = inner(own, residual)
         moment = (moment + moment.T) / 2

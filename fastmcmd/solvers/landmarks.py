@@ -72,7 +72,7 @@ class LandmarkSearch:
     tried : int
         Rows that were offered to `take`.
     importance : ndarray (m,)
-        What a row's chance to be drawn is proportional to, beside what is missed of it; at first ``weight``.
+        Factor of a row's chance to be drawn, beside what is missed of it; at first ``weight``.
     """
 
     def __init__(
@@ -121,7 +121,9 @@ class LandmarkSearch:
         """Add landmarks by randomly pivoted Cholesky until there are ``rank``, or none are left."""
         rank = min(rank, len(self._columns))
         while self.rank < rank and not self.exhausted:
-            chance = self.importance * np.where(self.missed > _FLOOR * self.diagonal, self.missed, 0.0)
+            chance = self.importance * np.where(
+                self.missed > _FLOOR * self.diagonal, self.missed, 0.0
+            )
             total = float(chance.sum())
             if total <= 0:
                 self._dull = _DULL

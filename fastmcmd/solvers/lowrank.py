@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Products
 from fastmcmd.backends.tall import inner
-from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding

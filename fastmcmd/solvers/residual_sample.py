@@ -2,12 +2,12 @@
 
 With ``K = F F' + E`` the residual of row i is ``R_i = -sum_j E_ij B_j``. Its own term ``E_ii B_i`` is known
 for every row: ``E_ii`` is what the features miss, and all ``B_i`` stream past. So only the difference
-``|R_i|^2 - |E_ii B_i|^2`` is estimated from a sample. Rows far from all others have no other term: they enter
-exactly, however few they are and however large their right-hand sides.
+``|R_i|^2 - |E_ii B_i|^2`` is estimated from a sample. Rows far from all others have no other term: they
+enter exactly, however few they are and however large their right-hand sides.
 
 The other terms come from neighbours that the landmarks do not explain either. They are looked at in rows
-drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the own terms, by
-``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
+drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the own terms,
+by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
 """
 
 from __future__ import annotations
