@@ -7,8 +7,8 @@ the worst case of what float32 does to it; no further float64 pass is needed (ri
 `sampled` knows the residual of every row as the iterations left it. How far that is from the true
 residual, through float32 tiles and float32 copies of the coefficients, is measured in float64 for some
 rows. They are drawn by what rounding of a row grows with: ``k(x, x)`` against the diagonal D, the row's own
-coefficient (``k_ii B_i`` is rounded, too), and the norm of x, which distances are computed from. The largest
-by each are always in the sample. What was measured of such bounds is in docs/design.md.
+coefficient (``k_ii B_i`` is rounded, too), and the norm of x, which distances are computed from. The
+largest by each are always in the sample.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The rigorous certificate of the low-rank solver from the residuals of all rows, by one product with K.
 
 With the coefficients B of all rows, ``R = P - (K + D) B = F W - K B``. The error at x is at most
-``sqrt(k(x, x)) / 2 ||D^(-1/2) R||_2`` plus what the features miss at x itself, ``|e(x)'B| <= sqrt(e(x, x) T)``
-with ``T = ||B'E B||_2``, and ``B'E B = -B'R`` up to rounding. At row i of the sample ``|e(x)'B| = |R_i|``.
+``sqrt(k(x, x)) / 2 ||D^(-1/2) R||_2`` plus what the features miss at x itself, ``|e(x)'B| <=
+sqrt(e(x, x) T)`` with ``T = ||B'E B||_2``, and ``B'E B = -B'R`` up to rounding. At row i of the sample
+``|e(x)'B| = |R_i|``.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ for every row: ``E_ii`` is what the features miss, and all ``B_i`` stream past. 
 enter exactly, however few they are and however large their right-hand sides.
 
 The other terms come from neighbours that the landmarks do not explain either. They are looked at in rows
-drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the own terms,
-by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
+drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the own
+terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
 """
 
 from __future__ import annotations

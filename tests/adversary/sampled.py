@@ -184,16 +184,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--verbose", action="store_true", help="print every problem")
     asked = parser.parse_args()
     seeds = range(asked.seed, asked.seed + asked.count) if asked.only is None else [asked.only]
     ratios: dict[str, list[float]] = defaultdict(list)
     for seed in seeds:
         found = attack(seed, asked.rows)
         ratios[found.kind].append(found.ratio)
-        if found.ratio > 1.0 or asked.only is not None:
+        if found.ratio > 1.0 or asked.verbose or asked.only is not None:
             print(
                 f"seed {seed} (--only {seed} --rows {asked.rows}): error {found.error:.2e}, bound "
-                f"{found.bound:.2e}, {found.kind}: {found.told}",
+                f"{found.bound:.2e}, ratio {found.ratio:.3g}, {found.kind}: {found.told}",
                 flush=True,
             )
     for kind, values in sorted(ratios.items()):
