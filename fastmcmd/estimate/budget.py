@@ -56,6 +56,10 @@ class Budget:
         ours, theirs = self.limit - self.working, other.limit - other.working
         return ours >= _LEAST_ROOM and all(ours >= way or theirs < way for way in ways)
 
+    def holds(self) -> bool:
+        """Tell whether streaming, the least of all ways, fits."""
+        return self.limit - self.working >= _LEAST_ROOM
+
     def room(self, least: int = 0, what: str = "to stream this problem") -> int:
         """Return what is left for prepared rows, tiles and factors.
 

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
+from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
+from fastmcmd.estimate.foresight import check_room
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
@@ -166,6 +168,11 @@ class _Work:
                 continue
             if group and not self._has_room(group, model):
                 self._solve(group)
+            try:
+                check_room(nature, model, task)
+            except MemoryLimitError:
+                self._last_resort(number, model)
+                continue
             found = mean_features(nature, model, task)
             if found is None:
                 dense, working = fit_dense(nature, model, task)
@@ -220,6 +227,15 @@ class _Work:
         """Solve for a group of models, and empty it."""
         pairs = list(group.values())
         budget = budget_of(self._nature, pairs, self._task)
+        if self._task.options.solver == "auto" and len(group) == 1 and not budget.holds():
+            ((number, (model, _)),) = group.items()
+            group.clear()
+            del pairs
+            try:
+                budget.room()  # raises, with what is needed
+            except MemoryLimitError:
+                self._last_resort(number, model)
+            return
         forms = fit_features(
             self._nature, pairs, self._task, budget, self._progress, self._checkpoint
         )
@@ -227,6 +243,23 @@ class _Work:
             sizes = len(self._nature.design), len(group[number][0].design)
             self._keep(number, form, sizes, budget.working)
         group.clear()
+
+    def _last_resort(self, number: int, model: Sample) -> None:
+        """Fit in low-rank form, which takes the least memory; called while a refusal is handled.
+
+        Raises the refusal itself where a solver was asked for, or landmarks would not reach ``tol``.
+        """
+        low = None
+        if self._task.options.solver == "auto":
+            (low,) = low_rank_forms(
+                self._nature, [model], self._task, self._progress, self._checkpoint,
+                last_resort=True,
+            )  # fmt: skip
+        if low is None:
+            raise
+        for part in low.parts:
+            part.notes.append("memory_limit has no room for cg: solved with landmarks")
+        self._keep(number, low, (len(self._nature), len(model)), 0)
 
     def _keep(
         self,

@@ -57,6 +57,10 @@ class LowRankPart:
         Inputs of the sample, while they are at hand.
     known : tuple of ndarray (n,) or None
         What the features miss in each row of ``x``, and the sizes of their coefficients.
+    searched : int
+        Candidates that landmarks were chosen from.
+    whole : int
+        Bytes that the residuals of all rows took; 0 where they were not formed.
     """
 
     features: KernelFeatures
@@ -69,6 +73,8 @@ class LowRankPart:
     notes: list[str] = field(default_factory=list)
     x: Any = None
     known: tuple[Array, Array | None] | None = None
+    searched: int = 0
+    whole: int = 0
 
     @property
     def weights(self) -> Array:
@@ -93,13 +99,25 @@ class LowRankPart:
         return self.features.coefficients(self.weights)
 
     def at(
-        self, x: NDArray[Any], scale: Array, known: tuple[Array, Array | None] | None = None
+        self,
+        x: NDArray[Any],
+        scale: Array,
+        known: tuple[Array, Array | None] | None = None,
+        rows: slice | None = None,
     ) -> tuple[Array, Array]:
         """Return the image (b, r) at some points, and bounds on its error (b,).
 
-        ``known`` is what the features miss there, and the sizes of their coefficients.
+        ``known`` is what the features miss there, and the sizes of their coefficients; ``rows`` says
+        which rows of the sample they are.
         """
         image = self.features.combine(x, self.coefficients, self.dtype)
+        if rows is not None:
+            measured = [s.rows for s in self.solutions if s.rows is not None]
+            if len(measured) == len(self.solutions):
+                at_rows = sum(
+                    scale * each.slope + each.residuals[rows] + each.constant for each in measured
+                )
+                return image, np.asarray(at_rows)
         if known is None:
             rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
             found, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
@@ -112,12 +130,27 @@ class LowRankPart:
 
 @dataclass(frozen=True, eq=False)
 class LowRankFit:
-    """A fitted difference of conditional embeddings in low-rank form."""
+    """A fitted difference of conditional embeddings in low-rank form.
+
+    Attributes
+    ----------
+    features : KernelFeatures
+        Of the output kernel.
+    parts : list of LowRankPart
+        One for each set of inputs.
+    truncation : Truncation
+        What the output features miss.
+    block_rows : int
+        Points that are evaluated together.
+    peak_bytes : int
+        What the fit took at its peak, see `low_rank_peak`.
+    """
 
     features: KernelFeatures
     parts: list[LowRankPart]
     truncation: Truncation
     block_rows: int
+    peak_bytes: int = 0
 
     @property
     def kind(self) -> str:
@@ -138,7 +171,7 @@ class LowRankFit:
             "iterations": 0,
             "passes": sum(part.passes for part in self.parts),
             "notes": tuple(note for part in self.parts for note in part.notes),
-            "held": 8 * sum(8 * rank**2 for rank in ranks) + 8 * sum(p.rows for p in self.parts),
+            "held": self.peak_bytes,
         }
 
     def evaluate(self, grid: NDArray[Any] | Rows, progress: Progress) -> tuple[Array, Array, str]:
@@ -158,11 +191,11 @@ class LowRankFit:
         scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:
-            known = None
-            if rows is not None and part.known is not None and part is self.parts[0]:
+            known, own = None, rows if part is self.parts[0] else None
+            if own is not None and part.known is not None:
                 missed, sizes = part.known
-                known = missed[rows], None if sizes is None else sizes[rows]
-            image, off = part.at(x, scale, known)
+                known = missed[own], None if sizes is None else sizes[own]
+            image, off = part.at(x, scale, known, own)
             total += image
             error += off
         return total, error, scale

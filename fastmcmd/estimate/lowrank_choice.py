@@ -37,12 +37,12 @@ _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
 _SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
 
 
-def _limit(n: int, dim: int, task: Task, lam: float) -> int:
+def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) -> int:
     """Return the landmarks at most that the low-rank form may take; 0 where it is not considered."""
     solver, kernel, backend = task.options.solver, task.x_kernel, task.backend.name
     if solver not in ("auto", "lowrank", "nystrom"):
         return 0
-    if solver != "auto":
+    if solver != "auto" or last_resort:
         return min(n, _MOST_LANDMARKS)
     ratio = task.scale**2 / lam
     work = work_of_cg(kernel, n, dim, backend, ratio, _COLUMNS, task.options.tol)
@@ -56,7 +56,14 @@ def _limit(n: int, dim: int, task: Task, lam: float) -> int:
 
 
 def low_rank_setting(
-    n: int, dim: int, drawn: int, points: int, task: Task, lam: float
+    n: int,
+    dim: int,
+    drawn: int,
+    points: int,
+    task: Task,
+    lam: float,
+    *,
+    last_resort: bool = False,
 ) -> Setting | None:
     """Return what the low-rank form of ``n`` rows must reach, and with what; None where it is not taken.
 
@@ -72,6 +79,8 @@ def low_rank_setting(
         What is asked for; its grid, for the largest ``k(x, x)``, may be some rows only.
     lam : float
         Smallest regulariser.
+    last_resort : bool
+        Whether no other solver fits in memory: then it is tried however many landmarks it takes.
 
     Raises
     ------
@@ -79,7 +88,7 @@ def low_rank_setting(
         ``memory_limit`` has no room for the landmarks asked for.
     """
     options = task.options
-    most = _limit(n, dim, task, lam)
+    most = _limit(n, dim, task, lam, last_resort)
     if not most:
         return None
     wanted = options.solver != "auto"
@@ -101,7 +110,8 @@ def low_rank_setting(
     return Setting(
         goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
-        room=room, give_up=not wanted, patient=n >= _PATIENT and options.certificate != "rigorous",
+        room=room, give_up=not wanted,
+        patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),
     )  # fmt: skip
 
 
@@ -111,11 +121,13 @@ def low_rank_forms(
     task: Task,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
+    *,
+    last_resort: bool = False,
 ) -> list[LowRankFit | None]:
     """Return the low-rank form of each model where it was asked for, or serves best; else None.
 
     Several models must have the inputs and the regulariser of nature; they share their passes as far
-    as there is memory.
+    as there is memory. ``last_resort`` says that no other solver fits in memory.
 
     Raises
     ------
@@ -132,13 +144,14 @@ def low_rank_forms(
         )
     drawn = _drawn(nature) + max(_drawn(model) for model in models)
     lam = min(side.lam for side in (nature, *models))
-    setting = low_rank_setting(n, dim, drawn, len(task.grid), task, lam)
+    points = len(task.grid)
+    setting = low_rank_setting(n, dim, drawn, points, task, lam, last_resort=last_resort)
     if setting is None:
         return [None] * len(models)
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
     found: list[LowRankFit | None] = []
-    most = _limit(n, dim, task, lam)
+    most = _limit(n, dim, task, lam, last_resort)
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
     # Models share passes where no landmark is lost by it.
     spare = min(setting.room // _SHARED_ROOM, setting.room - _BYTES_PER_PAIR * (most + 1) ** 2)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Stages
 from fastmcmd.estimate.lowrank import LowRankPart, Term
-from fastmcmd.estimate.lowrank_pass import Passes
+from fastmcmd.estimate.lowrank_pass import Pass, Passes
 from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.pilot import Pilot
@@ -29,7 +29,7 @@ from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 
 __all__ = ["fit_part"]
 
@@ -80,6 +80,7 @@ class _Fitting:
         self.grid_missed = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
         self.notes: list[str] = []
+        self.searched = 0  # candidates for landmarks, the most at a time
 
     # Landmarks ------------------------------------------------------------------------------------
 
@@ -181,15 +182,29 @@ class _Fitting:
 
     def _search(self, x: NDArray[Any], weight: Array, most: int) -> LandmarkSearch:
         offset = offset_of(self.kernel, self.backend, x)
+        self.searched = max(self.searched, len(x))
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
 
-    def _more(self, features: KernelFeatures, miss: Array, rank: int) -> LandmarkSearch:
+    def _importance(self, done: Pass, measured: bool) -> Array | None:
+        """Return how much each row counts where landmarks are chosen; None where all count alike.
+
+        For the trace certificate that is its weight. Where residuals were measured the coefficients are
+        known: a row enters the residuals with ``e(x, x) |B|^2``, too.
+        """
+        weights = self.stream.weights
+        if not measured:
+            return weights
+        return importance_of(weights, done.norms)
+
+    def _more(
+        self, features: KernelFeatures, miss: Array, rank: int, importance: Array | None
+    ) -> LandmarkSearch:
         """Return a search with more landmarks, from the points that were missed most."""
         size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
-        weights = self.stream.weights
-        rows = self._drawn(miss if weights is None else miss * weights, size)
+        rows = self._drawn(miss if importance is None else miss * importance, size)
         candidates = [features.pivots, self.stream.x[rows]]
-        counts = [np.ones(features.rank), self._weight(rows)]
+        weight = np.ones(len(rows)) if importance is None else importance[rows]
+        counts = [np.ones(features.rank), weight]
         if self.setting.grid is not None:
             some = self._drawn(self.grid_missed, size // 4)
             candidates.append(self.setting.grid[some])
@@ -220,9 +235,11 @@ class _Fitting:
         best: tuple[float, list[LowRankPart], Array] | None = None
         wanted = np.array(sorted(kinds))
         for attempt in range(_ROUNDS):
-            dtype = self._precision(set(kinds.values()), features)
-            # Sampled residuals show what rounding did; only the trace certificate must foresee it.
-            sizes = "rigorous" in kinds.values() and dtype == EXACT
+            whole = self.setting.certificate == "auto" and self.passes.all_is_cheap(features.rank)
+            whole = whole and self.setting.dtype != _FLOAT32
+            dtype = EXACT if whole else self._precision(set(kinds.values()), features)
+            # Sampled residuals show what rounding did; rigorous certificates must foresee it.
+            sizes = whole or ("rigorous" in kinds.values() and dtype == EXACT)
             done = self.passes.sums(features, dtype, sizes=sizes)
             sums, miss = done.sums, done.missed
             if done.sizes is not None:
@@ -237,13 +254,20 @@ class _Fitting:
                 late = {model for model in kinds if errors[model] > 1.0}
             else:
                 late = set()
+            if whole:  # no reason to estimate; the trace alone may do
+                asked = {model for model in asked | late if errors[model] > 1.0}
             if asked or late:
-                sampled = self.passes.residuals(features, dtype, sums, solutions, miss)
-                better = self.problem.errors(sampled, most_missed, self.size)
+                if whole:
+                    measured = self.passes.all_residuals(features, done, solutions)
+                else:
+                    measured = self.passes.residuals(features, dtype, done, solutions)
+                better = self.problem.errors(measured, most_missed, self.size)
                 taken = asked | {model for model in late if better[model] < errors[model]}
                 solutions = [
                     other if term.model in taken else one
-                    for term, one, other in zip(self.problem.terms, solutions, sampled, strict=True)
+                    for term, one, other in zip(
+                        self.problem.terms, solutions, measured, strict=True
+                    )
                 ]
                 errors = self.problem.errors(solutions, most_missed, self.size)
             worst = float(errors[wanted].max())
@@ -251,6 +275,7 @@ class _Fitting:
             part = LowRankPart(
                 features, solutions, self.problem.terms, dtype, len(self.stream), self.passes.made,
                 sums.missed / sums.weight, self.notes, self.stream.x, (miss, done.sizes),
+                self.searched, self.passes.whole_bytes,
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # rounding: more would only cost
                 kept = best[1][0].features.rank
@@ -259,7 +284,7 @@ class _Fitting:
             best = worst, [part.of_model(model) for model in range(self.problem.models)], errors
             if worst <= 1.0 or last:
                 break
-            found = self._more(features, miss, rank)
+            found = self._more(features, miss, rank, self._importance(done, bool(asked or late)))
             if found.rank <= features.rank:
                 break
             self.notes.append(

@@ -14,11 +14,12 @@ from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.lowrank_memory import low_rank_peak
 from fastmcmd.estimate.outputs import MOST_RANK
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.rowwise import Abreast, RowStream
-from fastmcmd.estimate.task import Task
+from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.progress import Progress
 
@@ -27,6 +28,10 @@ __all__ = ["POOL", "fit_low_rank"]
 Array = NDArray[np.float64]
 
 POOL = 40000  # outputs of a sample among which pivots are looked for
+_LEAST_POOL = 2000
+_OUTPUT_BYTES = (
+    8 * 3 * 30
+)  # of an output while features are looked for: 30 of a scalar output, about
 _ROUNDS = 3  # times that outputs which the features miss join them
 _SHARE = 0.3  # of the tolerance that truncation may take
 _ROUNDING = 1.5  # times what rounding alone misses: no pivots would bring that down much
@@ -97,8 +102,10 @@ def _fitted(
 ) -> list[tuple[_Pending, LowRankFit, list[RowStream]]]:
     """Return the models whose goal is in reach, with their fits and the streams they came from."""
     known: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
+    outputs = 0
     for one in pending:
-        values, importance = _outputs(one.samples, one.extra)
+        values, importance = _outputs(one.samples, one.extra, _pool(setting.room))
+        outputs = max(outputs, len(values))
         found = output_features(
             task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
         )
@@ -115,6 +122,8 @@ def _fitted(
             for group, (_, features, _) in zip(abreast, known, strict=True)
         ]
         share = replace(setting, goal=setting.goal / len(groups[0]))
+        if number and share.grid is None:  # the grid is the rows of the first group
+            share = replace(share, grid=some_rows(task.grid))
         stages = stages_of(checkpoint, f"low rank {attempt} {number}")
         found_parts = fit_part(
             Abreast(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share, progress,
@@ -129,12 +138,35 @@ def _fitted(
         of = [rows[model] for rows in streams]
         fitted = [part for part in (each[model] for each in parts) if part is not None]
         if len(fitted) == len(parts):
-            fits.append((one, _fit(features, fitted, of, setting), of))
+            columns = sum(each.columns for each in streams[0])
+            peak = _peak(fitted, len(task.grid), len(pending), columns, outputs, setting)
+            fits.append((one, _fit(features, fitted, of, setting, peak), of))
     return fits
 
 
+def _peak(
+    parts: list[LowRankPart], points: int, models: int, columns: int, outputs: int, setting: Setting
+) -> int:
+    """Return the bytes that the fit took."""
+    found = 0
+    for part in parts:
+        rank, dim = part.features.rank, int(part.features.pivots.shape[1])
+        on_card = part.features.backend.on_card
+        peak = low_rank_peak(
+            rows=part.rows, points=points, dim=dim, models=models, columns=columns, rank=rank,
+            outputs=outputs, searched=part.searched, whole=part.whole,
+            block=setting.block_rows(rank, columns, dim, on_card),
+        )  # fmt: skip
+        found = max(found, peak)
+    return found
+
+
 def _fit(
-    features: KernelFeatures, parts: list[LowRankPart], streams: list[RowStream], setting: Setting
+    features: KernelFeatures,
+    parts: list[LowRankPart],
+    streams: list[RowStream],
+    setting: Setting,
+    peak: int,
 ) -> LowRankFit:
     errors = [stream.expectation_error() for stream in streams]
     truncation = Truncation(
@@ -146,7 +178,7 @@ def _fit(
     landmarks = parts[0].features
     dim = landmarks.pivots.shape[1]
     rows = setting.block_rows(rank, features.rank, dim, landmarks.backend.on_card)
-    return LowRankFit(features, parts, truncation, rows)
+    return LowRankFit(features, parts, truncation, rows, peak)
 
 
 def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
@@ -220,14 +252,14 @@ def _uncovered(
 
 
 def _outputs(
-    samples: tuple[Sample, Sample], extra: list[NDArray[np.float64]]
+    samples: tuple[Sample, Sample], extra: list[NDArray[np.float64]], pool: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return distinct outputs to choose pivots from, and their importance."""
     parts = []
     for sample in samples:
         outputs = sample.all_outputs
         if isinstance(outputs, DrawnOutputs):
-            values = _spread(outputs)
+            values = _spread(outputs, pool)
             parts.append((values, np.ones(len(values))))
         else:
             parts.append(candidates(outputs.prediction))
@@ -236,13 +268,18 @@ def _outputs(
     return distinct, importance
 
 
-def _spread(outputs: DrawnOutputs) -> NDArray[np.float64]:
+def _pool(room: int) -> int:
+    """Return among how many outputs of a side features are looked for: fewer where memory is short."""
+    return int(np.clip(room // 4 // _OUTPUT_BYTES, _LEAST_POOL, POOL))
+
+
+def _spread(outputs: DrawnOutputs, pool: int) -> NDArray[np.float64]:
     """Return some outputs: drawn evenly from the rows, with the ends of each component."""
     flat = outputs.flat
-    if len(flat) <= POOL:
+    if len(flat) <= pool:
         return np.asarray(flat, dtype=np.float64)
     rng = np.random.default_rng(len(flat))
-    chosen = [rng.choice(len(flat), POOL, replace=False)]
+    chosen = [rng.choice(len(flat), pool, replace=False)]
     for column in range(flat.shape[1]):
         chosen.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))
     return np.asarray(flat[np.unique(np.concatenate(chosen))], dtype=np.float64)

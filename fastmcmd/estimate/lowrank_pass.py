@@ -16,9 +16,12 @@ from fastmcmd.backends.tall import row_squares
 from fastmcmd.checkpoint import Stages, State, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.rowwise import Abreast
-from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, RowSums
+from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes
+from fastmcmd.solvers.lowrank import LowRankSolution, RowSums
+from fastmcmd.solvers.residual_sample import DRAWN, ResidualSample
 from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
@@ -26,15 +29,35 @@ __all__ = ["Pass", "Passes"]
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
+_MOST_DRAWN = 1024  # rows whose residuals are looked at
+# The product with all of K is made where it costs at most that share of the normal equations, or so few
+# float32 operations that nobody waits for them (a quarter of a second of two cores).
+_AFFORDABLE, _CHEAP = 0.6, 5e10
+
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What a pass over the rows gave: sums, what each row misses, coefficients' sizes, rounding."""
+    """What a pass over the rows gave.
+
+    Attributes
+    ----------
+    sums : RowSums
+        Sums of the normal equations.
+    missed : ndarray (n,)
+        What the features miss of each row.
+    sizes : ndarray (n,) or None
+        Sizes of the coefficients of interpolation.
+    rounding : Rounding or None
+        What float64 did to the features.
+    norms : ndarray (m, n)
+        Norm of each row's right-hand side, for each model; after a pass over the residuals, of ``D B``.
+    """
 
     sums: RowSums
     missed: Array
     sizes: Array | None
     rounding: Rounding | None
+    norms: NDArray[np.float32]
 
 
 class Passes:
@@ -53,18 +76,22 @@ class Passes:
     ----------
     made : int
         Passes so far.
+    whole_bytes : int
+        What the residuals of all rows took, once they were formed.
     """
 
     def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
         self.problem, self.progress, self.stages = problem, progress, stages
         self.stream = problem.stream
         self.made = 0
+        self.whole_bytes = 0
 
     def sums(self, features: KernelFeatures, dtype: np.dtype[Any], *, sizes: bool) -> Pass:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
         miss, found = np.empty(n), np.empty(n) if sizes else None
+        norms = np.empty((self.problem.models, n), dtype=np.float32)
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
@@ -80,6 +107,7 @@ class Passes:
             start, step = (int(value) for value in saved["rows"])
             largest, norm2 = (float(value) for value in saved["largest"])
             miss[:start] = saved["missed"]
+            norms[:, :start] = saved["norms"]
             if found is not None:
                 found[:start] = saved["sizes"]
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
@@ -88,6 +116,7 @@ class Passes:
             f, diagonal, off = features.of_rows(block.x, dtype, keep=True, sizes=found is not None)
             assert f.values is not None
             miss[block.rows] = off
+            norms[:, block.rows] = self.problem.norms(block.rhs)
             sums.add(f.values, block.rhs, off, diagonal, block.weight)
             stream.account(block)
             largest = max(largest, float(diagonal.max()))
@@ -98,7 +127,7 @@ class Passes:
             if keep is not None:
                 done, most = block.rows.stop, (largest, norm2)
                 keep.save(
-                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, found),  # noqa: B023
+                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, found, norms),  # noqa: B023
                     force=done == n,  # a pass that is over is not made again
                 )
         sums.settle()
@@ -115,50 +144,119 @@ class Passes:
             )
             size = math.sqrt(float(squares) / sums.weight)
             rounding = Rounding.of(features, entry, largest, size)
-        return Pass(sums, miss, found, rounding)
+        return Pass(sums, miss, found, rounding, norms)
+
+    def all_is_cheap(self, rank: int) -> bool:
+        """Tell whether the residuals of all rows cost little beside the normal equations, and fit."""
+        n, columns = len(self.stream), self.stream.columns
+        dim, room = int(self.stream.x.shape[1]), self.problem.setting.room
+        if full_residual_bytes(n, columns) + 16 * n * dim > room // 2:
+            return False
+        entry = entry_cost(self.problem.kernel, dim, self.problem.backend.name)
+        product = 2.0 * float(n) ** 2 * (entry + 2 * columns)  # in float64
+        sums = 2.0 * n * rank * (entry + 2.0 * rank)
+        return product <= max(_CHEAP, _AFFORDABLE * sums)
+
+    def all_residuals(
+        self, features: KernelFeatures, made: Pass, solutions: list[LowRankSolution]
+    ) -> list[LowRankSolution]:
+        """Certify by the residuals of all rows: a pass over their coefficients, and a product with K."""
+        stream, problem, n = self.stream, self.problem, len(self.stream)
+        at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
+        value, image = np.empty((n, stream.columns)), np.empty((n, stream.columns))
+        sweep = self.progress.sweep("residuals of all rows", n)
+        for block in problem.blocks(problem.step(features.rank), 0):
+            seen = features.combine(block.x, at, EXACT)
+            image[block.rows] = seen
+            total = made.sums.weight
+            value[block.rows] = problem.coefficients(seen, block.rhs, block.weight, total)
+            made.norms[:, block.rows] = problem.norms(block.rhs - seen)
+            sweep.done(block.rows.stop)
+        self.made += 1
+        dim = int(stream.x.shape[1])
+        self.whole_bytes = full_residual_bytes(n, stream.columns) + 8 * n * dim
+        room = problem.setting.room // 2
+        operator = GramOperator(problem.backend, problem.kernel, stream.x, EXACT, room)
+        terms = [(term.columns, term.lam) for term in problem.terms]
+        return certified_by_all(
+            operator, solutions, terms, value, image, stream.weights, made.sums.weight
+        )
 
     def residuals(
-        self, features: KernelFeatures, dtype: np.dtype[Any], sums: RowSums,
-        solutions: list[LowRankSolution], miss: Array,
-    ) -> list[LowRankSolution]:  # fmt: skip
-        """Certify by the residuals of some rows: a pass over the coefficients of all."""
-        stream = self.stream
-        sample = ResidualSample(features, miss, stream.weights, len(stream))
+        self,
+        features: KernelFeatures,
+        dtype: np.dtype[Any],
+        made: Pass,
+        solutions: list[LowRankSolution],
+    ) -> list[LowRankSolution]:
+        """Certify by the residuals of some rows: a pass over the coefficients of all.
+
+        Rows are drawn by the norms of their right-hand sides. Where many coefficients are much larger than
+        these let expect, a second pass looks at other rows, drawn by the coefficients themselves.
+        """
+        guessed = made.norms.copy()
+        found, sample = self._sampled(features, dtype, made, solutions, guessed, "")
+        if not sample.foresaw(guessed, made.norms):
+            guessed = made.norms.copy()
+            found, _ = self._sampled(features, dtype, made, solutions, guessed, " again")
+        return found
+
+    def _sampled(
+        self,
+        features: KernelFeatures,
+        dtype: np.dtype[Any],
+        made: Pass,
+        solutions: list[LowRankSolution],
+        guessed: NDArray[np.float32],
+        name: str,
+    ) -> tuple[list[LowRankSolution], ResidualSample]:
+        stream, total = self.stream, made.sums.weight
+        drawn = int(np.clip(features.rank // 2, DRAWN, _MOST_DRAWN))
+        sample = self.problem.sample(features, made.missed, stream.weights, guessed, drawn)
         sample.begin(stream.x[sample.rows], stream.columns)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         sweep = self.progress.sweep("sampled residuals", len(stream))
         step, start = self.problem.step(features.rank), 0
-        keep = None if self.stages is None else self.stages(f"residuals {self.made}")
-        told = fingerprint_of(features.pivots, features.factor, at, str(dtype)) if keep else ""
+        keep = None if self.stages is None else self.stages(f"residuals{name} {self.made}")
+        told = ""
+        if keep is not None:
+            told = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
         saved = None if keep is None else keep.load()
         if saved is not None and str(saved["of"]) == told:
             sample.restore(saved)
             start, step = (int(value) for value in saved["rows"])
+            made.norms[:, :start] = saved["norms"]
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         for block in self.problem.blocks(step, start):
             image = features.combine(block.x, at, dtype)
-            coefficients = self.problem.coefficients(image, block.rhs, block.weight, sums.weight)
+            coefficients = self.problem.coefficients(image, block.rhs, block.weight, total)
             sample.add(block.rows, block.x, coefficients, image)
+            made.norms[:, block.rows] = self.problem.norms(block.rhs - image)
             done = block.rows.stop
             sweep.done(done)
             if keep is not None:
                 reached = np.array((done, step))
                 keep.save(
-                    lambda: {"of": np.array(told), "rows": reached, **sample.state()},  # noqa: B023
+                    lambda: {
+                        "of": np.array(told),
+                        "rows": reached,  # noqa: B023
+                        "norms": made.norms[:, : int(reached[0])],  # noqa: B023
+                        **sample.state(),
+                    },
                     force=done == len(stream),
                 )
         self.made += 1
-        return self.problem.certified(sample, sample.residual(), solutions, sums.weight)
+        return self.problem.certified(sample, sample.residual(), solutions, total), sample
 
 
 def _sums_state(
     sums: RowSums, stream: Abreast, told: str, rows: tuple[int, int],
-    largest: tuple[float, float], miss: Array, sizes: Array | None,
+    largest: tuple[float, float], miss: Array, sizes: Array | None, norms: NDArray[np.float32],
 ) -> State:  # fmt: skip
     """Return the state of a pass after ``rows[0]`` rows in blocks of ``rows[1]``."""
     state: State = {**sums.state(), **stream.state()}
     state["of"], state["rows"], state["largest"] = np.array(told), np.array(rows), np.array(largest)
-    state["missed"] = miss[: rows[0]]
+    state["missed"], state["norms"] = miss[: rows[0]], norms[:, : rows[0]]
     if sizes is not None:
         state["sizes"] = sizes[: rows[0]]
     return state

@@ -14,7 +14,8 @@ from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.rowwise import Abreast, Block
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
-from fastmcmd.solvers.lowrank import LowRankSolution, ResidualSample, RowSums, solve_sums
+from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
+from fastmcmd.solvers.residual_sample import ResidualSample
 from fastmcmd.solvers.rounding import Rounding
 from fastmcmd.threads import get_num_threads
 
@@ -142,8 +143,8 @@ class PartProblem:
     ) -> list[LowRankSolution]:
         """Return the solutions certified by the residuals (s, c) of the sampled rows."""
         return [
-            sample.certified(solution, residual[:, term.columns], total, term.lam)
-            for term, solution in zip(self.terms, solutions, strict=True)
+            sample.certified(index, solution, residual[:, term.columns], total, term.lam)
+            for index, (term, solution) in enumerate(zip(self.terms, solutions, strict=True))
         ]
 
     @property
@@ -166,5 +167,30 @@ class PartProblem:
         at = np.array([self.setting.scale]), np.array([most_missed]), np.array([size])
         found = np.zeros(self.models)
         for term, solution in zip(self.terms, solutions, strict=True):
-            found[term.model] += solution.error(*at)[0]
+            rows = solution.rows
+            if rows is not None and self.setting.grid is None:  # the grid is the sample itself
+                largest = float(rows.residuals.max(initial=0.0))
+                found[term.model] += self.setting.scale * rows.slope + largest + rows.constant
+            else:
+                found[term.model] += solution.error(*at)[0]
         return found / self.setting.goal
+
+    def norms(self, values: Array) -> NDArray[np.float32]:
+        """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model."""
+        out = np.empty((self.models, len(values)), dtype=np.float32)
+        for model in range(self.models):
+            own = values[:, self.columns_of(model)]
+            out[model] = np.sqrt(np.einsum("ij,ij->i", own, own))
+        return out
+
+    def sample(
+        self,
+        features: KernelFeatures,
+        missed: Array,
+        weight: Array | None,
+        norms: NDArray[Any],
+        drawn: int,
+    ) -> ResidualSample:
+        """Return a sample of rows whose residuals are looked at."""
+        terms = [term.columns for term in self.terms]
+        return ResidualSample(features, missed, weight, norms, terms, len(missed), drawn)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from fastmcmd.backends.pieces import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT
-from fastmcmd.solvers.landmarks import LandmarkSearch
-from fastmcmd.solvers.lowrank import ResidualSample, RowSums
+from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
+from fastmcmd.solvers.lowrank import RowSums
+from fastmcmd.solvers.residual_sample import DRAWN
 
 __all__ = ["Pilot"]
 
@@ -60,7 +61,10 @@ class Pilot:
         weights = np.hstack([solution.weights for solution in solutions])
         image = times(search.columns.T, weights)
         coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
-        sample = ResidualSample(features, search.missed, search.weight, len(image))
+        norms = problem.norms(self._rhs - image)
+        search.importance = importance_of(search.weight, norms)  # of landmarks that follow
+        sample = problem.sample(features, search.missed, search.weight, norms, DRAWN)
+        sample.account(slice(0, len(image)), coefficients)
         halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
         total = halves[0] + halves[1]
         certified = problem.certified(sample, total, solutions, sums.weight)

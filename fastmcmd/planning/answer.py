@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import distinct_rows
+from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -79,7 +80,16 @@ def answer(
     if found is not None and found.landmarks:
         return plan_of(found, some, backend, kernel, options, columns)
     of = rows if rows.distinct is None else rows.distinct
-    exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
+    try:
+        exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
+    except MemoryLimitError:
+        task = Task(kernel, Y_KERNEL, options, some.x)
+        if options.solver == "auto" and low_rank:
+            found = search(some, task, lam, last_resort=True)
+        if options.solver != "auto" or found is None or not found.landmarks:
+            raise
+        found = replace(found, reason=f"no room for cg; {found.reason}")
+        return plan_of(found, some, backend, kernel, options, columns)
     reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []
     seconds = exact.seconds
     if found is not None:

@@ -13,6 +13,7 @@ from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import fit_part
 from fastmcmd.estimate.lowrank_form import POOL
+from fastmcmd.estimate.lowrank_memory import low_rank_peak
 from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising, slope
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.pilot import Pilot
@@ -73,7 +74,7 @@ class _Stream(Abreast):
         return self._n
 
 
-def search(rows: Standing, task: Task, lam: float) -> Search | None:
+def search(rows: Standing, task: Task, lam: float, *, last_resort: bool = False) -> Search | None:
     """Look for landmarks as the fit would; None where it would not even look.
 
     Parameters
@@ -84,6 +85,8 @@ def search(rows: Standing, task: Task, lam: float) -> Search | None:
         What is asked for, at these rows.
     lam : float
         Regulariser.
+    last_resort : bool
+        Whether no other solver fits in memory.
 
     Raises
     ------
@@ -91,7 +94,8 @@ def search(rows: Standing, task: Task, lam: float) -> Search | None:
         ``memory_limit`` has no room for the landmarks asked for.
     """
     n, backend, kernel = rows.n, task.backend, task.x_kernel
-    setting = low_rank_setting(n, rows.dim, 2 * min(n, POOL), n, task, lam)
+    outputs = 2 * min(n, POOL)
+    setting = low_rank_setting(n, rows.dim, outputs, n, task, lam, last_resort=last_resort)
     if setting is None:
         return None
     start = time.perf_counter()
@@ -232,7 +236,13 @@ def plan_of(
     sampled = found.kind == "sampled"
     a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns, sizes=not sampled)
     candidates = min(n, _CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
-    held = 8 * landmarks * (8 * landmarks + candidates) + 4 * 8 * n
+    per_row = 8 * (4 * landmarks + 8 * columns + 3 * rows.dim)
+    peak = low_rank_peak(
+        rows=n, points=n, dim=rows.dim, models=1, columns=columns, rank=landmarks,
+        outputs=2 * min(n, POOL), searched=candidates, whole=0,
+        block=min(max(256, options.memory_limit // 6 // per_row), 12256),
+    )  # fmt: skip
+    held = min(options.memory_limit, peak)
     passes = "one pass for the normal equations"
     passes += ", one over residuals for the certificate" if sampled else ""
     seconds = found.seconds + n * (a_row[0] + a_row[1] * (2 if sampled else 1))

@@ -1,25 +1,30 @@
 """Certificates: the residual of a solution as float64 tiles see it.
 
-`exact` forms the residual of every row in float64 and bounds the rounding that is left
-(rigorous). `refined` certifies a correction that was solved for on such a residual: the correction is
-small, and so is the worst case of what float32 does to it; no further float64 pass is needed
-(rigorous). `sampled` forms it for some rows only: those where the kernel is largest, and others
-drawn uniformly, whose mean square plus four standard errors stands for the rest. Both measure
-everything at once: unfinished iterations, float32 tiles, float32 copies of the right-hand sides.
+`exact` forms the residual of every row in float64 and bounds the rounding that is left (rigorous).
+`refined` certifies a correction that was solved for on such a residual: the correction is small, and so is
+the worst case of what float32 does to it; no further float64 pass is needed (rigorous).
+
+`sampled` knows the residual of every row as the iterations left it. How far that is from the true
+residual, through float32 tiles and float32 copies of the coefficients, is measured in float64 for some
+rows. They are drawn by what rounding of a row grows with: ``k(x, x)`` against the diagonal D, the row's own
+coefficient (``k_ii B_i`` is rounded, too), and the norm of x, which distances are computed from. The
+largest by each are always in the sample.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import beside, scaled
+from fastmcmd.backends.tall import beside, row_squares, scaled
 from fastmcmd.blocks import over_rows
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.rows import Rows
-from fastmcmd.solvers.base import Certificate, Solution, System, scaled_norm
+from fastmcmd.rows import Rows, as_blocks
+from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
+from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sampled_cost"]
 
@@ -29,8 +34,8 @@ _TILE = 256  # terms summed one after the other inside a tile
 _ROWS = 4096  # rows of a block of temporary arrays
 
 SAMPLE = 256  # rows drawn
-_LARGEST = 32  # rows with the largest k(x, x), looked at besides
-_STANDARD_ERRORS = 4.0
+_CERTAIN = 16  # rows that are always looked at, the largest by each guess of their rounding
+_LARGEST = 3 * _CERTAIN
 _SPREAD = 2.0  # largest deviation of any row, relative to the largest seen
 
 
@@ -131,31 +136,45 @@ def sampled(
 
     ``recurred`` are the residuals that the solver believes in; the image ``K B`` follows from them.
     """
-    n = len(operator)
-    largest = np.argsort(operator.diagonal, kind="stable")[-_LARGEST:]
-    others = np.delete(np.arange(n), largest)
     # A fixed seed: the same call gives the same bound.
-    drawn = np.random.default_rng(n).choice(others, min(SAMPLE, len(others)), replace=False)
-    rows = np.concatenate([largest, drawn])
+    rng = np.random.default_rng(len(operator))
+    sizes = _rounding_guesses(operator, systems, values)
+    sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
+    rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
     scale = np.sqrt(np.maximum(operator.diagonal, 0.0))
     solutions = []
     for system, value, image, believed in zip(systems, values, images, recurred, strict=True):
         residual = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
-        squares = np.einsum("ij,ij->i", residual, residual) / system.shift[rows]
-        top, rest = squares[: len(largest)], squares[len(largest) :]
-        total = float(top.sum())
-        if len(rest):
-            spread = float(rest.std(ddof=1)) if len(rest) > 1 else 0.0
-            error = _STANDARD_ERRORS * spread / np.sqrt(len(rest))
-            total += len(others) * (float(rest.mean()) + error)
-        off = np.linalg.norm(residual - believed[rows], axis=1)
+        residual -= believed[rows]
+        off = np.einsum("ij,ij->i", residual, residual)
+        total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
+        fine = rounding(operator, value)
+        total += scaled_norm(believed, system.shift) + fine * np.sqrt((1.0 / system.shift).sum())
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
-        relative = float((off / np.maximum(scale[rows], 1e-300)).max())
-        row = _SPREAD * relative * float(scale.max()) + rounding(operator, value)
+        relative = float((np.sqrt(off) / np.maximum(scale[rows], 1e-300)).max())
+        row = _SPREAD * relative * float(scale.max()) + fine
         image_all = _residual(system, value, believed)
-        solutions.append(Solution(value, image_all, Certificate(np.sqrt(total), row, "sampled")))
+        solutions.append(Solution(value, image_all, Certificate(total, row, "sampled")))
     return solutions
+
+
+def _rounding_guesses(
+    operator: GramOperator, systems: list[System], values: list[Array]
+) -> Iterator[Array]:
+    """Yield guesses (n,) of the squares of what float32 does to the rows of a scaled residual."""
+    diagonal = np.maximum(operator.diagonal, 0.0)
+    squares = np.concatenate(
+        [row_squares(x, operator.offset) for _, x in as_blocks(operator.x, _ROWS)]
+    )
+    for group in by_diagonal(systems):
+        shift = systems[group[0]].shift
+        yield diagonal / shift
+        # Entries of distances that are computed from norms are off by that much.
+        yield diagonal * (squares / max(float(squares.max()), 1e-300)) ** 2 / shift
+        for number in group:
+            norm = np.sqrt(np.einsum("ij,ij->i", values[number], values[number]))
+            yield (diagonal * norm / max(float(norm.max()), 1e-300)) ** 2 / shift
 
 
 def _residual(system: System, value: Array, image: Array) -> Array:

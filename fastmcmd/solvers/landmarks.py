@@ -19,11 +19,28 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
 
-__all__ = ["LandmarkSearch"]
+__all__ = ["LandmarkSearch", "importance_of"]
 
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
 _FLOOR = 1e-13  # of k(x, x): below, a residual is rounding and its row would be no good pivot
 _DULL = 3  # blocks without a pivot after which there are none left
+
+
+def importance_of(weight: NDArray[Any] | None, norms: NDArray[Any]) -> NDArray[np.float64]:
+    """Return how much rows count (n,) where their coefficients are known.
+
+    A row misses ``e(x, x)`` of the kernel's trace and ``e(x, x) |B|^2`` of the residual, both relative to
+    their means: the sum of the two draws what either needs. ``norms`` are ``|D B|`` (m, n) of m models.
+    """
+    n = norms.shape[1]
+    count = np.ones(n) if weight is None else weight / max(float(weight.mean()), 1e-300)
+    squares = np.zeros(n)
+    for norm in norms:
+        largest = float(norm.max(initial=0.0))
+        if largest > 0.0:
+            own = (count * (norm / largest)) ** 2
+            squares += own / max(float(own.mean()), 1e-300)
+    return np.asarray(count + squares / max(1, len(norms)))
 
 
 class LandmarkSearch:
@@ -54,6 +71,8 @@ class LandmarkSearch:
         ``k(x, x)``.
     tried : int
         Rows that were offered to `take`.
+    importance : ndarray (m,)
+        Factor of a row's chance to be drawn, beside what is missed of it; at first ``weight``.
     """
 
     def __init__(
@@ -67,6 +86,7 @@ class LandmarkSearch:
         offset: NDArray[np.float64] | None = None,
     ) -> None:
         self.rows, self.weight = rows, weight
+        self.importance = weight
         self._backend, self._kernel, self.offset = backend, kernel, offset
         self._rng = rng
         self._points = backend.points(rows, EXACT, offset)
@@ -101,7 +121,9 @@ class LandmarkSearch:
         """Add landmarks by randomly pivoted Cholesky until there are ``rank``, or none are left."""
         rank = min(rank, len(self._columns))
         while self.rank < rank and not self.exhausted:
-            chance = self.weight * np.where(self.missed > _FLOOR * self.diagonal, self.missed, 0.0)
+            chance = self.importance * np.where(
+                self.missed > _FLOOR * self.diagonal, self.missed, 0.0
+            )
             total = float(chance.sum())
             if total <= 0:
                 self._dull = _DULL

@@ -12,12 +12,13 @@ What it is off by follows from ``R = P - (K + D) B = -E B`` and from what f miss
 E is positive semi-definite with a known diagonal: ``||D^-1/2 E B|| <= t b`` and
 ``|e(x)'B| <= sqrt(e(x,x) t) b`` with ``t = tr(D^-1/2 E D^-1/2)``, ``b = ||D^1/2 B||_2``. This bound is
 rigorous and takes no pass over K. It asks for a trace near ``tol``; where the trace falls slowly the
-residual R is looked at in rows drawn in proportion to ``e(x, x)`` instead: because ``|R_i|^2 <=
-e(x_i, x_i) B'E B`` their ratios vary little, and few rows suffice (sampled).
+residual R itself is measured: of all rows where that is cheap (`FullResidual`, rigorous), else of some
+(`ResidualSample`, sampled).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,19 +28,15 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Products
 from fastmcmd.backends.tall import inner
-from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["LowRankSolution", "ResidualSample", "RowSums", "solve_sums"]
+__all__ = ["LowRankSolution", "RowErrors", "RowSums", "solve_sums"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
-
-_SAMPLE = 256  # rows whose residual is looked at
-_STANDARD_ERRORS = 4.0
-_SPREAD = 2.0  # largest residual of any row, relative to the largest seen
 
 
 class RowSums:
@@ -140,6 +137,15 @@ class RowSums:
 
 
 @dataclass(frozen=True, eq=False)
+class RowErrors:
+    """The error at row i of the sample: at most ``slope sqrt(k(x, x)) + residuals_i + constant``."""
+
+    slope: float
+    constant: float
+    residuals: Array
+
+
+@dataclass(frozen=True, eq=False)
 class LowRankSolution:
     """Weights at the features, and how far ``f(x)' W`` can be from the exact answer.
 
@@ -158,6 +164,14 @@ class LowRankSolution:
         "rigorous" or "sampled".
     pivots : float
         What rounding adds to e(x, x) in proportion to |c|^2.
+    energy : float
+        Bound on ``||D^(1/2) B||_2``.
+    left : float
+        Bound on what is left of the normal equations, ``||W - F'B||``.
+    hidden : float
+        Bound on ``||D^(-1/2) (E B + R)||_2``: what rounding hides of the residual.
+    rows : RowErrors or None
+        The error at the rows of the sample, where the residuals of all were computed.
     """
 
     weights: Array
@@ -169,12 +183,32 @@ class LowRankSolution:
     row: float
     kind: CertificateKind
     pivots: float = 0.0
+    energy: float = 0.0
+    left: float = 0.0
+    hidden: float = 0.0
+    rows: RowErrors | None = None
 
     def error(self, scale: Array, missed: Array, size: Array) -> Array:
         """Bound the error where ``sqrt(k(x, x)) = scale``, e(x, x) = missed, |c| = size."""
         rounding = (2 * self.row + self.pivots * size) * size
         off = self.miss * np.sqrt(missed + self.floor + rounding)
         return scale * self.slope + off + self.through * size + self.constant
+
+
+def _inverse(system: Array) -> Callable[[Array], Array]:
+    """Return what applies the inverse of a positive definite matrix, as far as float64 tells it.
+
+    Features whose sizes differ by more than 1e8 leave a matrix that is indefinite to rounding. Directions
+    that rounding hides are then left out: what is left of the equations is measured, and in the bound.
+    """
+    try:
+        factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(system)
+        kept = values > len(values) * 2 * _UNIT * values[-1]
+        values, vectors = values[kept], vectors[:, kept]
+        return lambda right: np.asarray(vectors @ ((vectors.T @ right) / values[:, None]))
+    return lambda right: np.asarray(scipy.linalg.cho_solve(factor, right, check_finite=False))
 
 
 def solve_sums(
@@ -204,10 +238,10 @@ def solve_sums(
     gram, cross = sums.gram * scale, sums.cross[:, columns] * scale
     square = sums.square[columns, columns] * scale
     system = gram + np.eye(len(gram))
-    factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
-    weights = scipy.linalg.cho_solve(factor, cross, check_finite=False)
+    inverse = _inverse(system)
+    weights = inverse(cross)
     # Refined once: what is left is part of the bound.
-    weights += scipy.linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
+    weights += inverse(cross - system @ weights)
     left = float(np.linalg.norm(cross - system @ weights))
     size = cross.T @ weights
     energy = square - size - size.T + weights.T @ gram @ weights
@@ -250,7 +284,8 @@ def solve_sums(
             c_x * g * b + g_x * image + c_x * (rounding.upper**2 * c * b + rounding.pivots * image)
         )
 
-    slope = (np.sqrt(trace) * left + t * b + moved(c, g)) / 2 + left
+    hidden = float(np.sqrt(trace) * left + moved(c, g))
+    slope = (hidden + t * b) / 2 + left
     at = float(features.kernel.diagonal(features.pivots).max())
     return LowRankSolution(
         weights=weights,
@@ -266,105 +301,7 @@ def solve_sums(
         row=rounding.row,
         kind="rigorous",
         pivots=float(pivots),
+        energy=b,
+        left=float(left),
+        hidden=hidden,
     )
-
-
-class ResidualSample:
-    """Residuals of some rows in float64, gathered while the coefficients of all rows stream past.
-
-    Parameters
-    ----------
-    features : KernelFeatures
-        Gives kernel and backend.
-    missed : ndarray (n,)
-        e(x, x) of every row.
-    weight : ndarray (n,) or None
-        Weights of the rows.
-    seed : int
-        The same call draws the same rows.
-    """
-
-    def __init__(
-        self, features: KernelFeatures, missed: Array, weight: Array | None, seed: int
-    ) -> None:
-        self._features = features
-        rng = np.random.default_rng(seed)
-        self.floor = float(missed.mean() if weight is None else np.average(missed, weights=weight))
-        chance = missed + self.floor
-        if weight is not None:
-            chance = chance * weight
-        total = float(chance.sum())
-        if not total > 0:  # nothing missed at all: any rows will do
-            chance = np.ones(len(missed)) if weight is None else weight
-            total = float(chance.sum())
-        # Where the cumulative chance passes evenly spaced levels from a random start: systematic
-        # sampling, without an array of chances per draw.
-        levels = (np.arange(_SAMPLE) + rng.random(_SAMPLE)) / _SAMPLE * total
-        drawn = np.minimum(np.searchsorted(np.cumsum(chance), levels), len(missed) - 1)
-        self.rows, where = np.unique(drawn, return_inverse=True)
-        self._share = np.bincount(where, minlength=len(self.rows)) / _SAMPLE
-        self._chance = np.maximum(chance[self.rows] / total, 1e-300)
-        self._weight = np.ones(len(self.rows)) if weight is None else weight[self.rows]
-        self._missed = missed[self.rows]
-        self._points: Any = None
-        self._image: Array | None = None
-        self._seen: Array | None = None
-
-    def begin(self, x: NDArray[Any], columns: int) -> None:
-        """Take the sampled rows ``x`` (s, d) themselves."""
-        features = self._features
-        self._points = features.backend.points(x, EXACT, features.offset)
-        self._image = np.zeros((len(x), columns))
-        self._seen = np.zeros((len(x), columns))
-
-    def add(self, rows: slice, x: NDArray[Any], coefficients: Array, image: Array) -> None:
-        """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
-        assert self._image is not None
-        assert self._seen is not None
-        features = self._features
-        points = features.backend.points(x, EXACT, features.offset)
-        self._image += features.backend.matmul(features.kernel, self._points, points, coefficients)
-        first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
-        self._seen[first:last] = image[self.rows[first:last] - rows.start]
-
-    def state(self) -> dict[str, Array]:
-        """Return what was gathered so far, to be written down."""
-        assert self._image is not None
-        assert self._seen is not None
-        return {"image": self._image, "seen": self._seen}
-
-    def restore(self, state: dict[str, Array]) -> None:
-        """Go on from what was written down."""
-        self._image, self._seen = state["image"], state["seen"]
-
-    def residual(self) -> Array:
-        """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
-        assert self._image is not None
-        assert self._seen is not None
-        return self._seen - self._image
-
-    def mean(self, squares: Array) -> float:
-        """Return the estimate of ``sum w v`` over all rows from v (s,) of the sampled ones."""
-        return float(self._share @ (self._weight * squares / self._chance))
-
-    def certified(
-        self, solution: LowRankSolution, residual: Array, weight: float, lam: float
-    ) -> LowRankSolution:
-        """Return the solution with a certificate from the residuals (s, r) of the sampled rows."""
-        squares = np.einsum("ij,ij->i", residual, residual)
-        terms = self._weight * squares / (weight * lam * self._chance)
-        mean = float(self._share @ terms)
-        spread = float(np.sqrt(max(self._share @ (terms - mean) ** 2, 0.0)))
-        total = mean + _STANDARD_ERRORS * spread / np.sqrt(_SAMPLE - 1)
-        floor = max(self.floor, 1e-30)
-        ratio = float(np.sqrt((squares / (self._missed + floor)).max()))
-        return LowRankSolution(
-            weights=solution.weights,
-            slope=float(np.sqrt(total)) / 2,
-            constant=0.0,
-            miss=_SPREAD * ratio,
-            floor=floor,
-            through=0.0,
-            row=0.0,
-            kind="sampled",
-        )

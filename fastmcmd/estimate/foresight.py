@@ -1,0 +1,129 @@
+"""Whether `memory_limit` can hold a solve at all, told before anything of its size is allocated.
+
+What a solve takes follows from the shapes and from the rank of the output kernel. The rank is found on a
+few hundred outputs; a few thousand rows bound from below how many inputs and outputs are distinct.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.embedding.expected import candidates
+from fastmcmd.embedding.features import output_features, pooled_with_importance
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.estimate.budget import TILE_BYTES, Budget
+from fastmcmd.estimate.feature_form import least_for
+from fastmcmd.estimate.outputs import expected_outputs
+from fastmcmd.estimate.task import Task
+from fastmcmd.threads import get_num_threads
+
+__all__ = ["check_room"]
+
+_GLANCED = 2000  # rows looked at for repeats
+_OUTPUTS = 600  # outputs of a side that the rank is found on
+_PREDICTED = 50  # predictions that stand for all
+_MOST_RANK = 256  # a larger one is not looked for
+# Below that the refusal comes from exact sizes a little later: what is taken before it is less than the
+# room that any call needs.
+_SMALL = 16_000_000
+_DENSE = 16  # columns and rank of the dense form's budget
+# If among g of n rows none repeats another, fewer than g^2 / 16 distinct ones have a chance of e^-8.
+_REPEATS = 16
+
+
+def check_room(nature: Sample, model: Sample, task: Task) -> None:
+    """Raise before any allocation where ``memory_limit`` is too small for CG or Cholesky.
+
+    Passing is no promise: what is not known yet is taken as small as it can be.
+
+    Raises
+    ------
+    MemoryLimitError
+        With what is needed, at most.
+    """
+    sides = nature, model
+    n, outputs = max(map(len, sides)), sum(map(expected_outputs, sides))
+    if _budget(n, _MOST_RANK, outputs, sides, task).holds():
+        return
+    rank = _rank(sides, task)
+    if rank is None:
+        least = most = _DENSE
+    else:
+        least, most = math.ceil(0.8 * rank), math.ceil(1.3 * rank) + 6
+    rows = max(_distinct(_some_inputs(side), len(side)) for side in sides)
+    different = max(
+        (_distinct(_some_outputs(side), len(side.all_outputs.flat)) if _drawn(side) else 1)
+        for side in sides
+    )
+    if _budget(rows, least, different, sides, task).holds():
+        return
+    budget = _budget(n, most, outputs, sides, task)
+    if budget.working > get_num_threads() * TILE_BYTES + _SMALL:
+        budget.room(*least_for(list(sides), task))
+
+
+def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task) -> Budget:
+    nature, model = sides
+    shared = model.twin is nature and nature.lam == model.lam
+    return Budget.of(
+        task.options.memory_limit, n=n, columns=rank * (1 if shared else 2), outputs=outputs,
+        rank=rank, points=len(task.grid), threads=get_num_threads(),
+    )  # fmt: skip
+
+
+def _drawn(side: Sample) -> bool:
+    return isinstance(side.all_outputs, DrawnOutputs)
+
+
+def _spread(n: int, count: int) -> NDArray[np.intp]:
+    """Return evenly spaced rows."""
+    return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.intp))
+
+
+def _some_inputs(side: Sample) -> NDArray[np.float64]:
+    rows = np.sort(
+        np.random.default_rng(len(side)).choice(len(side), min(len(side), _GLANCED), replace=False)
+    )
+    if side.weights is not None:
+        rows = rows[side.weights[rows] > 0]
+    return np.asarray(side.x[rows])
+
+
+def _some_outputs(side: Sample) -> NDArray[np.float64]:
+    assert isinstance(side.all_outputs, DrawnOutputs)
+    flat = side.all_outputs.flat
+    return np.asarray(flat[_spread(len(flat), _GLANCED)], dtype=np.float64)
+
+
+def _distinct(some: NDArray[np.float64], n: int) -> int:
+    """Return how many of n rows are distinct, at least, from some of them."""
+    found = len(np.unique(some, axis=0))
+    if found < len(some):
+        return found
+    return n if len(some) == n else min(n, max(found, len(some) ** 2 // _REPEATS))
+
+
+def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
+    """Return the rank of the output kernel on some outputs; None where it is large."""
+    parts = []
+    for side in sides:
+        outputs = side.all_outputs
+        if isinstance(outputs, DrawnOutputs):
+            values = np.asarray(
+                outputs.flat[_spread(len(outputs.flat), _OUTPUTS)], dtype=np.float64
+            )
+            parts.append((values, np.ones(len(values))))
+        else:
+            some = outputs.take(_spread(len(outputs.prediction), _PREDICTED))
+            values, importance = candidates(some.prediction)
+            rows = _spread(len(values), _OUTPUTS)
+            parts.append((values[rows], importance[rows]))
+    values, _, importance = pooled_with_importance(*parts)
+    nature, model = sides
+    eps = task.feature_residual(nature.lam, model.lam)
+    most = min(_MOST_RANK, max(1, len(values) // 2))
+    found = output_features(task.y_kernel, task.y_backend, values, eps, most, importance)
+    return None if found is None else found[0].rank

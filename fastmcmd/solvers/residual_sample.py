@@ -1,0 +1,198 @@
+"""The sampled certificate of the low-rank solver: residuals of some rows, and what is known of all.
+
+With ``K = F F' + E`` the residual of row i is ``R_i = -sum_j E_ij B_j``. Its own term ``E_ii B_i`` is known
+for every row: ``E_ii`` is what the features miss, and all ``B_i`` stream past. So only the difference
+``|R_i|^2 - |E_ii B_i|^2`` is estimated from a sample. Rows far from all others have no other term: they
+enter exactly, however few they are and however large their right-hand sides.
+
+The other terms come from neighbours that the landmarks do not explain either. They are looked at in rows
+drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the own
+terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.solvers.lowrank import LowRankSolution
+from fastmcmd.solvers.row_sample import RowSample
+
+__all__ = ["DRAWN", "ResidualSample"]
+
+Array = NDArray[np.float64]
+
+DRAWN = 256  # rows drawn; as many as 1,024 where landmarks are many
+_CERTAIN = 24  # rows that each guess always takes
+_SPREAD = 2.0  # largest residual of any row, relative to the largest seen
+_UNFORESEEN = 8.0  # times its guess: such a row's coefficients came as a surprise
+_SURPRISE = 0.02  # share of the own terms in such rows from which other rows are drawn
+
+
+class ResidualSample:
+    """Residuals of some rows in float64, gathered while the coefficients of all rows stream past.
+
+    Parameters
+    ----------
+    features : KernelFeatures
+        Gives kernel and backend.
+    missed : ndarray (n,)
+        e(x, x) of every row.
+    weight : ndarray (n,) or None
+        Weights of the rows.
+    norms : ndarray (m, n)
+        Guesses of ``|D_i B_i|`` of m models, up to a factor each.
+    terms : sequence of slice
+        Columns of each system.
+    seed : int
+        The same call draws the same rows.
+    drawn : int
+        Rows drawn.
+    """
+
+    def __init__(
+        self,
+        features: KernelFeatures,
+        missed: Array,
+        weight: Array | None,
+        norms: NDArray[Any],
+        terms: Sequence[slice],
+        seed: int,
+        drawn: int = DRAWN,
+    ) -> None:
+        self._features, self._missed, self._weight = features, missed, weight
+        self._terms = list(terms)
+        self.floor = float(missed.mean() if weight is None else np.average(missed, weights=weight))
+        rng = np.random.default_rng(seed)
+        self._sample = RowSample(len(missed), self._sizes(norms), _CERTAIN, drawn, rng)
+        self.rows = self._sample.rows
+        self._own_total = np.zeros(len(self._terms))  # sum w (e |B|)^2 of each term
+        self._own_most = np.zeros(len(self._terms))  # largest sqrt(e) |B|
+        self._own = np.zeros((len(self._terms), len(self.rows)))  # e |B| of the sampled rows
+        self._points: Any = None
+        self._image: Array | None = None
+        self._seen: Array | None = None
+
+    def _sizes(self, norms: NDArray[Any]) -> Iterator[Array]:
+        """Yield guesses of the terms of the sum, each (n,)."""
+        weight = 1.0 if self._weight is None else self._weight
+        missed = self._missed + self.floor
+        yield weight * missed
+        yield np.full(len(missed), 1.0) if self._weight is None else self._weight
+        for norm in norms:
+            largest = float(norm.max(initial=0.0))
+            if not largest > 0.0:
+                continue
+            squares = missed * (weight * (norm / largest)) ** 2  # e |B|^2, without overflow
+            yield squares
+            yield squares * missed * weight
+
+    def begin(self, x: NDArray[Any], columns: int) -> None:
+        """Take the sampled rows ``x`` (s, d) themselves."""
+        features = self._features
+        self._points = features.backend.points(x, EXACT, features.offset)
+        self._image = np.zeros((len(x), columns))
+        self._seen = np.zeros((len(x), columns))
+
+    def add(self, rows: slice, x: NDArray[Any], coefficients: Array, image: Array) -> None:
+        """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
+        assert self._image is not None
+        assert self._seen is not None
+        features = self._features
+        points = features.backend.points(x, EXACT, features.offset)
+        self._image += features.backend.matmul(features.kernel, self._points, points, coefficients)
+        first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
+        self._seen[first:last] = image[self.rows[first:last] - rows.start]
+        self.account(rows, coefficients)
+
+    def account(self, rows: slice, coefficients: Array) -> None:
+        """Account for the rows' own terms ``e_i B_i``."""
+        missed = self._missed[rows]
+        weight = 1.0 if self._weight is None else self._weight[rows]
+        first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
+        inside = self.rows[first:last] - rows.start
+        for index, columns in enumerate(self._terms):
+            block = coefficients[:, columns]
+            norm = np.sqrt(np.einsum("ij,ij->i", block, block))
+            own = missed * norm
+            self._own_total[index] += float((weight * own**2).sum())
+            most = float((np.sqrt(missed) * norm).max(initial=0.0))
+            self._own_most[index] = max(self._own_most[index], most)
+            self._own[index, first:last] = own[inside]
+
+    def state(self) -> dict[str, Array]:
+        """Return what was gathered so far, to be written down."""
+        assert self._image is not None
+        assert self._seen is not None
+        own = {"own": self._own, "own_total": self._own_total, "own_most": self._own_most}
+        return {"image": self._image, "seen": self._seen, **own}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Go on from what was written down."""
+        self._image, self._seen = state["image"], state["seen"]
+        self._own, self._own_total = state["own"], state["own_total"]
+        self._own_most = state["own_most"]
+
+    def residual(self) -> Array:
+        """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
+        assert self._image is not None
+        assert self._seen is not None
+        return self._seen - self._image
+
+    def mean(self, squares: Array) -> float:
+        """Return the estimate of ``sum w v`` over all rows from v (s,) of the sampled ones."""
+        return self._sample.estimate(self._weights * squares)[0]
+
+    @property
+    def _weights(self) -> Array:
+        return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
+
+    def foresaw(self, guessed: NDArray[Any], found: NDArray[Any]) -> bool:
+        """Tell whether the sample was drawn from guesses that were right enough.
+
+        Parameters
+        ----------
+        guessed, found : ndarray (m, n)
+            ``|D_i B_i|`` as it was guessed, and as it is.
+        """
+        weight = 1.0 if self._weight is None else self._weight
+        for guess, norm in zip(guessed, found, strict=True):
+            size = weight * ((self._missed + self.floor) * weight * norm) ** 2
+            before = weight * ((self._missed + self.floor) * weight * guess) ** 2
+            total, total_before = float(size.sum()), float(before.sum())
+            if not total > 0.0:
+                continue
+            surprising = size * total_before > _UNFORESEEN * before * total
+            surprising[self.rows] = False
+            if float(size[surprising].sum()) > _SURPRISE * total:
+                return False
+        return True
+
+    def certified(
+        self, index: int, solution: LowRankSolution, residual: Array, weight: float, lam: float
+    ) -> LowRankSolution:
+        """Return the solution of a term, certified by the residuals (s, r) of the sampled rows."""
+        squares = np.einsum("ij,ij->i", residual, residual)
+        scale = 1.0 / (weight * lam)
+        rest = self._weights * (squares - self._own[index] ** 2)
+        total = self._own_total[index] + self._sample.upper(rest)
+        # Not below what the rows in the sample add up to.
+        total = max(total, float((self._weights * squares).sum())) * scale
+        floor = max(self.floor, 1e-30)
+        ratio = float(np.sqrt((squares / (self._missed[self.rows] + floor)).max(initial=0.0)))
+        return replace(
+            solution,
+            slope=float(np.sqrt(total)) / 2,
+            constant=0.0,
+            miss=_SPREAD * max(ratio, float(self._own_most[index])),
+            floor=floor,
+            through=0.0,
+            row=0.0,
+            kind="sampled",
+            pivots=0.0,
+        )

@@ -1,0 +1,110 @@
+"""``info.peak_bytes`` is what a call took, and a refusal takes next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+
+FACTOR = 2.0  # that ``peak_bytes`` and the measured peak may differ by, see `low_rank_peak`
+ALLOWANCE = 12_000_000  # of the measured peak: buffers of BLAS, stacks of threads, code paged in
+
+CODE = """
+import ctypes, sys
+import numpy as np
+import fastmcmd as fm
+
+n, d, options = eval(sys.argv[1])
+rng = np.random.default_rng(0)
+x = rng.normal(size=(n, d))
+y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+p = y + rng.normal(size=n)
+fm.cce(x[:600], y[:600], p[:600], **options)
+ctypes.CDLL(None).malloc_trim(0)
+
+def field(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+
+open("/proc/self/clear_refs", "w").write("5")
+before = field("VmRSS:")
+info = fm.cce(x, y, p, **options).info
+print(field("VmHWM:") - before, info.peak_bytes, info.solver)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("n", "d", "options"),
+    [
+        (30000, 2, "dict(solver='lowrank', x_kernel=fm.RBF(0.5), tol=1e-4)"),
+        (100000, 2, "dict(solver='lowrank', x_kernel=fm.RBF(0.5), rank=50, tol=1.0)"),
+        (20000, 8, "dict(solver='lowrank', x_kernel=fm.RBF(0.1), rank=300, tol=1.0)"),
+    ],
+)
+def test_peak_bytes_of_the_low_rank_form_are_those_measured(n, d, options):
+    """They were 4 MB for a peak of 170 MB."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, f"({n}, {d}, {options})"],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    peak, told, solver = done.stdout.split()
+    assert solver == "lowrank"
+    assert int(told) <= FACTOR * int(peak)
+    assert int(peak) - ALLOWANCE <= FACTOR * int(told)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "lowrank", "cholesky"])
+@pytest.mark.parametrize("draws", [1, 20, None])
+def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
+    """A limit of 1 kB was refused after 292 MB had been taken."""
+    rng, n = np.random.default_rng(0), 30000
+    x = rng.normal(size=(n, 3))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    prediction = fm.Gaussian(y, np.full(n, 0.4))
+    if draws is not None:
+        prediction = y[:, None] + rng.normal(size=(n, draws))
+    tracemalloc.start()
+    try:
+        with pytest.raises(fm.MemoryLimitError, match="memory_limit is 1 kB"):
+            fm.cce(x, y, prediction, x_kernel=fm.RBF(0.5), memory_limit=1000, solver=solver)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 6_000_000  # less than the 8 MB of blocks that any call needs
+
+
+def test_auto_takes_landmarks_where_cg_has_no_room():
+    rng, n = np.random.default_rng(1), 30000
+    x = rng.normal(size=(n, 2))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    options = {"x_kernel": fm.RBF(0.5), "tol": 1e-3, "memory_limit": "70MB", "backend": "cpu"}
+    for lam in (0.1, 0.3):  # with and without a look at landmarks before CG is considered
+        found = fm.cce(x, y, y + 0.1, lam=lam, **options)
+        assert found.info.solver == "lowrank"
+        assert found.error_bound <= 1e-3
+    with pytest.raises(fm.MemoryLimitError):
+        fm.cce(x, y, y + 0.1, solver="cg", **options)
+
+
+def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them():
+    """3,000 rows with many draws: no room for the features of all outputs, room for blocks of them."""
+    rng, n = np.random.default_rng(1), 3000
+    x = rng.normal(size=(n, 1))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
+    options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "80MB", "backend": "cpu"}
+    with pytest.raises(fm.MemoryLimitError):
+        fm.cce(x, y, draws, solver="cg", **options)
+    wanted = fm.cce(x, y, draws, solver="lowrank", **options)
+    found = fm.cce(x, y, draws, **options)
+    assert found.info.solver == "lowrank"
+    assert any("no room for cg" in note for note in found.info.notes)
+    assert np.all(np.abs(found.values - wanted.values) <= found.error_bound + wanted.error_bound)
