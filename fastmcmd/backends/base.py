@@ -171,8 +171,11 @@ class Backend(ABC):
         return False
 
     @abstractmethod
-    def direct_distances(self, dim: int) -> bool:
-        """Tell whether squared distances in ``dim`` columns are formed from differences."""
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
+        """Tell whether squared distances in ``dim`` columns are formed from differences.
+
+        In tiles of ``kernel``, or of one that does not compare rows where it is None.
+        """
 
     def label(self, dtype: np.dtype[Any], dim: int) -> str:
         """Return what computes, for people, where the name does not say it all."""

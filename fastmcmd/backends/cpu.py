@@ -58,9 +58,13 @@ class CpuBackend(Backend):
         """Tell whether the kernel is a program of the core."""
         return kernel.compiled
 
-    def direct_distances(self, dim: int) -> bool:
-        """Tell whether squared distances are formed from differences."""
-        return bool(dim <= core().DIRECT_DISTANCE_LIMIT)
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
+        """Tell whether squared distances are formed from differences.
+
+        Beside a comparison of rows they are in any dimension: such rows cannot be centred.
+        """
+        compares = kernel is not None and kernel.compares_rows
+        return compares or bool(dim <= core().DIRECT_DISTANCE_LIMIT)
 
     def points(
         self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None

@@ -86,8 +86,9 @@ class CupyBackend(Backend):
         """Tell whether the kernel has a CUDA formula."""
         return kernel.compiled
 
-    def direct_distances(self, dim: int) -> bool:
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Tell whether squared distances are formed from differences."""
+        del kernel
         return dim <= DIRECT_LIMIT
 
     def unit(self, dtype: np.dtype[Any], dim: int) -> float:

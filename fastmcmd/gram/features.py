@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall import row_squares
+from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import relative_error
 
-__all__ = ["EXACT", "KernelFeatures"]
+__all__ = ["KernelFeatures"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
-EXACT = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +84,25 @@ class KernelFeatures:
         self, y: NDArray[Any], coefficients: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return ``k(y, pivots) coefficients`` (n, c), tiles in ``dtype``."""
-        points = self.backend.points(y, dtype, self.offset)
-        return self.backend.matmul(self.kernel, points, self._points[dtype], coefficients)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
+        return self.backend.matmul(self.kernel, points, self._points[kind], coefficients)
 
     def adjoint(
         self, y: NDArray[Any], values: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return ``k(pivots, y) values`` (r, c) of values (n, c) at rows (n, k), tiles in ``dtype``."""
-        points = self.backend.points(y, dtype, self.offset)
-        return self.backend.matmul(self.kernel, self._points[dtype], points, values)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
+        return self.backend.matmul(self.kernel, self._points[kind], points, values)
 
     def _features(
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
     ) -> RowFeatures:
-        points = self.backend.points(y, dtype, self.offset)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
         return self.backend.features(
-            self.kernel, self._points[dtype], points, self.factor, keep=keep, sizes=sizes
+            self.kernel, self._points[kind], points, self.factor, keep=keep, sizes=sizes
         )
 
     @cached_property

@@ -81,9 +81,12 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
 def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Floats | None:
     """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
 
-    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change.
+    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change, and a
+    kernel that compares rows would find equal what rounding makes equal.
     """
-    if not kernel.translation_invariant or backend.direct_distances(x.shape[1]):
+    if not kernel.translation_invariant or kernel.compares_rows:
+        return None
+    if backend.direct_distances(x.shape[1], kernel):
         return None
     survey = _of(x)
     if survey.mean is None:

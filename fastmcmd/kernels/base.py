@@ -82,6 +82,7 @@ class Kernel(ABC):
     """
 
     translation_invariant: ClassVar[bool] = False
+    compares_rows: ClassVar[bool] = False  # whether it depends on which rows are equal
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
     def __call__(self, x: Any, z: Any = None) -> Array:

@@ -73,6 +73,11 @@ class _Pair(Kernel):
         return self.left.translation_invariant and self.right.translation_invariant
 
     @property
+    def compares_rows(self) -> bool:  # type: ignore[override]
+        """Whether one of the parts does."""
+        return self.left.compares_rows or self.right.compares_rows
+
+    @property
     def is_resolved(self) -> bool:
         """Whether both parts are."""
         return self.left.is_resolved and self.right.is_resolved

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class CustomKernel(Kernel):
     2.0
     """
 
+    compares_rows: ClassVar[bool] = True  # for all that is known
     function: Callable[[Any, Any], float]
     name: str | None = None
 

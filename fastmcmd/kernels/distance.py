@@ -243,9 +243,10 @@ class Matern(Stationary):
 class Delta(Stationary):
     """Equality kernel: 1 where all columns are equal, else 0; for labels and counts.
 
-    Rows are compared in the precision of the tiles: labels should be whole numbers.
+    Rows are compared as they were given: float64 rows make tiles in float64.
     """
 
+    compares_rows: ClassVar[bool] = True
     statistic: ClassVar[str] = "unequal"
 
     def value(self, s: Array) -> Array:
@@ -257,9 +258,9 @@ class Delta(Stationary):
         yield "delta", (0.0, 0.0, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return 0 for whole numbers up to 1 / unit, which keep apart, and 1 above."""
-        del dim, direct
-        return 0.0 if math.sqrt(max_norm2) * unit <= 1 else 1.0
+        """Return 0: whoever makes tiles keeps the rows' own precision (`Kernel.compares_rows`)."""
+        del unit, dim, max_norm2, direct
+        return 0.0
 
 
 def number(value: Gamma, like: Array | None = None) -> Any:

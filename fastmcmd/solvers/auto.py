@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.errors import ROUNDING_ALONE, MemoryLimitError
-from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.gram.cost import products_of_cg
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -105,6 +105,7 @@ def solve(
     goal = problem.goal
     passes = 0
     dtype = options.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
+    dtype = tile_dtype(problem.kernel, dtype, problem.x)
     best: Solved | None = None
     lead: Lead | None = None
     searched = min(_MOST_SEARCH, problem.room // _SEARCH)
