@@ -140,6 +140,12 @@ class Result(PointValues):
     ) -> Result:
         """Return a result, and warn if its error is not certified to be within ``tol``."""
         worst = float(error_bounds.max())
+        if not (np.isfinite(worst) and np.isfinite(values).all()):
+            raise ValueError(
+                f"the {name} cannot be computed here: its certified error is {worst:g} ({_extreme(info)}); "
+                "scale the columns of x and y to unit variance, and choose kernel parameters in "
+                "these units"
+            )
         if not worst <= tol:
             warnings.warn(
                 f"the error of the {name} is certified to be at most {worst:.1e} only, above "
@@ -213,6 +219,13 @@ def on_card_of(result: Result, given: Any) -> Result:
     with given.device:
         values, errors = cupy.asarray(result.values), cupy.asarray(result.error_bounds)
     return replace(result, values=values, error_bounds=errors)
+
+
+def _extreme(info: Info) -> str:
+    """Say why no error could be certified."""
+    if info.dtype == "float32":
+        return "kernel values, or what they are made of, leave the range of float32"
+    return "kernel values, or what they are made of, leave the range of float64"
 
 
 def _advice(info: Info) -> str:

@@ -87,9 +87,8 @@ class CupyBackend(Backend):
         return kernel.compiled
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
-        """Tell whether squared distances are formed from differences."""
-        del kernel
-        return dim <= DIRECT_LIMIT
+        """Tell whether squared distances are formed from differences, as in `CpuBackend`."""
+        return dim <= DIRECT_LIMIT or (kernel is not None and kernel.compares_rows)
 
     def unit(self, dtype: np.dtype[Any], dim: int) -> float:
         """Return the unit roundoff of tiles.

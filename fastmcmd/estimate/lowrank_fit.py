@@ -85,7 +85,7 @@ class _Fitting:
 
     def given(self) -> KernelFeatures:
         """Return the features at the landmarks that the caller gave."""
-        rows = self.setting.landmarks
+        rows = self.kernel.prepared(self.setting.landmarks, "landmarks")
         search = self._search(rows, np.ones(len(rows)), len(rows))
         search.take(np.arange(len(rows)))
         if search.rank < len(rows):

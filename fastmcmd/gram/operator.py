@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
 from fastmcmd.gram.precision import EXACT, tile_dtype
-from fastmcmd.gram.survey import diagonal_of, largest_norm2, offset_of, surveyed
+from fastmcmd.gram.survey import check_finite, diagonal_of, largest_norm2, offset_of, surveyed
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
@@ -64,6 +64,7 @@ class GramOperator:
             self.offset = offset_of(kernel, backend, x)
             self.diagonal = diagonal_of(kernel, x)
             self.max_norm2 = largest_norm2(x, self.offset)
+        check_finite(kernel, self.diagonal, self.max_norm2)
 
     def __len__(self) -> int:
         return len(self.x)

@@ -22,7 +22,7 @@ from fastmcmd.blocks import over_rows
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["diagonal_of", "largest_norm2", "offset_of", "surveyed"]
+__all__ = ["check_finite", "diagonal_of", "largest_norm2", "offset_of", "surveyed"]
 
 Floats = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -76,6 +76,16 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
     out.flags.writeable = False  # it is shared
     survey.diagonals.append((kernel, out))
     return out
+
+
+def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0) -> None:
+    """Raise ValueError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows."""
+    largest = float(diagonal.max(initial=0.0))
+    if not np.isfinite(largest) or (kernel.compiled and not np.isfinite(norm2)):
+        raise ValueError(
+            f"x is too large for x_kernel {kernel!r}: its values, or squares of x, overflow (k(x, x) is "
+            f"up to {largest:.1e}); scale the columns of x, say to zero mean and unit variance"
+        )
 
 
 def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Floats | None:

@@ -15,39 +15,50 @@ from fastmcmd.kernels.base import (
     Instruction,
     Kernel,
     check_number,
+    fits,
     in_range,
+    power_of_two,
     relative_error,
+    underflow,
 )
 from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
 __all__ = ["RBF", "STATISTICS", "Delta", "Laplacian", "Matern", "Stationary"]
 
+_FAR = 1e4  # beyond, every exponential is 0 in float64
+_COMMON = 2.0**-20  # lengths up to the inverse of it are no reason to scale
 _UNDERFLOW = 1e-6  # room above the smallest number: squares that underflow then do not matter
 
 
-def squared_distances(x: Array, z: Array) -> Array:
-    """Return ``|x_i - z_j|_2^2`` from differences, a column at a time."""
+def squared_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
+    """Return ``|scale (x_i - z_j)|_2^2`` from differences, a column at a time."""
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
-        difference = np.subtract.outer(x[:, column], z[:, column])
+        difference = _scaled(np.subtract.outer(x[:, column], z[:, column]), scale)
         out += difference * difference
     return out
 
 
-def l1_distances(x: Array, z: Array) -> Array:
-    """Return ``|x_i - z_j|_1``, a column at a time."""
+def l1_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
+    """Return ``|scale (x_i - z_j)|_1``, a column at a time."""
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
-        out += np.abs(np.subtract.outer(x[:, column], z[:, column]))
+        out += np.abs(_scaled(np.subtract.outer(x[:, column], z[:, column]), scale))
     return out
 
 
-def unequal_columns(x: Array, z: Array) -> Array:
-    """Return in how many columns x_i and z_j differ."""
+def unequal_columns(x: Array, z: Array, scale: float = 1.0) -> Array:
+    """Return in how many columns x_i and z_j differ, in whatever scale."""
+    del scale
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
         out += np.not_equal.outer(x[:, column], z[:, column])
     return out
+
+
+def _scaled(difference: Array, scale: float) -> Array:
+    """Multiply by a power of two, in the array's own precision; a large one is no number of float32."""
+    return difference if scale == 1.0 else np.ldexp(difference, round(math.log2(scale)))
 
 
 def _square_error(unit: float, dim: int, max_norm2: float) -> float:
@@ -55,9 +66,12 @@ def _square_error(unit: float, dim: int, max_norm2: float) -> float:
 
     Rows of squared norm M. Rounding the rows moves a distance of at most ``2 sqrt(M)`` by
     ``2 u sqrt(M)``: 8 u M in the square. The norms are off by d u M each, twice the product by
-    2 d u M, and the two additions, of sizes 2 M and 4 M, round once each: 6 u M.
+    2 d u M, and the two additions, of sizes 2 M and 4 M, round once each: 6 u M. The 4 d products may
+    underflow, and so may the coordinates themselves.
     """
-    return relative_error(4 * dim + 16, unit) * max_norm2
+    tiny = underflow(unit)
+    lost = 4 * dim * tiny + 8 * tiny * math.sqrt(dim * max_norm2)
+    return relative_error(4 * dim + 16, unit) * max_norm2 + lost
 
 
 class Stationary(Kernel):
@@ -73,9 +87,27 @@ class Stationary(Kernel):
     def value(self, s: Array) -> Array:
         """Return the kernel of an array of statistics, in its precision."""
 
+    def rescaled(self, scale: float) -> Stationary:
+        """Return the kernel k' with ``k'(scale x, scale z) = k(x, z)``."""
+        del scale
+        return self
+
+    def length(self) -> float:
+        """Return the distance at which the kernel falls, about; 1 where there is none."""
+        return 1.0
+
     def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix."""
-        return self.value(STATISTICS[self.statistic](x, z))
+        """Return a block of the matrix.
+
+        In units of the kernel's length, to the nearest power of two: no bit changes but where squares
+        of distances would under- or overflow.
+        """
+        scale = power_of_two(self.length())
+        if _COMMON < scale < 1 / _COMMON:
+            return self.value(STATISTICS[self.statistic](x, z))
+        with np.errstate(over="ignore"):  # infinitely far
+            near = STATISTICS[self.statistic](x, z, scale)
+            return self.rescaled(scale).value(near)
 
     def of_squares(self, squares: Array) -> Array:
         """Return ones (n,)."""
@@ -87,7 +119,7 @@ class Stationary(Kernel):
         return 1.0
 
 
-STATISTICS: dict[str, Callable[[Array, Array], Array]] = {
+STATISTICS: dict[str, Callable[..., Array]] = {
     "squared": squared_distances,
     "l1": l1_distances,
     "unequal": unequal_columns,
@@ -101,6 +133,7 @@ class Exponential(Stationary):
     gamma: Gamma = None
     metric: ClassVar[str]
     leaf: ClassVar[str]
+    power: ClassVar[int] = 1  # of a distance in the statistic
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -113,6 +146,17 @@ class Exponential(Stationary):
     def is_resolved(self) -> bool:
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
+
+    def rescaled(self, scale: float) -> Exponential:
+        """Return the kernel of rows in another unit."""
+        gamma = number(self.gamma)
+        for _ in range(self.power):  # not its power, which may overflow
+            gamma /= scale
+        return replace(self, gamma=gamma)
+
+    def length(self) -> float:
+        """Return ``gamma^(-1 / power)``."""
+        return float(number(self.gamma) ** (-1 / self.power))
 
     def value(self, s: Array) -> Array:
         """Return ``exp(-gamma s)``."""
@@ -137,6 +181,7 @@ class RBF(Exponential):
     statistic: ClassVar[str] = "squared"
     metric: ClassVar[str] = "euclidean"
     leaf: ClassVar[str] = "rbf"
+    power: ClassVar[int] = 2
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Bound the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
@@ -145,7 +190,7 @@ class RBF(Exponential):
         distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``.
         """
         gamma = number(self.gamma)
-        if not in_range(unit, gamma, _UNDERFLOW / gamma, 4 * max_norm2):
+        if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
             moved = math.sqrt(2 * gamma / math.e) * 2 * unit * math.sqrt(max_norm2)
@@ -175,7 +220,7 @@ class Laplacian(Exponential):
         """
         del direct
         gamma = number(self.gamma)
-        if not in_range(unit, gamma, _UNDERFLOW / gamma, 4 * dim * max_norm2):
+        if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * dim * max_norm2)):
             return math.inf
         moved = gamma * 2 * unit * math.sqrt(dim * max_norm2)
         return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
@@ -211,8 +256,17 @@ class Matern(Stationary):
     def value(self, s: Array) -> Array:
         """Return the closed form of squared distances."""
         r = np.sqrt(s) * s.dtype.type(math.sqrt(2 * self.nu) / self.length_scale)
+        r = np.minimum(r, r.dtype.type(_FAR))  # not infinity times zero
         factor = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
         return np.asarray(factor * np.exp(-r), dtype=r.dtype)
+
+    def rescaled(self, scale: float) -> Matern:
+        """Return the kernel of rows in another unit."""
+        return replace(self, length_scale=self.length_scale * scale)
+
+    def length(self) -> float:
+        """Return the length scale."""
+        return self.length_scale
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
@@ -222,21 +276,23 @@ class Matern(Stationary):
         """Bound the error, with r = sqrt(2 nu) distance / length_scale.
 
         ``|dk/dr| <= 1`` and ``|r dk/dr| <= 0.605`` (nu = 5/2, at r = 1 + sqrt(3); 0.541 for 3/2, 1/e
-        for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two. The
-        polynomial, the exponential and their product have 12. From expanded squares s the kernel has
+        for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two; squares
+        that underflow move it by at most the root of their sum. The polynomial, the exponential and their
+        product have 12. From expanded squares s the kernel has
         a slope in s of at most ``1 / (2 L^2)``, L = length_scale / sqrt(2 nu), for nu > 1/2; for
         nu = 1/2 the root magnifies the error e of s near zero distance: at most ``sqrt(e)``.
         """
         length = self.length_scale / math.sqrt(2 * self.nu)
-        if not in_range(unit, length, _UNDERFLOW * length, 1 / length, 4 * max_norm2):
+        if not (in_range(unit, length, 1 / length) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
             moved = 2 * unit * math.sqrt(max_norm2) / length
+            moved += 2 * math.sqrt(dim * underflow(unit)) / length
             return 0.61 * relative_error(dim / 2 + 4, unit) + 12 * unit + moved
         square = _square_error(unit, dim, max_norm2)
         if self.nu == 0.5:
             return math.sqrt(square) / length + 14 * unit
-        return square / (2 * length**2) + 14 * unit
+        return square / length / (2 * length) + 14 * unit
 
 
 @dataclass(frozen=True)
