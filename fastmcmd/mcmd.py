@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
 from fastmcmd.gram import surveyed
@@ -298,7 +299,7 @@ def prepared_inputs(kernel: Any, **arrays: NDArray[Any] | Rows) -> tuple[Any, ..
         if isinstance(array, Rows):
             for rows, block in array.blocks():
                 if kernel.prepared(block, name) is not block:
-                    raise ValueError(
+                    raise NumericalError(
                         f"{name} has rows from {rows.start:,} on whose squares under- or overflow in "
                         f"{kernel!r}; scale the rows"
                     )
@@ -327,7 +328,7 @@ def default_kernels(
         try:
             resolved.append(kernel.resolve(data))
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            raise NumericalError(f"{name}: {error}") from None
         _check_lengths(resolved[-1], data.shape[1], name)
         if not kernel.compiled:
             count = min(len(data), _EXAMINED)

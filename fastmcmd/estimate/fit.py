@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
+from fastmcmd.errors import UNSCALED
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
@@ -25,6 +26,7 @@ from fastmcmd.estimate.lowrank_choice import low_rank_forms
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
+from fastmcmd.gram import diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
@@ -32,6 +34,8 @@ from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 
 __all__ = ["Fit", "fit", "fit_together"]
+
+_LARGE = 1e3  # kernel values from which the scale of x is named where a bound misses the tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,12 @@ class Fit:
             values, errors, kind = self.form.evaluate(grid, progress, keep)
         else:
             values, errors, kind = self.form.evaluate(grid, progress)
-        return values, errors, self._info(kind, int(grid.shape[1]))
+        info = self._info(kind, int(grid.shape[1]))
+        if not errors.max() <= self.options.tol:
+            largest = float(diagonal_of(self.x_kernel, grid).max())
+            if largest > _LARGE:
+                info = replace(info, notes=(*info.notes, f"{UNSCALED} {largest:.1e}"))
+        return values, errors, info
 
     def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""

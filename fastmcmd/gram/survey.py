@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall import row_squares
 from fastmcmd.blocks import over_rows
+from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
@@ -79,10 +80,10 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
 
 
 def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0) -> None:
-    """Raise ValueError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows."""
+    """Raise NumericalError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows."""
     largest = float(diagonal.max(initial=0.0))
     if not np.isfinite(largest) or (kernel.compiled and not np.isfinite(norm2)):
-        raise ValueError(
+        raise NumericalError(
             f"x is too large for x_kernel {kernel!r}: its values, or squares of x, overflow (k(x, x) is "
             f"up to {largest:.1e}); scale the columns of x, say to zero mean and unit variance"
         )

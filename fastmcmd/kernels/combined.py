@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastmcmd.errors import NumericalError
 from fastmcmd.kernels.base import Array, Instruction, Kernel, check_number, fits, underflow
 from fastmcmd.kernels.inner import moderate_rows
 
@@ -100,7 +101,7 @@ class _Pair(Kernel):
         for part in (self.left, self.right):
             if part.prepared(x, name) is not x:
                 row = int(np.flatnonzero(~moderate_rows(x))[0])
-                raise ValueError(
+                raise NumericalError(
                     f"{name}[{row}] has entries of at most {np.abs(x[row]).max():.1e}: their squares "
                     f"under- or overflow in {part!r}, which stands beside a kernel that depends on "
                     "their scale; scale the columns"

@@ -73,7 +73,8 @@ class Polynomial(Kernel):
 
     def of_squares(self, squares: Array) -> Array:
         """Return ``(gamma |x|^2 + coef0)^degree`` (n,)."""
-        return np.asarray((number(self.gamma) * squares + self.coef0) ** self.degree)
+        with np.errstate(over="ignore"):  # infinity is what a check of the diagonal looks for
+            return np.asarray((number(self.gamma) * squares + self.coef0) ** self.degree)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
