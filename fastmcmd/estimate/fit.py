@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.errors import UNSCALED
+from fastmcmd.errors import UNSCALED, NumericalError
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
@@ -165,7 +165,24 @@ class _Work:
         self._fits: dict[int, Fit] = {}
 
     def of(self, models: list[Sample]) -> list[Fit]:
-        """Return the fit of each model."""
+        """Return the fit of each model.
+
+        Raises
+        ------
+        NumericalError
+            Numbers that are not finite came up on the way, or a factorisation failed.
+        """
+        try:
+            return self._of(models)
+        except np.linalg.LinAlgError as error:
+            kernel = self._task.x_kernel
+            raise NumericalError(
+                f"a factorisation failed ({error}): values of x_kernel {kernel!r} (up to "
+                f"{self._task.scale**2:.1e}) are too large for their precision; scale the columns of x to "
+                "unit variance, or use a larger lam"
+            ) from error
+
+    def _of(self, models: list[Sample]) -> list[Fit]:
         nature, task = self._nature, self._task
         forms = low_rank_forms(nature, models, task, self._progress, self._checkpoint)
         group: dict[int, tuple[Sample, MeanFeatures]] = {}

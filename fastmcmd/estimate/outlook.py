@@ -59,6 +59,8 @@ def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind:
     through the last two looks is the best that can be hoped for.
     """
     rank, error = now
+    if not 0.0 < error < math.inf:
+        return error != 0.0
     left = most - rank if kind == "rigorous" else math.log(most / rank)
     return math.log(error) + 1.5 * slope(before, now, kind) * left > 0.0
 
@@ -66,4 +68,7 @@ def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind:
 def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
     """Return how the logarithm of the error falls with the rank, or with the rank's logarithm."""
     (r0, e0), (r1, e1) = before, now
-    return math.log(e1 / e0) / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
+    if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
+        return 0.0  # nothing is known of it
+    fall = math.log(e1) - math.log(e0)
+    return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))

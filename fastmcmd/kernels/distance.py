@@ -74,6 +74,14 @@ def _square_error(unit: float, dim: int, max_norm2: float) -> float:
     return relative_error(4 * dim + 16, unit) * max_norm2 + lost
 
 
+def _row_error(unit: float, max_norm2: float) -> float:
+    """Bound by how much rounding of rows moves a distance between them where it is a direct sum.
+
+    Such rows are not centred (`fastmcmd.gram.offset_of`), and whatever was given is exact in float64.
+    """
+    return 2 * unit * math.sqrt(max_norm2) if unit > 1e-12 else 0.0
+
+
 class Stationary(Kernel):
     """A kernel of one distance between rows: ``value(statistic(x, z))``, 1 at distance 0.
 
@@ -187,15 +195,16 @@ class RBF(Exponential):
         """Bound the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
 
         Direct sums have d + 2 roundings, gamma and its product two more; rounding the rows moves a
-        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``.
+        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``. No two values
+        in [0, 1] are further apart than 1.
         """
         gamma = number(self.gamma)
         if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
-            moved = math.sqrt(2 * gamma / math.e) * 2 * unit * math.sqrt(max_norm2)
-            return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
-        return gamma * _square_error(unit, dim, max_norm2) + 5 * unit
+            moved = math.sqrt(2 * gamma / math.e) * _row_error(unit, max_norm2)
+            return min(relative_error(dim + 5, unit) / math.e + moved, 1.0) + 4 * unit
+        return min(gamma * _square_error(unit, dim, max_norm2), 1.0) + 5 * unit
 
 
 @dataclass(frozen=True)
@@ -223,7 +232,7 @@ class Laplacian(Exponential):
         if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * dim * max_norm2)):
             return math.inf
         moved = gamma * 2 * unit * math.sqrt(dim * max_norm2)
-        return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
+        return min(relative_error(dim + 5, unit) / math.e + moved, 1.0) + 4 * unit
 
 
 @dataclass(frozen=True)
@@ -286,13 +295,13 @@ class Matern(Stationary):
         if not (in_range(unit, length, 1 / length) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
-            moved = 2 * unit * math.sqrt(max_norm2) / length
+            moved = _row_error(unit, max_norm2) / length
             moved += 2 * math.sqrt(dim * underflow(unit)) / length
-            return 0.61 * relative_error(dim / 2 + 4, unit) + 12 * unit + moved
+            return min(0.61 * relative_error(dim / 2 + 4, unit) + moved, 1.0) + 12 * unit
         square = _square_error(unit, dim, max_norm2)
         if self.nu == 0.5:
-            return math.sqrt(square) / length + 14 * unit
-        return square / length / (2 * length) + 14 * unit
+            return min(math.sqrt(square) / length, 1.0) + 14 * unit
+        return min(square / length / (2 * length), 1.0) + 14 * unit
 
 
 @dataclass(frozen=True)

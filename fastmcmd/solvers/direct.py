@@ -26,7 +26,9 @@ from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
 from fastmcmd.solvers.panels import PanelCholesky
 from fastmcmd.solvers.strips import least_room
 
-__all__ = ["DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes"]
+__all__ = [
+    "DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes", "too_large_for_float32",
+]  # fmt: skip
 
 _REFINEMENTS = 4
 # Float32 operations from which a factor is kept: half a minute of one core. Less is soon made anew.
@@ -133,6 +135,8 @@ class DirectSolver:
             if np.array_equal(known, shift):
                 return factor
         operator = self.operator
+        if operator.dtype != EXACT and not np.isfinite(operator.rounding(operator.dtype)):
+            raise NumericalError(too_large_for_float32(operator))
         need = cholesky_bytes(operator, len(self._factors) + 1)
         fits = factor_fits(operator, operator.room, len(self._factors) + 1)
         kept = self._kept(shift)
@@ -294,6 +298,14 @@ def _not_definite(
     doubt = "" if kernel.compiled else ", or x_kernel is not positive semi-definite"
     return (
         f"{told}: lam is below the rounding of the kernel matrix{doubt}; use a larger lam{better}"
+    )
+
+
+def too_large_for_float32(operator: GramOperator) -> str:
+    """Say that tiles in float32 would overflow, or lose all digits."""
+    return (
+        f"dtype='float32': x (squared norms up to {operator.max_norm2:.1e}) or values of x_kernel "
+        f"{operator.kernel!r} leave the range of float32; use dtype='float64', or scale the columns of x"
     )
 
 

@@ -18,6 +18,7 @@ e(x_i, x_i) B'E B`` their ratios vary little, and few rows suffice (sampled).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Products
 from fastmcmd.backends.tall import inner
+from fastmcmd.errors import NumericalError
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
@@ -204,10 +206,10 @@ def solve_sums(
     gram, cross = sums.gram * scale, sums.cross[:, columns] * scale
     square = sums.square[columns, columns] * scale
     system = gram + np.eye(len(gram))
-    factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
-    weights = scipy.linalg.cho_solve(factor, cross, check_finite=False)
+    solved = _normal_equations(system)
+    weights = solved(cross)
     # Refined once: what is left is part of the bound.
-    weights += scipy.linalg.cho_solve(factor, cross - system @ weights, check_finite=False)
+    weights += solved(cross - system @ weights)
     left = float(np.linalg.norm(cross - system @ weights))
     size = cross.T @ weights
     energy = square - size - size.T + weights.T @ gram @ weights
@@ -267,6 +269,31 @@ def solve_sums(
         kind="rigorous",
         pivots=float(pivots),
     )
+
+
+def _normal_equations(system: Array) -> Callable[[Array], Array]:
+    """Return what solves ``I + F' D^-1 F`` (p, p), given as computed.
+
+    Where its rounding exceeds 1 no Cholesky factor need exist; then its eigenvalues are taken to be
+    at least 1, as they are without rounding. What that leaves is part of the bound.
+
+    Raises
+    ------
+    NumericalError
+        It is not finite.
+    """
+    if not np.isfinite(system).all():
+        raise NumericalError(
+            "sums over the rows overflow: values of x_kernel are too large for their precision; scale "
+            "the columns of x to unit variance, or use dtype='float64'"
+        )
+    try:
+        factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        values, vectors = scipy.linalg.eigh(system, check_finite=False)
+        inverse = 1.0 / np.maximum(values, 1.0)
+        return lambda rhs: np.asarray(vectors @ (inverse[:, None] * (vectors.T @ rhs)))
+    return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))
 
 
 class ResidualSample:
