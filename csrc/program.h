@@ -28,8 +28,11 @@ inline program_view make_program(const int32_t* codes, const double* params, ind
                                  index_t d) {
   program_view program = {codes, params, length, 0, 0};
   // Rows that are compared cannot be centred, and without that the expanded form loses digits.
+  // The last parameter of a leaf asks for direct distances whatever the dimension.
   bool direct = d <= direct_distance_limit;
-  for (index_t i = 0; i < length; ++i) direct = direct || codes[i] == op_delta;
+  for (index_t i = 0; i < length; ++i) {
+    direct = direct || codes[i] == op_delta || params[i * params_per_op + params_per_op - 1] != 0;
+  }
   index_t height = 0;
   for (index_t i = 0; i < length; ++i) {
     const int32_t code = codes[i];

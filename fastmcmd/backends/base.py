@@ -170,6 +170,14 @@ class Backend(ABC):
         """Whether tiles are kept in memory of their own, not in the host's."""
         return False
 
+    def directly(self) -> Backend:
+        """Return a backend that forms squared distances from differences, in any dimension.
+
+        That takes longer in many columns, and loses no digits however far rows are from the origin, or
+        some of them from the others; a card stays as it is.
+        """
+        return self
+
     @abstractmethod
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Tell whether squared distances in ``dim`` columns are formed from differences.

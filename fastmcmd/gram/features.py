@@ -43,6 +43,9 @@ class KernelFeatures:
         What computes kernel values against the pivots.
     offset : ndarray (k,) or None
         Subtracted from rows and pivots before they are rounded to the precision of the tiles.
+    entry : float
+        Rounding of kernel values against the pivots, relative to the largest, where `noise` is to count
+        it; 0 where the caller does.
     """
 
     kernel: Kernel
@@ -50,6 +53,7 @@ class KernelFeatures:
     factor: NDArray[np.float64]
     backend: Backend
     offset: NDArray[np.float64] | None = None
+    entry: float = 0.0
 
     @property
     def rank(self) -> int:
@@ -140,8 +144,12 @@ class KernelFeatures:
 
     @property
     def noise(self) -> float:
-        """Rounding of a product of features, relative to k(y, y)."""
-        return (self.rank + 6) * _UNIT
+        """Rounding of a product of features, relative to k(y, y).
+
+        Kernel values k(Z, y) that are off by g, |g| at most ``sqrt(r)`` times ``entry``, move the product
+        by c'g on either side, with coefficients c of interpolation whose norm is of the order of 1.
+        """
+        return (self.rank + 6) * _UNIT + 2 * float(np.sqrt(self.rank)) * self.entry
 
     @cached_property
     def inverse_norm(self) -> float:
