@@ -217,7 +217,7 @@ class ConditionalCongruence(Parameters):
         grid = inputs(encoded(x_new, self.encoder), "x_new", self.options(), self.n_features_in_)
         if not isinstance(grid, Rows):
             grid = grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
-        return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]  # type: ignore[no-any-return]
+        return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 
     def evaluate(self, x_new: Any) -> Result:
         """Return the CCE at unlabelled inputs (q, d) with its certificate."""

@@ -58,11 +58,12 @@ class Fit:
 
         ``checkpoint`` keeps what is done in dense form, where evaluation is the work.
         """
-        if isinstance(self.form, DenseFit):
-            keep = None if checkpoint is None else checkpoint.stage("dense")
-            values, errors, kind = self.form.evaluate(grid, progress, keep)
-        else:
-            values, errors, kind = self.form.evaluate(grid, progress)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if isinstance(self.form, DenseFit):
+                keep = None if checkpoint is None else checkpoint.stage("dense")
+                values, errors, kind = self.form.evaluate(grid, progress, keep)
+            else:
+                values, errors, kind = self.form.evaluate(grid, progress)
         info = self._info(kind, int(grid.shape[1]))
         if not errors.max() <= self.options.tol:
             largest = float(diagonal_of(self.x_kernel, grid).max())
@@ -173,7 +174,8 @@ class _Work:
             Numbers that are not finite came up on the way, or a factorisation failed.
         """
         try:
-            return self._of(models)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self._of(models)  # what is not finite in the end is refused by `Result.of`
         except np.linalg.LinAlgError as error:
             kernel = self._task.x_kernel
             raise NumericalError(

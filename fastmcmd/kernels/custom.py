@@ -76,7 +76,7 @@ class CustomKernel(Kernel):
 
     def _value(self, row: Array, other: Array) -> float:
         """Return f of two rows, checked to be a finite number."""
-        found = self.function(row, other)
+        found: Any = self.function(row, other)
         if isinstance(found, np.ndarray) and found.ndim == 0:
             found = found[()]
         if not isinstance(found, (numbers.Real, np.bool_)):
