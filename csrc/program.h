@@ -10,11 +10,11 @@ constexpr index_t max_program_depth = 64;
 
 // Cancellation in |x|^2 + |z|^2 - 2 x.z leaves an error of about eps |x|^2 in a squared distance;
 // exp(-r) turns it into its square root where points coincide, so it always gets the direct sum.
-inline unsigned needed_statistic(int32_t code, const double* p, index_t d) {
+inline unsigned needed_statistic(int32_t code, const double* p, bool direct) {
   switch (code) {
-    case op_rbf: return d <= direct_distance_limit ? stat_squared : stat_dot;
+    case op_rbf: return direct ? stat_squared : stat_dot;
     case op_matern:
-      return d <= direct_distance_limit || p[1] == 0.5 ? stat_squared : stat_dot;
+      return direct || p[1] == 0.5 ? stat_squared : stat_dot;
     case op_laplacian: return stat_l1;
     case op_polynomial:
     case op_linear:
@@ -27,6 +27,12 @@ inline unsigned needed_statistic(int32_t code, const double* p, index_t d) {
 inline program_view make_program(const int32_t* codes, const double* params, index_t length,
                                  index_t d) {
   program_view program = {codes, params, length, 0, 0};
+  // Rows that are compared cannot be centred, and without that the expanded form loses digits.
+  // The last parameter of a leaf asks for direct distances whatever the dimension.
+  bool direct = d <= direct_distance_limit;
+  for (index_t i = 0; i < length; ++i) {
+    direct = direct || codes[i] == op_delta || params[i * params_per_op + params_per_op - 1] != 0;
+  }
   index_t height = 0;
   for (index_t i = 0; i < length; ++i) {
     const int32_t code = codes[i];
@@ -38,7 +44,7 @@ inline program_view make_program(const int32_t* codes, const double* params, ind
       const double* p = params + i * params_per_op;
       FASTMCMD_CHECK(code != op_matern || p[1] == 0.5 || p[1] == 1.5 || p[1] == 2.5,
                      "nu of a matern kernel must be 0.5, 1.5 or 2.5");
-      program.statistics |= needed_statistic(code, p, d);
+      program.statistics |= needed_statistic(code, p, direct);
       ++height;
       if (height > program.depth) program.depth = height;
     }

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.checks import as_rows, as_weights, check_count, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs
+from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs, prepared_inputs
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.result import Result, on_card_of
@@ -119,6 +119,7 @@ def cce(
     x = inputs(encoded(x, encoder), "x", options)
     grid = x if at_x else inputs(encoded(at, encoder), "at", options, x.shape[1])
     x, grid = common_dtype(x, grid)
+    x, grid = prepared_inputs(x_kernel, x=x, at=grid)
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
@@ -169,7 +170,9 @@ def samples_of_all(
     """Check what a person gave, and return the sample of nature, those of models, resolved kernels."""
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
+    (y,) = prepared_inputs(y_kernel, y=y)
     outputs = [_predicted_outputs(p, len(x), y.shape[1], draws, random_state) for p in predictions]
+    outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
     weights = as_weights(weights, "weights", len(x))
     lam = check_positive(lam, "lam")
     kernels = default_kernels(x_kernel, y_kernel, x, y)
@@ -191,3 +194,11 @@ def _predicted_outputs(
     return DrawnOutputs(
         np.asarray(predictive.sample(draws, rng), dtype=np.float64).reshape(n, -1, columns)
     )
+
+
+def _prepared_outputs(kernel: Any, outputs: Outputs) -> Outputs:
+    """Return draws as the output kernel takes them; distributions as they are."""
+    if isinstance(outputs, DrawnOutputs):
+        (flat,) = prepared_inputs(kernel, prediction=outputs.flat)
+        return DrawnOutputs(flat.reshape(outputs.values.shape), outputs.weights)
+    return outputs

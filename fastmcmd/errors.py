@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ROUNDING_ALONE", "MemoryLimitError", "MissingDependencyError", "ToleranceWarning"]
+__all__ = [
+    "ROUNDING_ALONE", "UNSCALED", "MemoryLimitError", "MissingDependencyError", "NumericalError",
+    "ToleranceWarning",
+]  # fmt: skip
 
 # How a note begins where no solver could be certified to the tolerance.
 ROUNDING_ALONE = "rounding in float64 alone leaves"
+# How one begins where kernel values are so large that rounding in proportion to them is the cause.
+UNSCALED = "x_kernel has values up to"
 
 
 class ToleranceWarning(UserWarning):
@@ -13,6 +18,13 @@ class ToleranceWarning(UserWarning):
 
     The values are the best that was found and ``error_bound`` is still true; turn the warning
     into an error with ``warnings.simplefilter("error", fastmcmd.ToleranceWarning)``.
+    """
+
+
+class NumericalError(ValueError):
+    """The data, not a wrong argument, make a result impossible to compute; the message says why.
+
+    `fastmcmd.evaluate` names it in ``skipped`` and goes on with the other numbers.
     """
 
 

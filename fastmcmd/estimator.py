@@ -14,7 +14,7 @@ from fastmcmd.cce import encoded, samples_of, samples_of_all
 from fastmcmd.checks import as_rows
 from fastmcmd.estimate.fit import Fit, fit_together
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import evaluate_at, inputs
+from fastmcmd.mcmd import evaluate_at, inputs, prepared_inputs
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.params import Parameters
 from fastmcmd.progress import Progress
@@ -119,6 +119,7 @@ class ConditionalCongruence(Parameters):
         """
         options = self.options(x)
         x = inputs(encoded(x, self.encoder), "x", options)
+        (x,) = prepared_inputs(self.x_kernel, x=x)
         nature, model, kernels = samples_of(
             x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
@@ -181,6 +182,7 @@ class ConditionalCongruence(Parameters):
             )
         options = self.options(x)
         x = inputs(encoded(x, self.encoder), "x", options)
+        (x,) = prepared_inputs(self.x_kernel, x=x)
         nature, models, kernels = samples_of_all(
             x, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
@@ -213,9 +215,9 @@ class ConditionalCongruence(Parameters):
     def _grid(self, x_new: Any) -> NDArray[Any] | Rows:
         self.fitted()
         grid = inputs(encoded(x_new, self.encoder), "x_new", self.options(), self.n_features_in_)
-        if isinstance(grid, Rows):
-            return grid
-        return grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
+        if not isinstance(grid, Rows):
+            grid = grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
+        return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 
     def evaluate(self, x_new: Any) -> Result:
         """Return the CCE at unlabelled inputs (q, d) with its certificate."""
@@ -240,7 +242,8 @@ class ConditionalCongruence(Parameters):
         """
         grid = self._grid(x_new)
         y = as_rows(y_grid, "y_grid", columns=self.output_columns_)
-        return self.fitted().witness(grid, y.astype(np.float64))
+        (y,) = prepared_inputs(self.fitted().y_kernel, y_grid=y.astype(np.float64))
+        return self.fitted().witness(grid, y)
 
     def save(self, path: Any) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically.

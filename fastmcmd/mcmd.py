@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
 from fastmcmd.gram import surveyed
@@ -24,9 +25,11 @@ from fastmcmd.progress import Progress
 from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows, open_out, open_rows
 
-__all__ = ["common_dtype", "default_kernels", "inputs", "mcmd"]
+__all__ = ["common_dtype", "default_kernels", "inputs", "mcmd", "prepared_inputs"]
 
 _SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
+_LOST = 1e-3  # of a kernel value: a rounding error beyond is no rounding
+_EXAMINED = 40  # rows on whose pairs a function is checked to be a kernel
 _TINY = 1 << 22  # bytes on a card that are copied in no time, so that equal inputs collapse
 
 
@@ -183,6 +186,8 @@ def mcmd(
     check_same_length(x=x, y=y)
     check_same_length(x_prime=x_prime, y_prime=y_prime)
     x, x_prime, grid = common_dtype(x, x_prime, grid)
+    x, x_prime, grid = prepared_inputs(x_kernel, x=x, x_prime=x_prime, grid=grid)
+    y, y_prime = prepared_inputs(y_kernel, y=y, y_prime=y_prime)
     weights = as_weights(weights, "weights", len(x))
     weights_prime = as_weights(weights_prime, "weights_prime", len(x_prime))
     lam = check_positive(lam, "lam")
@@ -267,6 +272,40 @@ def common_dtype(*arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
     return tuple(made[id(array)] for array in arrays)
 
 
+def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
+    """Raise where squares of distances of the order of the kernel's length leave the range of float64."""
+    if not kernel.compiled or not kernel.translation_invariant:
+        return
+    unit = float(np.finfo(np.float64).eps) / 2
+    if kernel.entry_error(unit, dim, 0.0, True) > _LOST * kernel.max_value(0.0):
+        raise ValueError(
+            f"{name} is {kernel!r}: at distances of its length, squares under- or overflow in float64; "
+            f"scale {name[0]} and the parameters of the kernel"
+        )
+
+
+def prepared_inputs(kernel: Any, **arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
+    """Return inputs as the kernel takes them (`Kernel.prepared`); the same array stays the same.
+
+    ``arrays`` are called in messages as they are named here. Rows on disk are only looked at.
+    """
+    if not isinstance(kernel, Kernel) or not kernel.divides_by_norms:
+        return tuple(arrays.values())
+    made: dict[int, NDArray[Any] | Rows] = {}
+    for name, array in arrays.items():
+        if id(array) in made:
+            continue
+        made[id(array)] = array if isinstance(array, Rows) else kernel.prepared(array, name)
+        if isinstance(array, Rows):
+            for rows, block in array.blocks():
+                if kernel.prepared(block, name) is not block:
+                    raise NumericalError(
+                        f"{name} has rows from {rows.start:,} on whose squares under- or overflow in "
+                        f"{kernel!r}; scale the rows"
+                    )
+    return tuple(made[id(array)] for array in arrays.values())
+
+
 def _as_dtype(array: Any, dtype: Any) -> NDArray[Any]:
     return np.asarray(array.astype(dtype, copy=False))
 
@@ -289,5 +328,10 @@ def default_kernels(
         try:
             resolved.append(kernel.resolve(data))
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            raise NumericalError(f"{name}: {error}") from None
+        _check_lengths(resolved[-1], data.shape[1], name)
+        if not kernel.compiled:
+            count = min(len(data), _EXAMINED)
+            rng = np.random.default_rng(len(data))  # the same rows in the same call
+            resolved[-1].examine(data[np.sort(rng.choice(len(data), count, replace=False))], name)
     return resolved[0], resolved[1]

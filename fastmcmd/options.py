@@ -135,9 +135,13 @@ class Options:
         return get_backend(self.backend, kernel, self.devices, self.device_memory_limit)
 
     def feature_backend_for(self, kernel: Kernel) -> Backend:
-        """Return what computes output features: of a card its host, as copying them takes longer."""
+        """Return what computes output features: of a card its host, as copying them takes longer.
+
+        Distances are direct: features multiply what rounding does to kernel values, and outputs are not
+        centred.
+        """
         found = self.backend_for(kernel)
-        return get_backend("auto", kernel) if found.on_card else found
+        return (get_backend("auto", kernel) if found.on_card else found).directly()
 
     def settled(
         self, kernels: tuple[Kernel, Kernel], x: Any, lam: float, columns: int = _COLUMNS

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checks import is_cupy
-from fastmcmd.errors import ROUNDING_ALONE, ToleranceWarning
+from fastmcmd.errors import ROUNDING_ALONE, UNSCALED, NumericalError, ToleranceWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,6 +140,12 @@ class Result(PointValues):
     ) -> Result:
         """Return a result, and warn if its error is not certified to be within ``tol``."""
         worst = float(error_bounds.max())
+        if not (np.isfinite(worst) and np.isfinite(values).all()):
+            raise NumericalError(
+                f"the {name} cannot be computed here: its certified error is {worst:g} ({_extreme(info)}); "
+                "scale the columns of x and y to unit variance, and choose kernel parameters in "
+                "these units"
+            )
         if not worst <= tol:
             warnings.warn(
                 f"the error of the {name} is certified to be at most {worst:.1e} only, above "
@@ -153,6 +159,14 @@ class Result(PointValues):
     def error_bound(self) -> float:
         """Largest error bound of a value."""
         return float(self.error_bounds.max())
+
+    @property
+    def vague(self) -> str:
+        """Why the mean says nothing, where its error bound exceeds both ``tol`` and the mean; else ""."""
+        bound = float(on_host(self.error_bounds).mean())
+        if self.error_bound <= self.tol or bound < self.mean:
+            return ""
+        return f"its error bound, {bound:.1e}, exceeds it ({_advice(self.info)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary: mean, quantiles, bound, settings."""
@@ -192,6 +206,10 @@ class Result(PointValues):
         lines = [
             f"{self.name} at {len(self.values):,} points: mean {self.mean:.6g}",
             f"  5 / 50 / 95 %: {low:.4g} / {middle:.4g} / {high:.4g}",
+        ]
+        if self.vague:
+            lines = [f"{self.name} at {len(self.values):,} points: mean not known, {self.vague}"]
+        lines += [
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
             f"  {info.solver}, {where}, {info.dtype}, {info.cache}{rank}{products}, "
             f"{info.seconds:.3g} s",
@@ -215,7 +233,17 @@ def on_card_of(result: Result, given: Any) -> Result:
     return replace(result, values=values, error_bounds=errors)
 
 
+def _extreme(info: Info) -> str:
+    """Say why no error could be certified."""
+    if info.dtype == "float32":
+        return "kernel values, or what they are made of, leave the range of float32"
+    return "kernel values, or what they are made of, leave the range of float64"
+
+
 def _advice(info: Info) -> str:
+    for note in info.notes:
+        if note.startswith(UNSCALED):
+            return f"{note}: scale the columns of x to unit variance, or use a larger lam"
     if info.solver == "lowrank":
         return "use a larger rank, solver='auto' or 'cg', or a larger tol"
     if any(ROUNDING_ALONE in note for note in info.notes):

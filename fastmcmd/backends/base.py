@@ -170,9 +170,20 @@ class Backend(ABC):
         """Whether tiles are kept in memory of their own, not in the host's."""
         return False
 
+    def directly(self) -> Backend:
+        """Return a backend that forms squared distances from differences, in any dimension.
+
+        That takes longer in many columns, and loses no digits however far rows are from the origin, or
+        some of them from the others; a card stays as it is.
+        """
+        return self
+
     @abstractmethod
-    def direct_distances(self, dim: int) -> bool:
-        """Tell whether squared distances in ``dim`` columns are formed from differences."""
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
+        """Tell whether squared distances in ``dim`` columns are formed from differences.
+
+        In tiles of ``kernel``, or of one that does not compare rows where it is None.
+        """
 
     def label(self, dtype: np.dtype[Any], dim: int) -> str:
         """Return what computes, for people, where the name does not say it all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,10 +32,12 @@ def core() -> Any:
 
 
 @lru_cache(maxsize=64)
-def _program(kernel: Kernel) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _program(kernel: Kernel, direct: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     names, parameters = kernel.program()
     codes = np.array([core().OPS[name] for name in names], dtype=np.int32)
-    return codes, np.array(parameters, dtype=np.float64).reshape(len(names), 4)
+    values = np.array(parameters, dtype=np.float64).reshape(len(names), 4)
+    values[:, 3] = direct  # program.h
+    return codes, values
 
 
 def _like(v: Array, dtype: Any) -> Array:
@@ -47,7 +49,14 @@ class CpuBackend(Backend):
     """Tiles by the compiled core, in threads of its own.
 
     Products with no columns return at once: the core takes at least one.
+
+    Attributes
+    ----------
+    direct : bool
+        Whether squared distances are formed from differences in any dimension.
     """
+
+    direct: bool = False
 
     @property
     def name(self) -> str:
@@ -58,9 +67,17 @@ class CpuBackend(Backend):
         """Tell whether the kernel is a program of the core."""
         return kernel.compiled
 
-    def direct_distances(self, dim: int) -> bool:
-        """Tell whether squared distances are formed from differences."""
-        return bool(dim <= core().DIRECT_DISTANCE_LIMIT)
+    def directly(self) -> CpuBackend:
+        """Return the same with squared distances from differences."""
+        return replace(self, direct=True)
+
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
+        """Tell whether squared distances are formed from differences.
+
+        Beside a comparison of rows they are in any dimension: such rows cannot be centred.
+        """
+        compares = kernel is not None and kernel.compares_rows
+        return self.direct or compares or bool(dim <= core().DIRECT_DISTANCE_LIMIT)
 
     def points(
         self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
@@ -78,7 +95,7 @@ class CpuBackend(Backend):
         other = x if z is None else z
         out = np.empty((x.n, other.n), dtype=x.dtype)
         core().gram(
-            *_program(kernel), x.rows, other.rows, out,
+            *_program(kernel, self.direct), x.rows, other.rows, out,
             threads=get_num_threads(), tile=self.tile, symmetric=z is None,
         )  # fmt: skip
         return out
@@ -89,7 +106,7 @@ class CpuBackend(Backend):
         if not out.size:
             return out
         core().matmul(
-            *_program(kernel), x.rows, z.rows, _like(v, x.dtype), out,
+            *_program(kernel, self.direct), x.rows, z.rows, _like(v, x.dtype), out,
             threads=get_num_threads(), tile=self.tile,
         )  # fmt: skip
         return out
@@ -100,7 +117,7 @@ class CpuBackend(Backend):
         if not out.size:
             return out
         core().symmetric_matmul(
-            *_program(kernel), x.rows, _like(v, x.dtype), out,
+            *_program(kernel, self.direct), x.rows, _like(v, x.dtype), out,
             threads=get_num_threads(), tile=self.tile,
         )  # fmt: skip
         return out
@@ -111,7 +128,7 @@ class CpuBackend(Backend):
         if not out.size:
             return out
         core().quadratic_forms(
-            *_program(kernel), x.rows, _like(c, x.dtype), out,
+            *_program(kernel, self.direct), x.rows, _like(c, x.dtype), out,
             threads=get_num_threads(), tile=self.tile,
         )  # fmt: skip
         return out
@@ -130,7 +147,7 @@ class CpuBackend(Backend):
         values = np.empty((landmarks.n, x.n), dtype=x.dtype) if keep else None
         squares, norms = np.empty(x.n), np.empty(x.n) if sizes else None
         core().features(
-            *_program(kernel), landmarks.rows, x.rows, _like(factor, x.dtype), values, squares,
+            *_program(kernel, self.direct), landmarks.rows, x.rows, _like(factor, x.dtype), values, squares,
             norms, threads=get_num_threads(),
         )  # fmt: skip
         return RowFeatures(values, squares, norms)
@@ -152,7 +169,7 @@ class CpuBackend(Backend):
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
         """Return the packed tiles."""
         packed = self._empty(x)
-        core().pack(*_program(kernel), x.rows, packed.tiles, threads=get_num_threads())
+        core().pack(*_program(kernel, self.direct), x.rows, packed.tiles, threads=get_num_threads())
         return packed
 
     def pack_matmul(
@@ -163,7 +180,7 @@ class CpuBackend(Backend):
             return self.pack(kernel, x), np.empty((x.n, 0))
         packed, out = self._empty(x), np.empty((x.n, v.shape[1]))
         core().pack_matmul(
-            *_program(kernel), x.rows, packed.tiles, _like(v, x.dtype), out,
+            *_program(kernel, self.direct), x.rows, packed.tiles, _like(v, x.dtype), out,
             threads=get_num_threads(),
         )  # fmt: skip
         return packed, out

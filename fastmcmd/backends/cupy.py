@@ -86,9 +86,9 @@ class CupyBackend(Backend):
         """Tell whether the kernel has a CUDA formula."""
         return kernel.compiled
 
-    def direct_distances(self, dim: int) -> bool:
-        """Tell whether squared distances are formed from differences."""
-        return dim <= DIRECT_LIMIT
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
+        """Tell whether squared distances are formed from differences, as in `CpuBackend`."""
+        return dim <= DIRECT_LIMIT or (kernel is not None and kernel.compares_rows)
 
     def unit(self, dtype: np.dtype[Any], dim: int) -> float:
         """Return the unit roundoff of tiles.

@@ -44,9 +44,9 @@ class TiledBackend(Backend):
         """Whether tiles release the interpreter lock, so that threads help."""
         return False
 
-    def direct_distances(self, dim: int) -> bool:
+    def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Return True: always from differences."""
-        del dim
+        del dim, kernel
         return True
 
     def points(

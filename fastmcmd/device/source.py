@@ -56,12 +56,14 @@ def tile_source(codes: tuple[Any, ...], dim: int, dtype: np.dtype[Any]) -> Sourc
     """
     needs: set[str] = set()
     stack: list[str] = []
+    # As in the core (program.h): rows that are compared cannot be centred.
+    direct = dim <= DIRECT_LIMIT or any(name == "delta" for name, _ in codes)
     for place, (name, variant) in enumerate(codes):
         if name in ("add", "mul"):
             right, left = stack.pop(), stack.pop()
             stack.append(f"({left} {'+' if name == 'add' else '*'} {right})")
             continue
-        statistic, expression = _leaf(name, variant, dim, place)
+        statistic, expression = _leaf(name, variant, direct, place)
         needs |= statistic
         stack.append(expression)
     (value,) = stack
@@ -86,11 +88,11 @@ def structure_of(kernel: Kernel) -> tuple[tuple[Any, ...], np.ndarray[Any, np.dt
     return tuple(codes), np.array(parameters, dtype=np.float64).reshape(-1)
 
 
-def _leaf(name: str, variant: Any, dim: int, place: int) -> tuple[set[str], str]:
+def _leaf(name: str, variant: Any, direct: bool, place: int) -> tuple[set[str], str]:
     """Return the statistics that a leaf needs, and its value in CUDA."""
     first, second = (f"real(p[{_PARAMETERS * place + i}])" for i in range(2))
-    squared = {"squared"} if dim <= DIRECT_LIMIT else {"dot", "expanded"}
-    told = "s.squared" if dim <= DIRECT_LIMIT else "s.expanded"
+    squared = {"squared"} if direct else {"dot", "expanded"}
+    told = "s.squared" if direct else "s.expanded"
     match name:
         case "rbf":
             return squared, f"exponential<number_math>({told}, -{first})"

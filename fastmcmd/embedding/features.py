@@ -62,6 +62,9 @@ def output_features(
     if largest <= 0:
         raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
     limit = eps * largest
+    norm2 = float(np.einsum("ij,ij->i", y, y).max())
+    direct = backend.direct_distances(y.shape[1], kernel)
+    entry = kernel.rounding(_UNIT, y.shape[1], norm2, direct, largest) / largest
     worth = np.ones(len(y)) if importance is None else importance**2
     # Pivots are looked for among a sample in order of the first coordinate; outputs that it
     # leaves uncovered join it until all residuals are small.
@@ -75,7 +78,7 @@ def output_features(
         if found is None:
             return None
         pivots, factor = found
-        features = KernelFeatures(kernel, y[chosen][pivots], factor, backend)
+        features = KernelFeatures(kernel, y[chosen][pivots], factor, backend, entry=entry)
         p = features.transform(y)
         missed = features.residuals(y, p)
         residuals = worth * missed

@@ -118,7 +118,7 @@ class DenseFit:
         largest = float(self.y_kernel.diagonal(self.outputs).max())
         norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
         columns = self.outputs.shape[1]
-        direct = self.backend.direct_distances(columns)
+        direct = self.backend.direct_distances(columns, self.y_kernel)
         entry = self.y_kernel.rounding(_UNIT, columns, norm2, direct, largest)
         # Sums over a tile, over tiles, and over coefficients.
         unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)

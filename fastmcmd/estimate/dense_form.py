@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastmcmd.embedding.expected import node_error, node_outputs
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.sample import PredictedOutputs, Sample
+from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK
@@ -35,7 +36,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     values, where = pooled(drawn[0].flat, drawn[1].flat)
     predicted = any(isinstance(side.outputs, PredictedOutputs) for side in samples)
     if predicted and float(len(values)) ** 2 * len(task.grid) > MOST_PAIRS:
-        raise ValueError(
+        raise NumericalError(
             f"draws=None: {y_kernel!r} has no low rank over the predicted distributions (more than "
             f"{MOST_RANK} features), and sums over all pairs of their {len(values):,} quadrature nodes "
             "would take too long; use draws=100, say, or a smoother y_kernel"

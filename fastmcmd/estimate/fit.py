@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.errors import MemoryLimitError
+from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
@@ -27,6 +27,7 @@ from fastmcmd.estimate.lowrank_choice import low_rank_forms
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
+from fastmcmd.gram import diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
@@ -34,6 +35,8 @@ from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 
 __all__ = ["Fit", "fit", "fit_together"]
+
+_LARGE = 1e3  # kernel values from which the scale of x is named where a bound misses the tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +59,18 @@ class Fit:
 
         ``checkpoint`` keeps what is done in dense form, where evaluation is the work.
         """
-        if isinstance(self.form, DenseFit):
-            keep = None if checkpoint is None else checkpoint.stage("dense")
-            values, errors, kind = self.form.evaluate(grid, progress, keep)
-        else:
-            values, errors, kind = self.form.evaluate(grid, progress)
-        return values, errors, self._info(kind, int(grid.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if isinstance(self.form, DenseFit):
+                keep = None if checkpoint is None else checkpoint.stage("dense")
+                values, errors, kind = self.form.evaluate(grid, progress, keep)
+            else:
+                values, errors, kind = self.form.evaluate(grid, progress)
+        info = self._info(kind, int(grid.shape[1]))
+        if not errors.max() <= self.options.tol:
+            largest = float(diagonal_of(self.x_kernel, grid).max())
+            if largest > _LARGE:
+                info = replace(info, notes=(*info.notes, f"{UNSCALED} {largest:.1e}"))
+        return values, errors, info
 
     def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""
@@ -158,7 +167,25 @@ class _Work:
         self._fits: dict[int, Fit] = {}
 
     def of(self, models: list[Sample]) -> list[Fit]:
-        """Return the fit of each model."""
+        """Return the fit of each model.
+
+        Raises
+        ------
+        NumericalError
+            Numbers that are not finite came up on the way, or a factorisation failed.
+        """
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self._of(models)  # what is not finite in the end is refused by `Result.of`
+        except np.linalg.LinAlgError as error:
+            kernel = self._task.x_kernel
+            raise NumericalError(
+                f"a factorisation failed ({error}): values of x_kernel {kernel!r} (up to "
+                f"{self._task.scale**2:.1e}) are too large for their precision; scale the columns of x to "
+                "unit variance, or use a larger lam"
+            ) from error
+
+    def _of(self, models: list[Sample]) -> list[Fit]:
         nature, task = self._nature, self._task
         forms = low_rank_forms(nature, models, task, self._progress, self._checkpoint)
         group: dict[int, tuple[Sample, MeanFeatures]] = {}

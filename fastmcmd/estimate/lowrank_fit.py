@@ -25,7 +25,7 @@ from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promisi
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.pilot import Pilot
 from fastmcmd.estimate.rowwise import Abreast
-from fastmcmd.gram import EXACT, KernelFeatures, offset_of
+from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import CertificateKind
@@ -86,7 +86,7 @@ class _Fitting:
 
     def given(self) -> KernelFeatures:
         """Return the features at the landmarks that the caller gave."""
-        rows = self.setting.landmarks
+        rows = self.kernel.prepared(self.setting.landmarks, "landmarks")
         search = self._search(rows, np.ones(len(rows)), len(rows))
         search.take(np.arange(len(rows)))
         if search.rank < len(rows):
@@ -309,6 +309,8 @@ class _Fitting:
     def _precision(self, kinds: set[CertificateKind], features: KernelFeatures) -> np.dtype[Any]:
         """Return the precision of the features: float32 only where residuals are looked at."""
         if "rigorous" in kinds or not self.kernel.compiled:
+            return EXACT
+        if tile_dtype(self.kernel, _FLOAT32, self.stream.x) == EXACT:
             return EXACT
         if self.setting.dtype is not None:
             return self.setting.dtype

@@ -135,7 +135,7 @@ class Passes:
         rounding = None
         if found is not None:
             dim = stream.x.shape[1]
-            direct = backend.direct_distances(dim)
+            direct = backend.direct_distances(dim, kernel)
             entry = kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
             squares = (
                 found @ found

@@ -19,7 +19,6 @@ LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 2
 LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
 # A predicted error below that share of the goal is believed; residuals are seen at few rows only.
 SURE = {"rigorous": 0.7, "sampled": 0.55}
-_LEAST = 1e-300  # an error of 0 has no logarithm
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
 
 
@@ -60,8 +59,8 @@ def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind:
     through the last two looks is the best that can be hoped for.
     """
     rank, error = now
-    if not error > 0.0:  # nothing is missed any more
-        return False
+    if not 0.0 < error < math.inf:
+        return error != 0.0
     left = most - rank if kind == "rigorous" else math.log(most / rank)
     return math.log(error) + 1.5 * slope(before, now, kind) * left > 0.0
 
@@ -69,7 +68,7 @@ def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind:
 def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
     """Return how the logarithm of the error falls with the rank, or with the rank's logarithm."""
     (r0, e0), (r1, e1) = before, now
-    if r1 == r0:  # no landmarks were left to take
-        return 0.0
-    e0, e1 = max(e0, _LEAST), max(e1, _LEAST)
-    return math.log(e1 / e0) / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
+    if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
+        return 0.0  # nothing is known of it
+    fall = math.log(e1) - math.log(e0)
+    return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))

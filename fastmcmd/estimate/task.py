@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.gram import diagonal_of
+from fastmcmd.gram import check_finite, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
@@ -54,7 +54,9 @@ class Task:
     @cached_property
     def scale(self) -> float:
         """Largest ``sqrt(k(x, x))`` over the grid."""
-        return float(np.sqrt(max(float(diagonal_of(self.x_kernel, self.grid).max()), 0.0)))
+        diagonal = diagonal_of(self.x_kernel, self.grid)
+        check_finite(self.x_kernel, diagonal)
+        return float(np.sqrt(max(float(diagonal.max()), 0.0)))
 
     def feature_residual(self, lam: float, lam_prime: float) -> float:
         """Return what the output features may leave of ``k_Y(y, y)``, relative to the largest."""

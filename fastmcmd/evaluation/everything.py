@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.evaluation.asked import Asked, inputs_of
 from fastmcmd.evaluation.measuring import evaluation_of
 from fastmcmd.evaluation.result import Evaluation
@@ -125,8 +126,13 @@ def evaluate(
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
     labels = asked.labels(outcomes)
     with Progress(progress, tol) as told:
-        congruence = None
+        congruence, failure = None, ""
         if x is not None:
             x = inputs_of(x, outcomes)
-            congruence = asked.congruence.fit(x, outcomes.y, outcomes.prediction, outcomes.weights)
-        return evaluation_of(y, outcomes, asked, labels, x, congruence, told, start)
+            try:
+                congruence = asked.congruence.fit(
+                    x, outcomes.y, outcomes.prediction, outcomes.weights
+                )
+            except (NumericalError, MemoryLimitError) as error:
+                failure = str(error)
+        return evaluation_of(y, outcomes, asked, labels, x, congruence, told, start, failure)

@@ -12,7 +12,7 @@ from fastmcmd import metrics
 from fastmcmd.evaluation.context import Context
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS
 
-__all__ = ["MEASURES", "SCORES", "Measure"]
+__all__ = ["CONGRUENCE", "MEASURES", "SCORES", "Measure"]
 
 Reason = str | None
 Number = Callable[[Context], float]
@@ -183,3 +183,4 @@ MEASURES = (
     Measure("max_cce", _CONGRUENCE, "CCE, largest", "zero", _congruence(lambda c, v: v.max()), _inputs),
 )
 # fmt: on
+CONGRUENCE = tuple(one.name for one in MEASURES if one.section == _CONGRUENCE)

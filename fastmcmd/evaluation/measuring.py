@@ -13,7 +13,7 @@ from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.asked import Asked
 from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.measures import MEASURES, SCORES
+from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.frames import row_labels
 from fastmcmd.metrics import adversarial_group_calibration
@@ -33,6 +33,7 @@ def evaluation_of(
     congruence: ConditionalCongruence | None,
     told: Progress,
     start: float,
+    failure: str = "",
 ) -> Evaluation:
     """Return the evaluation of a prediction.
 
@@ -52,11 +53,17 @@ def evaluation_of(
         Told of each number.
     start : float
         When the work began.
+    failure : str
+        Why there is no CCE although there are inputs.
     """
     settings = asked.settings
+    if congruence is not None and congruence.result_.vague:
+        failure, congruence = congruence.result_.vague, None
     values = None if congruence is None else congruence.result_.values
     context = Context(outcomes, settings, values)
     measured, skipped = _measure(context, told)
+    if failure:
+        skipped |= dict.fromkeys(CONGRUENCE, failure)
     if asked.n_boot:
         measured = intervals(
             context, measured, asked.n_boot, asked.confidence, settings.random_state, told

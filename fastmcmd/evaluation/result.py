@@ -271,6 +271,8 @@ class Evaluation:
         lines += [f"note: {note}" for note in self.notes]
         if self.skipped:
             lines.append(f"not applicable: {', '.join(self.skipped)}")
+        if self.x is not None and "mean_cce" in self.skipped:
+            lines.append(f"no CCE: {self.skipped['mean_cce']}")
         return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.evaluation.asked import Asked, inputs_of
 from fastmcmd.evaluation.measuring import evaluation_of
 from fastmcmd.evaluation.result import Evaluation
@@ -39,17 +40,20 @@ def evaluate_each(y: Any, models: Mapping[str, Any], x: Any, asked: Asked) -> di
     progress, tol = asked.congruence.progress, asked.congruence.tol
     found: dict[str, Evaluation] = {}
     with Progress(progress, tol) as told:
-        congruences = {}
+        congruences, failure = {}, ""
         if x is not None:
             x = inputs_of(x, first)
             predictions = {name: one.prediction for name, one in outcomes.items()}
-            congruences = asked.congruence.fit_each(x, first.y, predictions, first.weights)
+            try:
+                congruences = asked.congruence.fit_each(x, first.y, predictions, first.weights)
+            except (NumericalError, MemoryLimitError) as error:
+                failure = str(error)
         shared = time.perf_counter() - start
         for name, one in outcomes.items():
             told.under(name)
             begun = time.perf_counter() - shared
             congruence = congruences.get(name)
-            found[name] = evaluation_of(y, one, asked, labels, x, congruence, told, begun)
+            found[name] = evaluation_of(y, one, asked, labels, x, congruence, told, begun, failure)
         told.under("")
     return found
 

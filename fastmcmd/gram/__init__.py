@@ -1,7 +1,11 @@
 """The input kernel matrix as an operator under a memory budget, and kernels as features."""
 
-from fastmcmd.gram.features import EXACT, KernelFeatures
+from fastmcmd.gram.features import KernelFeatures
 from fastmcmd.gram.operator import GramOperator
-from fastmcmd.gram.survey import diagonal_of, offset_of, surveyed
+from fastmcmd.gram.precision import EXACT, tile_dtype
+from fastmcmd.gram.survey import check_finite, diagonal_of, offset_of, surveyed
 
-__all__ = ["EXACT", "GramOperator", "KernelFeatures", "diagonal_of", "offset_of", "surveyed"]
+__all__ = [
+    "EXACT", "GramOperator", "KernelFeatures", "check_finite", "diagonal_of", "offset_of", "surveyed",
+    "tile_dtype",
+]  # fmt: skip

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall import row_squares
+from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import relative_error
 
-__all__ = ["EXACT", "KernelFeatures"]
+__all__ = ["KernelFeatures"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
-EXACT = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,9 @@ class KernelFeatures:
         What computes kernel values against the pivots.
     offset : ndarray (k,) or None
         Subtracted from rows and pivots before they are rounded to the precision of the tiles.
+    entry : float
+        Rounding of kernel values against the pivots, relative to the largest, where `noise` is to count
+        it; 0 where the caller does.
     """
 
     kernel: Kernel
@@ -50,6 +53,7 @@ class KernelFeatures:
     factor: NDArray[np.float64]
     backend: Backend
     offset: NDArray[np.float64] | None = None
+    entry: float = 0.0
 
     @property
     def rank(self) -> int:
@@ -84,22 +88,25 @@ class KernelFeatures:
         self, y: NDArray[Any], coefficients: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return ``k(y, pivots) coefficients`` (n, c), tiles in ``dtype``."""
-        points = self.backend.points(y, dtype, self.offset)
-        return self.backend.matmul(self.kernel, points, self._points[dtype], coefficients)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
+        return self.backend.matmul(self.kernel, points, self._points[kind], coefficients)
 
     def adjoint(
         self, y: NDArray[Any], values: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return ``k(pivots, y) values`` (r, c) of values (n, c) at rows (n, k), tiles in ``dtype``."""
-        points = self.backend.points(y, dtype, self.offset)
-        return self.backend.matmul(self.kernel, self._points[dtype], points, values)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
+        return self.backend.matmul(self.kernel, self._points[kind], points, values)
 
     def _features(
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
     ) -> RowFeatures:
-        points = self.backend.points(y, dtype, self.offset)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
         return self.backend.features(
-            self.kernel, self._points[dtype], points, self.factor, keep=keep, sizes=sizes
+            self.kernel, self._points[kind], points, self.factor, keep=keep, sizes=sizes
         )
 
     @cached_property
@@ -137,8 +144,12 @@ class KernelFeatures:
 
     @property
     def noise(self) -> float:
-        """Rounding of a product of features, relative to k(y, y)."""
-        return (self.rank + 6) * _UNIT
+        """Rounding of a product of features, relative to k(y, y).
+
+        Kernel values k(Z, y) that are off by g, |g| at most ``sqrt(r)`` times ``entry``, move the product
+        by c'g on either side, with coefficients c of interpolation whose norm is of the order of 1.
+        """
+        return (self.rank + 6) * _UNIT + 2 * float(np.sqrt(self.rank)) * self.entry
 
     @cached_property
     def inverse_norm(self) -> float:

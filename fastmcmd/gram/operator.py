@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
-from fastmcmd.gram.features import EXACT
-from fastmcmd.gram.survey import diagonal_of, largest_norm2, offset_of, surveyed
+from fastmcmd.gram.precision import EXACT, tile_dtype
+from fastmcmd.gram.survey import check_finite, diagonal_of, largest_norm2, offset_of, surveyed
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
@@ -37,7 +37,7 @@ class GramOperator:
     x : ndarray (n, d) or Rows, float32 or float64
         Inputs, in memory or on disk.
     dtype : numpy.dtype
-        Precision of the tiles.
+        Precision of the tiles; float64 where equality of rows would not survive it (`tile_dtype`).
     room : int
         Bytes that prepared rows and cached tiles may take.
     """
@@ -53,7 +53,7 @@ class GramOperator:
         self.backend = backend
         self.kernel = kernel
         self.x = x
-        self.dtype = np.dtype(dtype)
+        self.dtype = tile_dtype(kernel, dtype, x)
         self.room = room
         self.passes = 0
         self.has_cached = self.has_filed = False
@@ -64,6 +64,7 @@ class GramOperator:
             self.offset = offset_of(kernel, backend, x)
             self.diagonal = diagonal_of(kernel, x)
             self.max_norm2 = largest_norm2(x, self.offset)
+        check_finite(kernel, self.diagonal, self.max_norm2)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -192,11 +193,11 @@ class GramOperator:
         self, grid: NDArray[Any] | Rows, v: NDArray[np.float64], dtype: np.dtype[Any]
     ) -> NDArray[np.float64]:
         """Return K(grid, x) v (q, k) in float64, from tiles of ``dtype``, streamed in blocks."""
-        kind = np.dtype(dtype)
+        kind = tile_dtype(self.kernel, dtype, self.x, grid)
         blocks: list[tuple[slice, Points]] = []
         if kind == self.dtype and self.holds_rows:
             blocks = [(slice(None), self.points())]
-        elif self._exact_points is not None:
+        elif kind == EXACT and self._exact_points is not None:
             blocks = [(slice(None), self._exact_points)]
         elif self._stay(self.x):
             blocks = list(self._converted(self.x, kind))
@@ -230,17 +231,19 @@ class GramOperator:
     def pack(self, dtype: np.dtype[Any]) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
-        return self.backend.pack(self.kernel, self.prepare(self._whole(self.x), np.dtype(dtype)))
+        kind = tile_dtype(self.kernel, dtype, self.x)
+        return self.backend.pack(self.kernel, self.prepare(self._whole(self.x), kind))
 
     def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
-        unit = self.backend.unit(np.dtype(dtype), self.dim)
+        kind = tile_dtype(self.kernel, dtype, self.x, self.x if grid is None else grid)
+        unit = self.backend.unit(kind, self.dim)
         norm2 = self.max_norm2
         with surveyed():
             largest = self.largest(grid)
             if grid is not None and grid is not self.x:
                 norm2 = max(norm2, largest_norm2(grid, self.offset))
-        direct = self.backend.direct_distances(self.dim)
+        direct = self.backend.direct_distances(self.dim, self.kernel)
         return self.kernel.rounding(unit, self.dim, norm2, direct, largest)
 
     def largest(self, grid: NDArray[Any] | Rows | None = None) -> float:

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall import row_squares
 from fastmcmd.blocks import over_rows
+from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["diagonal_of", "largest_norm2", "offset_of", "surveyed"]
+__all__ = ["check_finite", "diagonal_of", "largest_norm2", "offset_of", "surveyed"]
 
 Floats = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -78,12 +79,25 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
     return out
 
 
+def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0) -> None:
+    """Raise NumericalError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows."""
+    largest = float(diagonal.max(initial=0.0))
+    if not np.isfinite(largest) or (kernel.compiled and not np.isfinite(norm2)):
+        raise NumericalError(
+            f"x is too large for x_kernel {kernel!r}: its values, or squares of x, overflow (k(x, x) is "
+            f"up to {largest:.1e}); scale the columns of x, say to zero mean and unit variance"
+        )
+
+
 def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Floats | None:
     """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
 
-    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change.
+    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change, and a
+    kernel that compares rows would find equal what rounding makes equal.
     """
-    if not kernel.translation_invariant or backend.direct_distances(x.shape[1]):
+    if not kernel.translation_invariant or kernel.compares_rows:
+        return None
+    if backend.direct_distances(x.shape[1], kernel):
         return None
     survey = _of(x)
     if survey.mean is None:

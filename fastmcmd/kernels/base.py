@@ -18,8 +18,11 @@ __all__ = [
     "Kernel",
     "as_rows",
     "check_number",
+    "fits",
     "in_range",
+    "power_of_two",
     "relative_error",
+    "underflow",
 ]
 
 Array = NDArray[Any]
@@ -56,6 +59,28 @@ def in_range(unit: float, *values: float) -> bool:
     return all(v == 0 or least <= v <= most for v in values)
 
 
+def fits(unit: float, *values: float) -> bool:
+    """Tell whether no value overflows in the precision of roundoff ``unit``.
+
+    For sizes that may be arbitrarily small: what underflow takes is bounded by `underflow`.
+    """
+    most = float(np.finfo(np.float32 if unit > 1e-12 else np.float64).max)
+    return all(v <= most for v in values)
+
+
+def underflow(unit: float) -> float:
+    """Return the smallest positive number of the format: a product that underflows is off by less."""
+    limits = np.finfo(np.float32 if unit > 1e-12 else np.float64)
+    return float(limits.smallest_subnormal)
+
+
+def power_of_two(size: float) -> float:
+    """Return the power of two nearest ``1 / size``: multiplying by it loses no digits."""
+    if not 0 < size < math.inf:
+        return 1.0
+    return math.ldexp(1.0, min(1000, -round(math.log2(size))))
+
+
 def check_number(value: Any, name: str, *, least: float = 0.0, strict: bool = True) -> float:
     """Return ``value`` as a finite float above ``least`` (or equal to it where not strict)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -82,6 +107,9 @@ class Kernel(ABC):
     """
 
     translation_invariant: ClassVar[bool] = False
+    compares_rows: ClassVar[bool] = False  # whether it depends on which rows are equal
+    divides_by_norms: ClassVar[bool] = False  # whether small rows count as much as large ones
+    scale_free: ClassVar[bool] = False  # whether each row may be multiplied by a positive number
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
     def __call__(self, x: Any, z: Any = None) -> Array:
@@ -163,6 +191,26 @@ class Kernel(ABC):
         """Return the kernel with parameters that depend on the data (n, d) replaced by numbers."""
         del data
         return self
+
+    def prepared(self, x: Array, name: str) -> Array:
+        """Return rows (n, d) with the same kernel, in which no square that it needs is lost.
+
+        The array itself unless some rows need it; ``name`` is what a message calls them.
+
+        Raises
+        ------
+        ValueError
+            Rows whose squares would under- or overflow, and that cannot be scaled one by one.
+        """
+        del name
+        return x
+
+    def examine(self, rows: Array, name: str) -> None:
+        """Raise where a person's function is seen to be no kernel on some rows (m, d).
+
+        ``name`` is the argument that the kernel was.
+        """
+        del rows, name
 
     @property
     def is_resolved(self) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fastmcmd.kernels.base import Array, Instruction, Kernel, check_number, in_range
+from fastmcmd.errors import NumericalError
+from fastmcmd.kernels.base import Array, Instruction, Kernel, check_number, fits, underflow
+from fastmcmd.kernels.inner import moderate_rows
 
 __all__ = ["Constant", "Product", "Sum"]
 
@@ -24,6 +26,7 @@ class Constant(Kernel):
         Nonnegative number.
     """
 
+    scale_free: ClassVar[bool] = True
     value: float
 
     def __post_init__(self) -> None:
@@ -54,7 +57,9 @@ class Constant(Kernel):
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Return the rounding of the constant itself."""
         del dim, max_norm2, direct
-        return unit * self.value if in_range(unit, self.value) else math.inf
+        if not fits(unit, self.value):
+            return math.inf
+        return unit * self.value + underflow(unit)
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,42 @@ class _Pair(Kernel):
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """Whether both parts are."""
         return self.left.translation_invariant and self.right.translation_invariant
+
+    @property
+    def compares_rows(self) -> bool:  # type: ignore[override]
+        """Whether one of the parts does."""
+        return self.left.compares_rows or self.right.compares_rows
+
+    @property
+    def scale_free(self) -> bool:  # type: ignore[override]
+        """Whether both parts are."""
+        return self.left.scale_free and self.right.scale_free
+
+    @property
+    def divides_by_norms(self) -> bool:  # type: ignore[override]
+        """Whether one of the parts does."""
+        return self.left.divides_by_norms or self.right.divides_by_norms
+
+    def prepared(self, x: Array, name: str) -> Array:
+        """Return rows scaled one by one where both parts allow it; else both must take them as they are."""
+        if self.scale_free:
+            for part in (self.left, self.right):
+                x = part.prepared(x, name)
+            return x
+        for part in (self.left, self.right):
+            if part.prepared(x, name) is not x:
+                row = int(np.flatnonzero(~moderate_rows(x))[0])
+                raise NumericalError(
+                    f"{name}[{row}] has entries of at most {np.abs(x[row]).max():.1e}: their squares "
+                    f"under- or overflow in {part!r}, which stands beside a kernel that depends on "
+                    "their scale; scale the columns"
+                )
+        return x
+
+    def examine(self, rows: Array, name: str) -> None:
+        """Examine both parts."""
+        self.left.examine(rows, name)
+        self.right.examine(rows, name)
 
     @property
     def is_resolved(self) -> bool:
@@ -155,9 +196,9 @@ class Product(_Pair):
         a, b = self.left.max_value(max_norm2), self.right.max_value(max_norm2)
         ea = self.left.entry_error(unit, dim, max_norm2, direct)
         eb = self.right.entry_error(unit, dim, max_norm2, direct)
-        if math.inf in (ea, eb) or not in_range(unit, a * b):
+        if math.inf in (ea, eb) or not fits(unit, a * b):
             return math.inf
-        return ea * b + eb * a + ea * eb + unit * (a + ea) * (b + eb)
+        return ea * b + eb * a + ea * eb + unit * (a + ea) * (b + eb) + underflow(unit)
 
     def __repr__(self) -> str:
         parts = (

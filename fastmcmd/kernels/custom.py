@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
 
 __all__ = ["CustomKernel"]
+
+_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class CustomKernel(Kernel):
     ----------
     function : callable
         ``f(x_row, z_row) -> float`` of two one-dimensional arrays; symmetric and positive
-        semi-definite, which is not checked.
+        semi-definite. Both are checked on some rows of the data, which is no proof.
     name : str, optional
         Shown in place of the function's own name.
 
@@ -35,6 +38,7 @@ class CustomKernel(Kernel):
     2.0
     """
 
+    compares_rows: ClassVar[bool] = True  # for all that is known
     function: Callable[[Any, Any], float]
     name: str | None = None
 
@@ -63,12 +67,53 @@ class CustomKernel(Kernel):
         out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
         for i, row in enumerate(x):
             for j, other in enumerate(z):
-                out[i, j] = self.function(row, other)
+                out[i, j] = self._value(row, other)
         return out
 
     def diagonal(self, x: Any) -> Array:
         """Return f(x_i, x_i) (n,)."""
-        return np.array([self.function(row, row) for row in as_rows(x)], dtype=np.float64)
+        return np.array([self._value(row, row) for row in as_rows(x)], dtype=np.float64)
+
+    def _value(self, row: Array, other: Array) -> float:
+        """Return f of two rows, checked to be a finite number."""
+        found: Any = self.function(row, other)
+        if isinstance(found, np.ndarray) and found.ndim == 0:
+            found = found[()]
+        if not isinstance(found, (numbers.Real, np.bool_)):
+            what = repr(found) if not isinstance(found, np.ndarray) else f"shape {found.shape}"
+            raise TypeError(
+                f"the function of {self!r} returned {type(found).__name__} ({what[:60]}); a real number "
+                "is needed"
+            )
+        value = float(found)
+        if not math.isfinite(value):
+            raise ValueError(
+                f"the function of {self!r} returned {value} for the rows {row[:4]} and {other[:4]}; a "
+                "finite number is needed"
+            )
+        return value
+
+    def examine(self, rows: Array, name: str) -> None:
+        """Raise where f is not symmetric on some rows, or their matrix has a negative eigenvalue.
+
+        Beyond what `Kernel.rounding` takes the function's rounding to be.
+        """
+        rows = np.asarray(rows, dtype=np.float64)
+        matrix = self.evaluate(rows, rows)
+        rounding = self.rounding(_UNIT, rows.shape[1], 0.0, True, float(np.abs(matrix).max()))
+        off = np.abs(matrix - matrix.T)
+        if off.max() > 2 * rounding:
+            i, j = np.unravel_index(int(off.argmax()), off.shape)
+            raise ValueError(
+                f"{name}: the function of {self!r} is not symmetric: f(a, b) = {matrix[i, j]:.6g} and "
+                f"f(b, a) = {matrix[j, i]:.6g} for two rows of the data; a kernel is needed"
+            )
+        least = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+        if least < -4 * len(rows) * rounding:
+            raise ValueError(
+                f"{name}: the function of {self!r} is not positive semi-definite: its matrix of "
+                f"{len(rows)} rows of the data has the eigenvalue {least:.3g}; a kernel is needed"
+            )
 
     def instructions(self) -> Iterator[Instruction]:
         """Refuse: there is no program."""

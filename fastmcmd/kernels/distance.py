@@ -15,39 +15,50 @@ from fastmcmd.kernels.base import (
     Instruction,
     Kernel,
     check_number,
+    fits,
     in_range,
+    power_of_two,
     relative_error,
+    underflow,
 )
 from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
 __all__ = ["RBF", "STATISTICS", "Delta", "Laplacian", "Matern", "Stationary"]
 
+_FAR = 1e4  # beyond, every exponential is 0 in float64
+_COMMON = 2.0**-20  # lengths up to the inverse of it are no reason to scale
 _UNDERFLOW = 1e-6  # room above the smallest number: squares that underflow then do not matter
 
 
-def squared_distances(x: Array, z: Array) -> Array:
-    """Return ``|x_i - z_j|_2^2`` from differences, a column at a time."""
+def squared_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
+    """Return ``|scale (x_i - z_j)|_2^2`` from differences, a column at a time."""
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
-        difference = np.subtract.outer(x[:, column], z[:, column])
+        difference = _scaled(np.subtract.outer(x[:, column], z[:, column]), scale)
         out += difference * difference
     return out
 
 
-def l1_distances(x: Array, z: Array) -> Array:
-    """Return ``|x_i - z_j|_1``, a column at a time."""
+def l1_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
+    """Return ``|scale (x_i - z_j)|_1``, a column at a time."""
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
-        out += np.abs(np.subtract.outer(x[:, column], z[:, column]))
+        out += np.abs(_scaled(np.subtract.outer(x[:, column], z[:, column]), scale))
     return out
 
 
-def unequal_columns(x: Array, z: Array) -> Array:
-    """Return in how many columns x_i and z_j differ."""
+def unequal_columns(x: Array, z: Array, scale: float = 1.0) -> Array:
+    """Return in how many columns x_i and z_j differ, in whatever scale."""
+    del scale
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
         out += np.not_equal.outer(x[:, column], z[:, column])
     return out
+
+
+def _scaled(difference: Array, scale: float) -> Array:
+    """Multiply by a power of two, in the array's own precision; a large one is no number of float32."""
+    return difference if scale == 1.0 else np.ldexp(difference, round(math.log2(scale)))
 
 
 def _square_error(unit: float, dim: int, max_norm2: float) -> float:
@@ -55,9 +66,20 @@ def _square_error(unit: float, dim: int, max_norm2: float) -> float:
 
     Rows of squared norm M. Rounding the rows moves a distance of at most ``2 sqrt(M)`` by
     ``2 u sqrt(M)``: 8 u M in the square. The norms are off by d u M each, twice the product by
-    2 d u M, and the two additions, of sizes 2 M and 4 M, round once each: 6 u M.
+    2 d u M, and the two additions, of sizes 2 M and 4 M, round once each: 6 u M. The 4 d products may
+    underflow, and so may the coordinates themselves.
     """
-    return relative_error(4 * dim + 16, unit) * max_norm2
+    tiny = underflow(unit)
+    lost = 4 * dim * tiny + 8 * tiny * math.sqrt(dim * max_norm2)
+    return relative_error(4 * dim + 16, unit) * max_norm2 + lost
+
+
+def _row_error(unit: float, max_norm2: float) -> float:
+    """Bound by how much rounding of rows moves a distance between them where it is a direct sum.
+
+    Such rows are not centred (`fastmcmd.gram.offset_of`), and whatever was given is exact in float64.
+    """
+    return 2 * unit * math.sqrt(max_norm2) if unit > 1e-12 else 0.0
 
 
 class Stationary(Kernel):
@@ -73,9 +95,27 @@ class Stationary(Kernel):
     def value(self, s: Array) -> Array:
         """Return the kernel of an array of statistics, in its precision."""
 
+    def rescaled(self, scale: float) -> Stationary:
+        """Return the kernel k' with ``k'(scale x, scale z) = k(x, z)``."""
+        del scale
+        return self
+
+    def length(self) -> float:
+        """Return the distance at which the kernel falls, about; 1 where there is none."""
+        return 1.0
+
     def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix."""
-        return self.value(STATISTICS[self.statistic](x, z))
+        """Return a block of the matrix.
+
+        In units of the kernel's length, to the nearest power of two: no bit changes but where squares
+        of distances would under- or overflow.
+        """
+        scale = power_of_two(self.length())
+        if _COMMON < scale < 1 / _COMMON:
+            return self.value(STATISTICS[self.statistic](x, z))
+        with np.errstate(over="ignore"):  # infinitely far
+            near = STATISTICS[self.statistic](x, z, scale)
+            return self.rescaled(scale).value(near)
 
     def of_squares(self, squares: Array) -> Array:
         """Return ones (n,)."""
@@ -87,7 +127,7 @@ class Stationary(Kernel):
         return 1.0
 
 
-STATISTICS: dict[str, Callable[[Array, Array], Array]] = {
+STATISTICS: dict[str, Callable[..., Array]] = {
     "squared": squared_distances,
     "l1": l1_distances,
     "unequal": unequal_columns,
@@ -101,6 +141,7 @@ class Exponential(Stationary):
     gamma: Gamma = None
     metric: ClassVar[str]
     leaf: ClassVar[str]
+    power: ClassVar[int] = 1  # of a distance in the statistic
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -113,6 +154,17 @@ class Exponential(Stationary):
     def is_resolved(self) -> bool:
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
+
+    def rescaled(self, scale: float) -> Exponential:
+        """Return the kernel of rows in another unit."""
+        gamma = number(self.gamma)
+        for _ in range(self.power):  # not its power, which may overflow
+            gamma /= scale
+        return replace(self, gamma=gamma)
+
+    def length(self) -> float:
+        """Return ``gamma^(-1 / power)``."""
+        return float(number(self.gamma) ** (-1 / self.power))
 
     def value(self, s: Array) -> Array:
         """Return ``exp(-gamma s)``."""
@@ -137,20 +189,22 @@ class RBF(Exponential):
     statistic: ClassVar[str] = "squared"
     metric: ClassVar[str] = "euclidean"
     leaf: ClassVar[str] = "rbf"
+    power: ClassVar[int] = 2
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Bound the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
 
         Direct sums have d + 2 roundings, gamma and its product two more; rounding the rows moves a
-        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``.
+        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``. No two values
+        in [0, 1] are further apart than 1.
         """
         gamma = number(self.gamma)
-        if not in_range(unit, gamma, _UNDERFLOW / gamma, 4 * max_norm2):
+        if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
-            moved = math.sqrt(2 * gamma / math.e) * 2 * unit * math.sqrt(max_norm2)
-            return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
-        return gamma * _square_error(unit, dim, max_norm2) + 5 * unit
+            moved = math.sqrt(2 * gamma / math.e) * _row_error(unit, max_norm2)
+            return min(relative_error(dim + 5, unit) / math.e + moved, 1.0) + 4 * unit
+        return min(gamma * _square_error(unit, dim, max_norm2), 1.0) + 5 * unit
 
 
 @dataclass(frozen=True)
@@ -175,10 +229,10 @@ class Laplacian(Exponential):
         """
         del direct
         gamma = number(self.gamma)
-        if not in_range(unit, gamma, _UNDERFLOW / gamma, 4 * dim * max_norm2):
+        if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * dim * max_norm2)):
             return math.inf
         moved = gamma * 2 * unit * math.sqrt(dim * max_norm2)
-        return relative_error(dim + 5, unit) / math.e + 4 * unit + moved
+        return min(relative_error(dim + 5, unit) / math.e + moved, 1.0) + 4 * unit
 
 
 @dataclass(frozen=True)
@@ -211,8 +265,17 @@ class Matern(Stationary):
     def value(self, s: Array) -> Array:
         """Return the closed form of squared distances."""
         r = np.sqrt(s) * s.dtype.type(math.sqrt(2 * self.nu) / self.length_scale)
+        r = np.minimum(r, r.dtype.type(_FAR))  # not infinity times zero
         factor = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
         return np.asarray(factor * np.exp(-r), dtype=r.dtype)
+
+    def rescaled(self, scale: float) -> Matern:
+        """Return the kernel of rows in another unit."""
+        return replace(self, length_scale=self.length_scale * scale)
+
+    def length(self) -> float:
+        """Return the length scale."""
+        return self.length_scale
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
@@ -222,30 +285,33 @@ class Matern(Stationary):
         """Bound the error, with r = sqrt(2 nu) distance / length_scale.
 
         ``|dk/dr| <= 1`` and ``|r dk/dr| <= 0.605`` (nu = 5/2, at r = 1 + sqrt(3); 0.541 for 3/2, 1/e
-        for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two. The
-        polynomial, the exponential and their product have 12. From expanded squares s the kernel has
+        for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two; squares
+        that underflow move it by at most the root of their sum. The polynomial, the exponential and their
+        product have 12. From expanded squares s the kernel has
         a slope in s of at most ``1 / (2 L^2)``, L = length_scale / sqrt(2 nu), for nu > 1/2; for
         nu = 1/2 the root magnifies the error e of s near zero distance: at most ``sqrt(e)``.
         """
         length = self.length_scale / math.sqrt(2 * self.nu)
-        if not in_range(unit, length, _UNDERFLOW * length, 1 / length, 4 * max_norm2):
+        if not (in_range(unit, length, 1 / length) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
-            moved = 2 * unit * math.sqrt(max_norm2) / length
-            return 0.61 * relative_error(dim / 2 + 4, unit) + 12 * unit + moved
+            moved = _row_error(unit, max_norm2) / length
+            moved += 2 * math.sqrt(dim * underflow(unit)) / length
+            return min(0.61 * relative_error(dim / 2 + 4, unit) + moved, 1.0) + 12 * unit
         square = _square_error(unit, dim, max_norm2)
         if self.nu == 0.5:
-            return math.sqrt(square) / length + 14 * unit
-        return square / (2 * length**2) + 14 * unit
+            return min(math.sqrt(square) / length, 1.0) + 14 * unit
+        return min(square / length / (2 * length), 1.0) + 14 * unit
 
 
 @dataclass(frozen=True)
 class Delta(Stationary):
     """Equality kernel: 1 where all columns are equal, else 0; for labels and counts.
 
-    Rows are compared in the precision of the tiles: labels should be whole numbers.
+    Rows are compared as they were given: float64 rows make tiles in float64.
     """
 
+    compares_rows: ClassVar[bool] = True
     statistic: ClassVar[str] = "unequal"
 
     def value(self, s: Array) -> Array:
@@ -257,9 +323,9 @@ class Delta(Stationary):
         yield "delta", (0.0, 0.0, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return 0 for whole numbers up to 1 / unit, which keep apart, and 1 above."""
-        del dim, direct
-        return 0.0 if math.sqrt(max_norm2) * unit <= 1 else 1.0
+        """Return 0: whoever makes tiles keeps the rows' own precision (`Kernel.compares_rows`)."""
+        del unit, dim, max_norm2, direct
+        return 0.0
 
 
 def number(value: Gamma, like: Array | None = None) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from fastmcmd.kernels.base import Array, as_rows, check_number
+from fastmcmd.kernels.base import Array, as_rows, check_number, power_of_two
 
 __all__ = ["Gamma", "check_gamma", "resolve_gamma"]
 
@@ -43,21 +44,27 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
     if len(rows) < 2:
         raise ValueError(f"gamma={gamma!r} needs at least two rows, got {len(rows)}; give a number")
     if gamma == "variance":
-        total = _total_variance(rows)
+        with np.errstate(over="ignore"):  # then it is infinite, and `_finite` says so
+            total = _total_variance(rows)
         if not total > 0:
+            equal = all((block == rows[:1][0]).all() for block in _parts(rows))
+            why = "all rows are equal" if equal else "their squares underflow"
             raise ValueError(
-                "gamma='variance' needs data that vary, all rows are equal; give a number"
+                f"gamma='variance' needs data that vary, {why}; give a number or scale them"
             )
         return _finite(1.0 / (2.0 * total), gamma)
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MEDIAN_ROWS)).astype(int))]
     from scipy.spatial.distance import pdist  # slow to load: only when used
 
-    median = float(np.median(pdist(some.astype(np.float64), metric)))
+    some = some.astype(np.float64)
+    largest = np.abs(some).max()
+    scale = power_of_two(float(largest))  # so that no square under- or overflows
+    median = float(np.median(pdist(some * scale, metric))) / scale
     if not median > 0:
         raise ValueError(
             "gamma='median' needs data that vary, more than half of the distances are 0; give a number"
         )
-    return _finite(1.0 / (2.0 * median**2) if metric == "euclidean" else 1.0 / median, gamma)
+    return _finite(0.5 / median / median if metric == "euclidean" else 1.0 / median, gamma)
 
 
 def _total_variance(rows: Array) -> float:
@@ -66,12 +73,17 @@ def _total_variance(rows: Array) -> float:
     In blocks of rows, where NumPy would copy all of them; from the first row, so that equal rows give
     exactly 0, where their mean may round.
     """
-    step = max(1, _BLOCK // rows.shape[1])
     first = rows[:1][0].astype(np.float64)
-    blocks = [slice(start, start + step) for start in range(0, len(rows), step)]
-    mean = sum((rows[block] - first).sum(axis=0) for block in blocks) / len(rows)
-    total = sum(float(np.square(rows[block] - first - mean).sum()) for block in blocks)
+    mean = sum((block - first).sum(axis=0) for block in _parts(rows)) / len(rows)
+    total = sum(float(np.square(block - first - mean).sum()) for block in _parts(rows))
     return total / (len(rows) - 1)
+
+
+def _parts(rows: Array) -> Iterator[Array]:
+    """Yield the rows in blocks."""
+    step = max(1, _BLOCK // rows.shape[1])
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]
 
 
 def _finite(value: float, rule: Any) -> float:

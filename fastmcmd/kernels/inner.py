@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,15 +13,20 @@ from fastmcmd.kernels.base import (
     Array,
     Instruction,
     Kernel,
+    as_rows,
     check_number,
+    fits,
     in_range,
     relative_error,
     squared_norms,
+    underflow,
 )
 from fastmcmd.kernels.distance import number
 from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
-__all__ = ["Cosine", "Linear", "Polynomial"]
+__all__ = ["Cosine", "Linear", "Polynomial", "moderate_rows"]
+
+_MODERATE = 2.0**-50  # squares of it, and of its inverse, keep all digits in float32
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Polynomial(Kernel):
 
     def of_squares(self, squares: Array) -> Array:
         """Return ``(gamma |x|^2 + coef0)^degree`` (n,)."""
-        return np.asarray((number(self.gamma) * squares + self.coef0) ** self.degree)
+        with np.errstate(over="ignore"):  # infinity is what a check of the diagonal looks for
+            return np.asarray((number(self.gamma) * squares + self.coef0) ** self.degree)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the leaf."""
@@ -84,12 +90,16 @@ class Polynomial(Kernel):
         The product has d roundings and two more of its rows, gamma two, coef0 and the sum one each.
         """
         del direct
-        base = number(self.gamma) * max_norm2 + self.coef0
-        off = relative_error(dim + 6, unit) * base
-        if not in_range(unit, number(self.gamma), self.coef0, max_norm2, _power(base, self.degree)):
+        gamma = number(self.gamma)
+        base = gamma * max_norm2 + self.coef0
+        if not (in_range(unit, gamma) and fits(unit, max_norm2, _power(base, self.degree))):
             return math.inf
+        tiny = underflow(unit)
+        off = relative_error(dim + 6, unit) * base + gamma * _lost(unit, dim, max_norm2) + 2 * tiny
         slope = self.degree * _power(base + off, self.degree - 1)
-        return slope * off + (self.degree + 4) * unit * _power(base + off, self.degree)
+        power = _power(base + off, self.degree)
+        lost = self.degree * tiny * max(1.0, power)
+        return slope * off + (self.degree + 4) * unit * power + lost
 
 
 @dataclass(frozen=True)
@@ -115,14 +125,26 @@ class Linear(Kernel):
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Bound the error of a sum of products of rounded rows: d + 2 roundings."""
         del direct
-        if not in_range(unit, max_norm2):
+        if not fits(unit, max_norm2):
             return math.inf
-        return relative_error(dim + 3, unit) * max_norm2
+        return relative_error(dim + 3, unit) * max_norm2 + _lost(unit, dim, max_norm2)
 
 
 @dataclass(frozen=True)
 class Cosine(Kernel):
     """Cosine similarity ``x.z / (|x| |z|)``, 0 where a row is zero, as in scikit-learn."""
+
+    scale_free: ClassVar[bool] = True
+    divides_by_norms: ClassVar[bool] = True
+
+    def prepared(self, x: Array, name: str) -> Array:
+        """Return rows of moderate size: each multiplied by a power of two where one needs it."""
+        del name
+        return _moderate(x)
+
+    def diagonal(self, x: Any) -> Array:
+        """Return ones (n,), zero for zero rows."""
+        return (as_rows(x) != 0).any(axis=1).astype(np.float64)
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
@@ -145,17 +167,38 @@ class Cosine(Kernel):
         """Bound the error of a normalised sum of products.
 
         d roundings of the sum, d of both norms together, two of the rows, two each of roots, quotients
-        and products. Rows are taken to be zero or to have squares in the range of the format.
+        and products. Rows are zero or of moderate size: `prepared` sees to it.
         """
         del direct
-        if not in_range(unit, max_norm2):
+        if not fits(unit, max_norm2):
             return math.inf
         return relative_error(2 * dim + 12, unit)
 
 
 def _unit_rows(x: Array) -> Array:
+    x = _moderate(x)
     norms = np.sqrt(squared_norms(x))[:, None]
     return np.asarray((x / np.where(norms > 0, norms, 1)).astype(x.dtype, copy=False))
+
+
+def moderate_rows(x: Array) -> Array:
+    """Tell which rows (n, d) are zero, or so large that no square under- or overflows in float32."""
+    largest = np.abs(x).max(axis=1, initial=0.0)
+    return np.asarray((largest == 0) | ((largest >= _MODERATE) & (largest <= 1 / _MODERATE)))
+
+
+def _moderate(x: Array) -> Array:
+    """Return rows that are moderate, multiplied by powers of two if need be; the same array if not."""
+    if moderate_rows(x).all():
+        return x
+    exponent = np.frexp(np.abs(x).max(axis=1, keepdims=True, initial=0.0))[1]
+    return np.asarray(np.ldexp(x, -exponent), dtype=x.dtype)
+
+
+def _lost(unit: float, dim: int, max_norm2: float) -> float:
+    """Bound what underflow of its products, or of coordinates, takes from an inner product."""
+    tiny = underflow(unit)
+    return dim * tiny + 2 * tiny * math.sqrt(dim * max_norm2)
 
 
 def _power(base: float, degree: int) -> float:

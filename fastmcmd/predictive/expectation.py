@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
 
@@ -101,7 +102,7 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
     bulk = kernel.diagonal(quartiles.reshape(-1, 1)).reshape(quartiles.shape).max(axis=1)
     bulk = np.sqrt(bulk * np.max(kernel.diagonal(points), initial=0.0))
     if not (lost <= _LOST * np.maximum(bulk, np.abs(out).max(axis=1, initial=0.0))).all():
-        raise ValueError(
+        raise NumericalError(
             "prediction has tails too heavy for this y_kernel, or not its moments; use a bounded "
             "y_kernel such as RBF('variance')"
         )

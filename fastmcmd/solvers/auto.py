@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, stages_of
-from fastmcmd.errors import ROUNDING_ALONE, MemoryLimitError
-from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.errors import ROUNDING_ALONE, MemoryLimitError, NumericalError
+from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.gram.cost import products_of_cg
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
-from fastmcmd.solvers.direct import DirectSolver, factor_fits
+from fastmcmd.solvers.direct import DirectSolver, factor_fits, too_large_for_float32
 from fastmcmd.solvers.watched import Lead, solve_watched, step_cost
 
 __all__ = [
@@ -105,11 +105,16 @@ def solve(
     goal = problem.goal
     passes = 0
     dtype = options.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
+    dtype = tile_dtype(problem.kernel, dtype, problem.x)
     best: Solved | None = None
     lead: Lead | None = None
     searched = min(_MOST_SEARCH, problem.room // _SEARCH)
     if options.solver != "cholesky":
         operator = problem.operator(dtype, searched)
+        if dtype != EXACT and not np.isfinite(operator.rounding(dtype)):
+            if options.dtype is not None:
+                raise NumericalError(too_large_for_float32(operator))
+            dtype, operator = EXACT, problem.operator(EXACT, searched)
         if options.solver == "auto" and direct_is_cheaper(problem, operator):
             return _direct(problem, options, progress, notes, checkpoint)
         for precision in [dtype] if dtype == EXACT or options.dtype else [dtype, EXACT]:
@@ -152,7 +157,7 @@ def solve(
     try:
         solved = _direct(problem, options, progress, notes, checkpoint, passes)
     except (MemoryLimitError, ValueError):
-        if best is None:
+        if best is None or not np.isfinite(best.worst(goal)):
             raise
         notes.append("cholesky failed: kept the result of cg")
         return best

@@ -123,6 +123,8 @@ def by_diagonal(systems: list[System]) -> list[list[int]]:
 
 
 def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """Return ``||D^(-1/2) R||_2``."""
+    """Return ``||D^(-1/2) R||_2``; infinity where it overflows."""
     gram = inner(scaled(1.0 / shift, residual), residual)
+    if not np.isfinite(gram).all():
+        return float("inf")
     return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
 from fastmcmd.checkpoint import Stage, Stages, State, fingerprint_of
-from fastmcmd.errors import MemoryLimitError
+from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
@@ -26,11 +26,14 @@ from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
 from fastmcmd.solvers.panels import PanelCholesky
 from fastmcmd.solvers.strips import least_room
 
-__all__ = ["DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes"]
+__all__ = [
+    "DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes", "too_large_for_float32",
+]  # fmt: skip
 
 _REFINEMENTS = 4
 # Float32 operations from which a factor is kept: half a minute of one core. Less is soon made anew.
 _LONG = 2e12
+_LARGE = 1e3  # kernel values from which the scale of x is named as the cause of rounding
 
 Factor = PackedGram | KeptCholesky | PanelCholesky
 
@@ -132,6 +135,8 @@ class DirectSolver:
             if np.array_equal(known, shift):
                 return factor
         operator = self.operator
+        if operator.dtype != EXACT and not np.isfinite(operator.rounding(operator.dtype)):
+            raise NumericalError(too_large_for_float32(operator))
         need = cholesky_bytes(operator, len(self._factors) + 1)
         fits = factor_fits(operator, operator.room, len(self._factors) + 1)
         kept = self._kept(shift)
@@ -154,12 +159,7 @@ class DirectSolver:
             else:
                 factor = self._panels(shift, progress, kept)
         except NotPositiveDefiniteError as error:
-            raise ValueError(
-                f"K + n lam I is not positive definite in {operator.dtype} ({error}): lam (smallest "
-                f"n lam: {shift.min():.1e}) is below the rounding of the kernel matrix, or "
-                "x_kernel is not positive semi-definite. Use a larger lam"
-                + ("" if operator.dtype == EXACT else " or dtype='float64'")
-            ) from None
+            raise NumericalError(_not_definite(operator, shift, error)) from None
         self._factors.append((shift, factor))
         return factor
 
@@ -271,6 +271,42 @@ class DirectSolver:
             value = value + self._solve(factor, residual)
         assert best is not None
         return best
+
+
+def _not_definite(
+    operator: GramOperator, shift: NDArray[np.float64], error: NotPositiveDefiniteError
+) -> str:
+    """Say that ``K + D`` is not positive definite, and whether rounding or the kernel is to blame."""
+    kernel, least, largest = operator.kernel, float(shift.min()), operator.largest()
+    rounding = len(operator) * operator.rounding(
+        operator.dtype
+    )  # of the smallest eigenvalue, at most
+    rounding += (
+        len(operator) ** 1.5 * float(np.finfo(operator.dtype).eps) * largest
+    )  # of the factor
+    told = (
+        f"K + n lam I is not positive definite in {operator.dtype} ({error}, n lam is {least:.1e})"
+    )
+    if rounding < least:
+        return f"{told}: x_kernel {kernel!r} is not positive semi-definite; a kernel is needed"
+    better = "" if operator.dtype == EXACT else ", dtype='float64'"
+    if largest > _LARGE:
+        return (
+            f"{told}: {UNSCALED} {largest:.1e}, whose rounding exceeds n lam; scale the columns of x to "
+            f"unit variance, or use a larger lam{better}"
+        )
+    doubt = "" if kernel.compiled else ", or x_kernel is not positive semi-definite"
+    return (
+        f"{told}: lam is below the rounding of the kernel matrix{doubt}; use a larger lam{better}"
+    )
+
+
+def too_large_for_float32(operator: GramOperator) -> str:
+    """Say that tiles in float32 would overflow, or lose all digits."""
+    return (
+        f"dtype='float32': x (squared norms up to {operator.max_norm2:.1e}) or values of x_kernel "
+        f"{operator.kernel!r} leave the range of float32; use dtype='float64', or scale the columns of x"
+    )
 
 
 def _close(factor: Factor) -> None:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Products
 from fastmcmd.backends.tall import inner
+from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
@@ -195,22 +196,6 @@ class LowRankSolution:
         return scale * self.slope + off + self.through * size + self.constant
 
 
-def _inverse(system: Array) -> Callable[[Array], Array]:
-    """Return what applies the inverse of a positive definite matrix, as far as float64 tells it.
-
-    Features whose sizes differ by more than 1e8 leave a matrix that is indefinite to rounding. Directions
-    that rounding hides are then left out: what is left of the equations is measured, and in the bound.
-    """
-    try:
-        factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(system)
-        kept = values > len(values) * 2 * _UNIT * values[-1]
-        values, vectors = values[kept], vectors[:, kept]
-        return lambda right: np.asarray(vectors @ ((vectors.T @ right) / values[:, None]))
-    return lambda right: np.asarray(scipy.linalg.cho_solve(factor, right, check_finite=False))
-
-
 def solve_sums(
     sums: RowSums,
     columns: slice,
@@ -238,10 +223,10 @@ def solve_sums(
     gram, cross = sums.gram * scale, sums.cross[:, columns] * scale
     square = sums.square[columns, columns] * scale
     system = gram + np.eye(len(gram))
-    inverse = _inverse(system)
-    weights = inverse(cross)
+    solved = _normal_equations(system)
+    weights = solved(cross)
     # Refined once: what is left is part of the bound.
-    weights += inverse(cross - system @ weights)
+    weights += solved(cross - system @ weights)
     left = float(np.linalg.norm(cross - system @ weights))
     size = cross.T @ weights
     energy = square - size - size.T + weights.T @ gram @ weights
@@ -305,3 +290,28 @@ def solve_sums(
         left=float(left),
         hidden=hidden,
     )
+
+
+def _normal_equations(system: Array) -> Callable[[Array], Array]:
+    """Return what solves ``I + F' D^-1 F`` (p, p), given as computed.
+
+    Where its rounding exceeds 1 no Cholesky factor need exist; then its eigenvalues are taken to be
+    at least 1, as they are without rounding. What that leaves is part of the bound.
+
+    Raises
+    ------
+    NumericalError
+        It is not finite.
+    """
+    if not np.isfinite(system).all():
+        raise NumericalError(
+            "sums over the rows overflow: values of x_kernel are too large for their precision; scale "
+            "the columns of x to unit variance, or use dtype='float64'"
+        )
+    try:
+        factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        values, vectors = scipy.linalg.eigh(system, check_finite=False)
+        inverse = 1.0 / np.maximum(values, 1.0)
+        return lambda rhs: np.asarray(vectors @ (inverse[:, None] * (vectors.T @ rhs)))
+    return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))

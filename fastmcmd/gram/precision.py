@@ -1,0 +1,26 @@
+"""The precision of tiles: what is asked for, unless rounding the rows would change their equality."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd.kernels import Kernel
+
+__all__ = ["EXACT", "tile_dtype"]
+
+EXACT = np.dtype(np.float64)
+_FLOAT32 = np.dtype(np.float32)
+
+
+def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> np.dtype[Any]:
+    """Return the precision of tiles of ``kernel`` over ``rows``: ``wanted``, or float64.
+
+    A kernel that asks whether two rows are equal (`Kernel.compares_rows`) must see them as they are:
+    float64 rows that differ may be the same in float32.
+    """
+    kind = np.dtype(wanted)
+    if kind == EXACT or not kernel.compares_rows:
+        return kind
+    return kind if all(x.dtype == _FLOAT32 for x in rows) else EXACT
