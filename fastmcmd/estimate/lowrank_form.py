@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checkpoint import Checkpoint, stages_of
-from fastmcmd.embedding.expected import candidates
+from fastmcmd.embedding.candidates import candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term

@@ -93,6 +93,8 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
     settings["node_error"] = form.node_error
     settings["lams"] = [sample.lam for sample in form.samples]
     arrays["outputs"] = form.outputs
+    if form.deviations is not None:
+        arrays["deviations"] = form.deviations
     for index, (sample, spread) in enumerate(zip(form.samples, form.spread, strict=True)):
         _put_design(arrays, f"part{index}", sample.design)
         for name in ("data", "indices", "indptr"):
@@ -156,6 +158,7 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
             room=settings["room"],
             options=options,
             node_error=settings["node_error"],
+            deviations=arrays.get("deviations"),
         )
     n, m = settings["sizes"]
     fitted = Fit(
