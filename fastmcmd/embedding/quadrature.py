@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.embedding.candidates import chunks, variation_length
+from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
@@ -26,6 +27,8 @@ _ROUNDS = 5  # refinements at most: the length of panels is halved each time
 _GAIN = 0.5  # a refinement that leaves more of the error than that is the last
 _NODE_VALUES = 2e9  # feature values computed for refinements, at most
 _PAIR_VALUES = 4e9  # kernel values computed for refinements in dense form, at most
+_MANY = 2e7  # feature values of nodes from which series on panels pay
+_VALUES_HELD = 3e7  # feature values held together
 _ROUNDING = 1e-12  # relative error of densities and quantile functions
 _LEAST_WEIGHT = 1e-17  # lighter nodes are dropped
 
@@ -58,11 +61,11 @@ def mean_features_by_nodes(
     n, rank = len(prediction), features.rank
     mean, missed, error = np.empty((n, rank)), np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
-    per_row = prediction.node_count * max(1, rank // 8)
-    for rows, part in chunks(prediction, per_row):
-        mean[rows], missed[rows] = sums_over_nodes(features, *part.nodes())
-        other, misses = sums_over_nodes(features, *part.coarse_nodes())
-        error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor
+    sums = _Sums(features, prediction)
+    for rows, part in chunks(prediction, sums.held(prediction.node_count)):
+        mean[rows], missed[rows], extra = sums(*part.nodes())
+        other, misses, more = sums(*part.coarse_nodes())
+        error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         missed[rows] = np.maximum(missed[rows], misses)
     budget = _NODE_VALUES / max(1, rank)
     todo = np.flatnonzero(error > goal)
@@ -73,8 +76,8 @@ def mean_features_by_nodes(
             break
         before = error[todo].copy()
         for some in groups:
-            found, misses = _refined_sums(features, prediction.take(some), length)
-            error[some] = np.linalg.norm(found - mean[some], axis=1) + floor
+            found, misses, extra = sums(*prediction.take(some).nodes_within(length))
+            error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
             mean[some], missed[some] = found, np.maximum(missed[some], misses)
         gained = error[todo] <= _GAIN * before
         todo = todo[(error[todo] > goal) & gained]
@@ -82,19 +85,37 @@ def mean_features_by_nodes(
     return mean, missed, error
 
 
-def _refined_sums(
-    features: KernelFeatures, prediction: Predictive, length: float
-) -> tuple[Array, Array]:
-    values, weights = prediction.nodes_within(length)
-    n, count = weights.shape
-    mean, missed = np.zeros((n, features.rank)), np.zeros(n)
-    step = max(1, int(4e6 / (max(1, features.rank) * n)))
-    for start in range(0, count, step):
-        some = slice(start, start + step)
-        found, misses = sums_over_nodes(features, values[:, some], weights[:, some])
-        mean += found
-        missed += misses
-    return mean, missed
+class _Sums:
+    """Weighted sums of features over nodes: through series on panels where those serve."""
+
+    def __init__(self, features: KernelFeatures, prediction: Predictive) -> None:
+        self._features = features
+        self._panels: PanelSums | None = None
+        many = float(len(prediction)) * prediction.node_count * features.rank
+        if prediction.columns == 1 and many > _MANY:
+            some = np.linspace(0, len(prediction) - 1, 64).astype(np.intp)
+            middle = prediction.take(np.unique(some)).quantile(np.array([0.1, 0.5, 0.9]))
+            self._panels = PanelSums.of(features, middle.ravel())
+
+    def held(self, nodes: int) -> int:
+        """Return how many numbers are held for a row of so many nodes."""
+        if self._panels is None:
+            return nodes * max(1, self._features.rank // 8)
+        return 4 * nodes
+
+    def __call__(self, values: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Return sums (n, r), what they miss (n,), and what series add to the error (n,)."""
+        if self._panels is not None:
+            return self._panels.sums(values, weights)
+        n, count = weights.shape
+        mean, missed = np.zeros((n, self._features.rank)), np.zeros(n)
+        step = max(1, int(_VALUES_HELD / (max(1, self._features.rank) * n)))
+        for start in range(0, count, step):
+            some = slice(start, start + step)
+            found, misses = sums_over_nodes(self._features, values[:, some], weights[:, some])
+            mean += found
+            missed += misses
+        return mean, missed, np.zeros(n)
 
 
 def _length(kernel: Kernel, prediction: Predictive, rows: Index) -> float:
