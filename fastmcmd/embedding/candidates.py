@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.variation import variation_length
 from fastmcmd.predictive import Draws, Predictive
 
-__all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates", "variation_length"]
+__all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
 Array = NDArray[np.float64]
 
@@ -24,8 +25,6 @@ _DRAWS_OF_ROW = 16  # draws of a prediction whose embedding the features miss
 # What features miss adds to the square of a value v: s^2 / (2 v) of it, which is below s where v > s. So
 # embeddings of continuous predictions may be missed by this many times what drawn outputs may.
 IN_SQUARE = 16.0
-_GROWTH = 1e6  # of k(y, y) far out: polynomials
-_CHANGE = 0.02  # squared distance of features, relative to k(y, y), that is a first change
 
 
 def has_nodes(prediction: Predictive) -> bool:
@@ -92,23 +91,6 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
         np.concatenate([importance for _, importance in found]),
     )
     return values, np.minimum(importance, 1.0)
-
-
-def variation_length(kernel: Kernel, at: float) -> float:
-    """Return a length of panels over which polynomials of the nodes' order follow the kernel.
-
-    Forty times the distance at which the features of two numbers begin to differ: 4 / sqrt(gamma) for
-    an RBF kernel, on which 12 nodes are exact to 1e-10. Infinite for kernels that do not vary so.
-    """
-    gap = 2.0 ** np.arange(-60, 61, 0.5) * max(1.0, 1e-8 * abs(at))
-    here, there = np.full((1, 1), at), (at + gap)[:, None]
-    with np.errstate(all="ignore"):
-        own, other = kernel.diagonal(here)[0], kernel.diagonal(there)
-        if not other[-1] <= _GROWTH * max(float(own), float(other[0])):
-            return np.inf  # a polynomial
-        distance2 = own + other - 2 * kernel(here, there)[0]
-        changed = np.flatnonzero(distance2 > _CHANGE * max(float(own), 1e-300))
-    return float(40 * gap[changed[0]]) if len(changed) else np.inf
 
 
 def _weighed(

@@ -141,6 +141,13 @@ class Expectation:
         error = np.full(len(mean), _PMF_ERROR * float(np.sqrt(self._largest)))
         return Expected(mean, missed, error, floor)
 
+    def errors(self, prediction: Predictive) -> Array:
+        """Return the error (n,) of each row's ``mean``, computed only where it is integrated numerically."""
+        if self._closed or self._exact:
+            size = 0.0 if self._closed else _PMF_ERROR * float(np.sqrt(self._largest))
+            return np.full(len(prediction), size)
+        return self.coverage(prediction)[1]
+
     def coverage(self, prediction: Predictive) -> tuple[Array, Array, float]:
         """Return ``missed``, ``error`` and ``floor`` of predictions, with no array of size n x r."""
         missed, error = np.empty(len(prediction)), np.empty(len(prediction))

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.embedding.candidates import variation_length
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels.variation import variation_length
 
 __all__ = ["PanelSums"]
 
@@ -22,9 +22,10 @@ Index = NDArray[np.intp]
 _TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
 _CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series is checked
 # Error of a series, relative to the largest feature, up to which it serves: rounding of features themselves
-# is 1e-9, in directions that count little.
-_EXACT = 5e-9
+# is 1e-9 and more, in directions that count little.
+_EXACT = 2e-8
 _TRIALS, _TRIED = 3, 16  # lengths of panels, each half the one before, and panels tried
+_CELLS = 8  # of a panel, on each of which the largest residual of three places is taken
 _SERVED = 0.8  # share of panels tried on which series must serve
 _FEW = 4 * _TERMS  # nodes of a panel for which a series does not pay
 _MOST_MOMENTS = 1 << 23  # held together
@@ -47,7 +48,8 @@ class PanelSums:
         self._known = np.empty(0, dtype=np.int64)  # numbers of panels, ascending
         self._series = np.empty((0, _TERMS, features.rank))
         self._off = np.empty(0)  # error of each series where it was checked
-        self._missed = np.empty(0)  # largest norm missed on a panel; infinite where no series serves
+        # Largest norm missed on each cell of a panel; infinite where no series serves.
+        self._missed = np.empty((0, _CELLS))
 
     @staticmethod
     def of(features: KernelFeatures, at: Array) -> PanelSums | None:
@@ -64,7 +66,7 @@ class PanelSums:
             numbers = np.unique(np.floor(at / length))
             numbers = numbers[np.abs(numbers) < 2.0**52]
             found._cover(numbers[:: -(-len(numbers) // _TRIED) or 1].astype(np.int64))
-            if len(found._missed) and np.isfinite(found._missed).mean() >= _SERVED:
+            if len(found._missed) and np.isfinite(found._missed[:, 0]).mean() >= _SERVED:
                 return found
         return None
 
@@ -82,7 +84,7 @@ class PanelSums:
         self._cover(distinct[wanted].astype(np.int64))
         at = np.full(len(distinct), -1)
         at[wanted] = np.searchsorted(self._known, distinct[wanted].astype(np.int64))
-        at[wanted & ~np.isfinite(self._missed[at])] = -1
+        at[wanted & ~np.isfinite(self._missed[at, 0])] = -1
         used = np.flatnonzero(at >= 0)
         inside = at[place] >= 0
         rest = ~inside & (weights != 0)
@@ -123,7 +125,9 @@ class PanelSums:
             moments = np.zeros((len(own), len(used), _TERMS))
             chebyshev_moments(own, u, np.ascontiguousarray(weights[rows]), moments)
             mean[rows] += moments.reshape(len(own), -1) @ series
-            missed[rows] += moments[:, :, 0] @ most
+            cell = np.clip(((u + 1) / 2 * _CELLS).astype(np.intp), 0, _CELLS - 1)
+            share = np.where(own >= 0, np.abs(weights[rows]), 0.0)
+            missed[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
 
     def _cover(self, numbers: NDArray[np.int64]) -> None:
         """Make the series of panels that have none yet."""
@@ -134,23 +138,27 @@ class PanelSums:
         angles = (k + 0.5) * np.pi / _TERMS
         to_series = np.cos(np.outer(k, angles)) * 2 / _TERMS
         to_series[0] /= 2
-        places = np.concatenate([np.cos(angles), _CHECKS])
+        cells = np.linspace(-1, 1, 2 * _CELLS + 1)
+        places = np.concatenate([np.cos(angles), _CHECKS, cells])
         series = np.empty((len(new), _TERMS, self._features.rank))
-        missed, errors = np.empty(len(new)), np.empty(len(new))
+        missed, errors = np.empty((len(new), _CELLS)), np.empty(len(new))
         step = max(1, _MOST_MOMENTS // (len(places) * max(1, self._features.rank)))
         for start in range(0, len(new), step):
             some = new[start : start + step]
             points = ((some[:, None] + (places + 1) / 2) * self._length).reshape(-1, 1)
             p = self._features.transform(points)
             residuals = np.sqrt(self._features.residuals(points, p)).reshape(len(some), -1)
+            residuals = residuals[:, -len(cells) :]
+            worst = np.maximum(residuals[:, :-1:2], residuals[:, 1::2])
+            worst = np.maximum(worst, residuals[:, 2::2])
             p = p.reshape(len(some), len(places), -1)
             found = np.einsum("kt,str->skr", to_series, p[:, :_TERMS])
             at = np.cos(np.outer(np.arccos(_CHECKS), k))
-            off = np.linalg.norm(np.einsum("ck,skr->scr", at, found) - p[:, _TERMS:], axis=2)
+            off = np.linalg.norm(np.einsum("ck,skr->scr", at, found) - p[:, _TERMS : _TERMS + len(_CHECKS)], axis=2)
             serves = off.max(axis=1) <= _EXACT * self._largest
             series[start : start + step] = found
             errors[start : start + step] = off.max(axis=1)
-            missed[start : start + step] = np.where(serves, residuals.max(axis=1), np.inf)
+            missed[start : start + step] = np.where(serves[:, None], worst, np.inf)
         order = np.argsort(np.concatenate([self._known, new]), kind="stable")
         self._known = np.concatenate([self._known, new])[order]
         self._series = np.concatenate([self._series, series])[order]

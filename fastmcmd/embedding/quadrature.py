@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.embedding.candidates import chunks, variation_length
+from fastmcmd.embedding.candidates import chunks
 from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.variation import variation_length
 from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]

@@ -25,6 +25,7 @@ MOST_RANK = 2000  # of the output features
 _NODES = 400  # quadrature nodes of a prediction, about
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
+_MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
 _ROUNDS = 8  # of choosing pivots
 _ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
@@ -214,5 +215,5 @@ def _affordable_rank(n: int, task: Task, outputs: int, sides: tuple[Sample, Samp
     of their nodes: it is never cheaper.
     """
     if _any_predicted(sides) and not pairs_in_closed_form(sides, task):
-        return min(outputs, MOST_RANK)
+        return min(outputs, _MOST_PREDICTED)
     return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * len(task.grid), MOST_RANK)))

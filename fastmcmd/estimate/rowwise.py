@@ -86,13 +86,20 @@ class RowStream:
         """
         total, rigorous = 0.0, True
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
-            if expectation is not None:
-                error = expectation.coverage(sample.all_outputs.prediction)[1]
+            if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
+                error = expectation.errors(sample.all_outputs.prediction)
                 weight = np.ones(len(error)) if sample.weights is None else sample.weights
                 square = float(weight @ error**2) / float(weight.sum())
                 total += float(np.sqrt(square / sample.lam))
                 rigorous = rigorous and expectation.rigorous
         return total, rigorous
+
+    def coverage(self) -> Iterator[tuple[Sample, Array, float]]:
+        """Yield the predicted samples, what features miss of each row, and what rounding makes of that."""
+        for sample, expectation in zip(self.samples, self._expectations, strict=True):
+            if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
+                missed, _, floor = expectation.coverage(sample.all_outputs.prediction)
+                yield sample, missed, floor
 
     def noise(self) -> float:
         """Return what rounding of closed forms adds to the squares of what is missed."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.numerics.narrow import around_points
 
 __all__ = ["by_parts", "closed_form", "closed_form_pairs", "closed_form_rows", "expected_kernel"]
 
@@ -99,6 +100,8 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
             break
         splits *= 2
     if not _exact_nodes(prediction):
+        for rows, part in _blocks(prediction, prediction.node_count):
+            around_points(part, kernel, points, part.nodes()[0], out[rows])
         _check_tails(prediction, kernel, points, out)
     return out
 
