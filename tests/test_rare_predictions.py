@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,9 +36,7 @@ def gaussian_differences(gamma, y, parts):
     """Return inner products of ``phi(y_i) - m_i``, m_i a mixture of ``parts``: weight, mean, std."""
     zero = np.zeros_like(y)
     atoms = [(1.0, y, zero), *((-weight, mean, std) for weight, mean, std in parts)]
-    return sum(
-        v * w * gaussian_inner(gamma, m, s, n, t) for v, m, s in atoms for w, n, t in atoms
-    )
+    return sum(v * w * gaussian_inner(gamma, m, s, n, t) for v, m, s in atoms for w, n, t in atoms)
 
 
 def assert_bounded(result, truth):
@@ -55,15 +54,15 @@ def test_a_plane_with_a_few_wrong_rows():
     std = np.full((n, 2), 0.5)
     kernels = fm.RBF(0.5), fm.RBF(0.4)
     result = fm.cce(
-        x, y, fm.Gaussian(mean, std), x_kernel=kernels[0], y_kernel=kernels[1], at=x[-100:]
+        x, y, fm.Gaussian(mean, std), x_kernel=kernels[0], y_kernel=kernels[1], at=x[-30:]
     )
     gram = gaussian_differences(0.4, y, [(1.0, mean, std)])
-    assert_bounded(result, values_by_definition(kernels[0], 0.1, x, x[-100:], gram))
+    assert_bounded(result, values_by_definition(kernels[0], 0.1, x, x[-30:], gram))
     assert result.error_bound <= 1e-6
     assert result.info.certificate == "rigorous"
 
 
-@pytest.mark.parametrize("n", [400, 1500])
+@pytest.mark.parametrize("n", [200, 600])
 @pytest.mark.parametrize("mixture", [False, True])
 def test_a_wide_row_among_narrow_ones(n, mixture):
     r = np.random.default_rng(0)
@@ -85,7 +84,7 @@ def test_a_wide_row_among_narrow_ones(n, mixture):
     assert result.error_bound <= 1e-6
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**32 - 1),
     columns=st.integers(1, 3),
@@ -95,7 +94,7 @@ def test_a_wide_row_among_narrow_ones(n, mixture):
     mixture=st.booleans(),
 )
 def test_rare_gaussian_rows_at_random_places(seed, columns, rare, gamma, lam, mixture):
-    n = 150
+    n = 100
     r = np.random.default_rng(seed)
     x = r.standard_normal((n, 2))
     mean = np.repeat(x[:, :1], columns, axis=1)
@@ -112,9 +111,7 @@ def test_rare_gaussian_rows_at_random_places(seed, columns, rare, gamma, lam, mi
         prediction = fm.Mixture([fm.Gaussian(m, s) for _, m, s in parts])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        result = fm.cce(
-            x, y, prediction, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(gamma), lam=lam
-        )
+        result = fm.cce(x, y, prediction, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(gamma), lam=lam)
     gram = gaussian_differences(gamma, y, parts)
     assert_bounded(result, values_by_definition(fm.RBF(0.5), lam, x, x, gram))
     assert result.error_bound <= 1e-5
@@ -124,7 +121,7 @@ def fine_nodes(frozen):
     """Return nodes and weights of a frozen SciPy distribution: 900 panels between its quantiles."""
     tail = np.array([1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15, 0.3])
     ends = np.concatenate([frozen.ppf(tail), [frozen.median()], frozen.isf(tail[::-1])])
-    ends = np.unique(np.concatenate([np.linspace(a, b, 41) for a, b in zip(ends, ends[1:])]))
+    ends = np.unique(np.concatenate([np.linspace(a, b, 21) for a, b in pairwise(ends)]))
     z, w = np.polynomial.legendre.leggauss(6)
     width = np.diff(ends)[:, None]
     values = ends[:-1, None] + width * (z + 1) / 2
@@ -136,7 +133,7 @@ def piecewise(levels, values):
     """Return nodes of a distribution that is uniform between quantiles, with atoms at both ends."""
     z, w = np.polynomial.legendre.leggauss(6)
     nodes, weights = [np.array([values[0], values[-1]])], [np.array([levels[0], 1 - levels[-1]])]
-    for a, b, mass in zip(values, values[1:], np.diff(levels)):
+    for a, b, mass in zip(values, values[1:], np.diff(levels), strict=False):
         ends = np.linspace(a, b, 101)
         nodes.append((ends[:-1, None] + np.diff(ends)[:, None] * (z + 1) / 2).ravel())
         weights.append(np.tile(w / 2, 100) * mass / 100)
@@ -173,9 +170,9 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("gamma", [0.5, 20.0])
+@pytest.mark.parametrize("gamma", [0.5])
 def test_rare_rows_that_quadrature_must_resolve(family, gamma):
-    n = 200
+    n = 120
     make, nodes = FAMILIES[family]
     r = np.random.default_rng(11)
     x = r.uniform(-1, 1, (n, 1))
@@ -183,19 +180,15 @@ def test_rare_rows_that_quadrature_must_resolve(family, gamma):
     scale = np.full(n, 0.3)
     rare = r.choice(n, 2, replace=False)
     x[rare] = [[10.0], [20.0]]
-    scale[rare] = [15.0, 4.0]
+    scale[rare] = [8.0, 3.0]
     at = np.concatenate([x[rare], x[:5]])
     x_kernel, y_kernel = fm.RBF(2.0), fm.RBF(gamma)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        result = fm.cce(
-            x, y, make(scale), x_kernel=x_kernel, y_kernel=y_kernel, lam=1e-3, at=at
-        )
+        result = fm.cce(x, y, make(scale), x_kernel=x_kernel, y_kernel=y_kernel, lam=1e-3, at=at)
     distinct, kind = np.unique(scale, return_inverse=True)
     known = [nodes(s) for s in distinct]
-    inner = np.array(
-        [[w @ _products(gamma, v, u, t) for u, t in known] for v, w in known]
-    )
+    inner = np.array([[w @ _products(gamma, v, u, t) for u, t in known] for v, w in known])
     cross = np.stack([_products(gamma, y[:, 0], v, w) for v, w in known], axis=1)[:, kind]
     gram = y_kernel(y, y) - cross - cross.T + inner[np.ix_(kind, kind)]
     truth = values_by_definition(x_kernel, 1e-3, x, at, gram)
@@ -216,7 +209,7 @@ def _products(gamma, points, values, weights):
 
 @pytest.mark.parametrize("family", ["StudentT", "LogNormal"])
 def test_heavy_tails_are_answered_to_the_tolerance(family):
-    n = 150
+    n = 60
     r = np.random.default_rng(5)
     x = r.standard_normal((n, 2))
     if family == "StudentT":
@@ -263,9 +256,7 @@ def test_a_narrow_kernel_takes_closed_forms_and_warns_of_nothing():
     y = mean + std * r.standard_normal((n, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = fm.cce(
-            x, y, fm.Gaussian(mean, std), x_kernel=fm.RBF(1.0), y_kernel=fm.RBF(20.0)
-        )
+        result = fm.cce(x, y, fm.Gaussian(mean, std), x_kernel=fm.RBF(1.0), y_kernel=fm.RBF(20.0))
     gram = gaussian_differences(20.0, y, [(1.0, mean, std)])
     assert_bounded(result, values_by_definition(fm.RBF(1.0), 0.1, x, x, gram))
     assert result.info.form == "dense"

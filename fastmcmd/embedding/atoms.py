@@ -41,11 +41,15 @@ def normal_atoms(outputs: Outputs) -> DrawnOutputs:
     """Return outputs as weighted normal distributions (N, l, 2 k): means, then standard deviations."""
     if isinstance(outputs, DrawnOutputs):
         values = np.asarray(outputs.values, dtype=np.float64)
-        return DrawnOutputs(np.concatenate([values, np.zeros_like(values)], axis=2), outputs.weights)
+        return DrawnOutputs(
+            np.concatenate([values, np.zeros_like(values)], axis=2), outputs.weights
+        )
     found = outputs.prediction.gaussian_parts()
     assert found is not None
     n = len(outputs.prediction)
-    atoms = [np.concatenate([g.mean.reshape(n, -1), g.std.reshape(n, -1)], axis=1) for _, g in found]
+    atoms = [
+        np.concatenate([g.mean.reshape(n, -1), g.std.reshape(n, -1)], axis=1) for _, g in found
+    ]
     if len(found) == 1:
         return DrawnOutputs(atoms[0][:, None])
     return DrawnOutputs(np.stack(atoms, axis=1), np.stack([weight for weight, _ in found], axis=1))

@@ -93,18 +93,13 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
     return values, np.minimum(importance, 1.0)
 
 
-def _weighed(
-    values: Array, weights: Array, columns: int, equal: bool
-) -> tuple[Array, Array]:
+def _weighed(values: Array, weights: Array, columns: int, equal: bool) -> tuple[Array, Array]:
     """Return the nodes (m, k) whose weight counts, thinned, and their importance (m,)."""
     flat = values.reshape(-1, columns)
     share = weights.reshape(-1)
     kept = share > _NEGLIGIBLE
-    if equal:
-        importance = np.ones(int(kept.sum()))
-    else:
-        importance = np.minimum(1.0, weights.shape[1] * share[kept])
-    return _thinned(flat[kept], importance)
+    importance = np.minimum(1.0, weights.shape[1] * share[kept])
+    return _thinned(flat[kept], np.ones_like(importance) if equal else importance)
 
 
 def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ _CLOSED_FORM_ERROR = (
 )
 _PMF_ERROR = 1e-11  # relative error of SciPy's probabilities: sums of log-gamma values
 _GOAL = 1e-9  # error of an embedding that quadrature aims at, relative to the largest feature
-_COVERED = 0.01  # importance of outputs that features certainly cover
+_COVERED = 0.01  # importance, relative to the largest, of outputs that features certainly cover
 _LOOKED_AT = 20000  # outputs at which coefficients of interpolation are measured
 
 
@@ -53,7 +53,7 @@ class Expected:
 class Expectation:
     """``E p(Y_i)`` for predictions, row by row or all at once.
 
-    Where ``E k(z, Y_i)`` and ``E k(Y_i, Y_i')`` of two independent outputs have closed forms, the features
+    Where ``E k(z, Y_i)`` and ``E k(Y_i, Y_i')`` of independent outputs have closed forms, the features
     miss ``|m_i|^2 - |p_i|^2 = E k(Y_i, Y_i') - |p_i|^2`` of the squared norm of the embedding: exact in every
     row, up to rounding. Otherwise ``E sqrt(e(Y_i))`` bounds what they miss, e the residual of an output.
 
@@ -102,8 +102,8 @@ class Expectation:
         if self._closed:
             if points is None:
                 points, importance = candidates(prediction)
-                points = points[importance >= _COVERED]
-            points = points[:: -(-len(points) // _LOOKED_AT)]
+                points = points[importance >= _COVERED * importance.max()]
+            points = points[:: max(1, -(-len(points) // _LOOKED_AT))]
             at = features.interpolation(features.transform(points))
             spread = float(np.abs(at).sum(axis=0).max())
             self.noise = 4 * self._eta * spread + self._amplified
@@ -142,7 +142,7 @@ class Expectation:
         return Expected(mean, missed, error, floor)
 
     def errors(self, prediction: Predictive) -> Array:
-        """Return the error (n,) of each row's ``mean``, computed only where it is integrated numerically."""
+        """Return the error (n,) of each row's ``mean``: nothing is computed for closed forms."""
         if self._closed or self._exact:
             size = 0.0 if self._closed else _PMF_ERROR * float(np.sqrt(self._largest))
             return np.full(len(prediction), size)

@@ -14,7 +14,10 @@ __all__ = ["chebyshev_moments"]
 
 @compiled
 def chebyshev_moments(
-    place: NDArray[Any], u: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    place: NDArray[Any],
+    u: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
 ) -> None:
     """Add ``w_ij T_k(u_ij)`` to ``out[i, place_ij, k]``; nodes with a negative place take no part."""
     n, count = place.shape

@@ -121,7 +121,9 @@ class PanelSums:
         for start in range(0, len(values), step):
             rows = slice(start, start + step)
             own = slot[place[rows]]
-            u = np.where(own >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0)
+            u = np.where(
+                own >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0
+            )
             moments = np.zeros((len(own), len(used), _TERMS))
             chebyshev_moments(own, u, np.ascontiguousarray(weights[rows]), moments)
             mean[rows] += moments.reshape(len(own), -1) @ series
@@ -154,7 +156,9 @@ class PanelSums:
             p = p.reshape(len(some), len(places), -1)
             found = np.einsum("kt,str->skr", to_series, p[:, :_TERMS])
             at = np.cos(np.outer(np.arccos(_CHECKS), k))
-            off = np.linalg.norm(np.einsum("ck,skr->scr", at, found) - p[:, _TERMS : _TERMS + len(_CHECKS)], axis=2)
+            off = np.linalg.norm(
+                np.einsum("ck,skr->scr", at, found) - p[:, _TERMS : _TERMS + len(_CHECKS)], axis=2
+            )
             serves = off.max(axis=1) <= _EXACT * self._largest
             series[start : start + step] = found
             errors[start : start + step] = off.max(axis=1)

@@ -27,7 +27,8 @@ _UNIT = float(np.finfo(np.float64).eps) / 2
 _ROUNDS = 5  # refinements at most: the length of panels is halved each time
 _GAIN = 0.5  # a refinement that leaves more of the error than that is the last
 _NODE_VALUES = 2e9  # feature values computed for refinements, at most
-_PAIR_VALUES = 4e9  # kernel values computed for refinements in dense form, at most
+_MORE_NODES = 2e4  # nodes that refinements add in dense form, at most
+_UNLIKE = 4.0  # times the median error, from which rows are refined in dense form
 _MANY = 2e7  # feature values of nodes from which series on panels pay
 _VALUES_HELD = 3e7  # feature values held together
 _ROUNDING = 1e-12  # relative error of densities and quantile functions
@@ -171,9 +172,11 @@ def refined_nodes(
     parts, places = [(values, weights)], [np.arange(n)]
     owner = np.zeros(n, dtype=np.intp)  # the part that holds the newest nodes of each row
     slot = np.arange(n)
-    todo = np.flatnonzero(error > goal)
+    # Rows unlike the rest only: with a kernel that has kinks all rows have such errors, which more nodes
+    # hardly lower, and the cost of the dense form is quadratic in them.
+    todo = np.flatnonzero((error > goal) & (error > _UNLIKE * np.median(error)))
     length = _length(kernel, prediction, todo)
-    budget = np.sqrt(_PAIR_VALUES)
+    budget = _MORE_NODES
     for _ in range(_ROUNDS):
         todo, groups, budget = _affordable(prediction, todo, error, length, budget)
         if not len(todo):

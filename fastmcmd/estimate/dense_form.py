@@ -79,7 +79,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
 def _by_nodes(
     samples: tuple[Sample, Sample], task: Task
 ) -> tuple[list[DrawnOutputs], float | None]:
-    """Return predictions as weighted nodes, and ``sum ||D^(-1/2) d||`` of the errors d of their embeddings."""
+    """Return predictions as weighted nodes, and ``sum ||D^(-1/2) d||`` of their errors d."""
     drawn: list[DrawnOutputs] = []
     total: float | None = None
     for side in samples:

@@ -29,7 +29,10 @@ _MOST_PREDICTED = 1000  # of the output features, where predictions are integrat
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
 _ROUNDS = 8  # of choosing pivots
 _ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
-_RELAXED, _MOST_RELAXED = 1e3, 1e-3  # steps of the residual where the rank limit is met, and its end
+_RELAXED, _MOST_RELAXED = (
+    1e3,
+    1e-3,
+)  # steps of the residual where the rank limit is met, and its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,9 @@ class _Found:
         self._features, self._values = features, values
         residuals = np.sqrt(missing)[:, None]
         self._noise, self._rigorous = 0.0, True
-        self._rows: list[tuple[Array, Array, Array]] = []  # means, missed, error of each side's rows
+        self._rows: list[
+            tuple[Array, Array, Array]
+        ] = []  # means, missed, error of each side's rows
         self._floors: list[float] = []
         for side, index in zip(sides, where, strict=False):
             if isinstance(side.outputs, DrawnOutputs):
@@ -130,14 +135,20 @@ class _Found:
             found = expectation.of(side.outputs.prediction)
             self._rows.append((found.mean, found.missed, found.error))
             # Two sums over importance: each output may be missed by sqrt(eps) over its importance.
-            wanted = 2 * IN_SQUARE * np.sqrt(eps * float(features.kernel.diagonal(features.pivots).max()))
+            wanted = (
+                2
+                * IN_SQUARE
+                * np.sqrt(eps * float(features.kernel.diagonal(features.pivots).max()))
+            )
             self._floors.append(found.floor + wanted)
             self._noise += expectation.noise
             self._rigorous = self._rigorous and expectation.rigorous
 
     def _drawn(self) -> Array | None:
         """Return the drawn outputs of either side."""
-        drawn = [side.outputs.flat for side in self._sides if isinstance(side.outputs, DrawnOutputs)]
+        drawn = [
+            side.outputs.flat for side in self._sides if isinstance(side.outputs, DrawnOutputs)
+        ]
         return np.asarray(np.concatenate(drawn), dtype=np.float64) if drawn else None
 
     def more_outputs(self, attempt: int) -> list[tuple[Array, Array]]:
@@ -160,7 +171,10 @@ class _Found:
     def result(self) -> MeanFeatures:
         """Return the mean features at the distinct inputs, and what they miss."""
         nature, model = self._sides
-        means = [side.design.average(mean) for side, (mean, _, _) in zip(self._sides, self._rows, strict=True)]
+        means = [
+            side.design.average(mean)
+            for side, (mean, _, _) in zip(self._sides, self._rows, strict=True)
+        ]
         missed, errors = (
             [
                 side.design.average(rows[which][:, None])[:, 0]

@@ -80,7 +80,7 @@ class RowStream:
         return self.features.rank * (1 if self.difference else len(self.samples))
 
     def expectation_error(self) -> tuple[float, bool]:
-        """Return the norm of the errors of the expectations, ``sum ||D^(-1/2) error||``, and whether it is rigorous.
+        """Return ``sum ||D^(-1/2) error||`` of the expectations, and whether it is rigorous.
 
         Measured in every row, in a pass of its own where expectations are integrated numerically.
         """

@@ -68,7 +68,9 @@ class Task:
 
         Such errors in all rows move a value by at most ``scale / 2 / sqrt(lam)`` times as much.
         """
-        return _QUADRATURE_SHARE * self.options.tol * 2 * float(np.sqrt(lam)) / max(self.scale, 1e-300)
+        return (
+            _QUADRATURE_SHARE * self.options.tol * 2 * float(np.sqrt(lam)) / max(self.scale, 1e-300)
+        )
 
 
 def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:

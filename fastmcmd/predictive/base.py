@@ -166,7 +166,7 @@ class Predictive(ABC):
         return None
 
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return ``E k(Y_i, Y'_i)`` (n,), Y and Y' independent, row by row, where a closed form is known."""
+        """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y' where a closed form is known."""
         del kernel, other
         return None
 

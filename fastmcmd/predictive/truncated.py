@@ -349,9 +349,7 @@ class Truncated(Predictive):
         weights = np.exp(np.stack([self.log_prob(column) for column in values.T], axis=1))
         return values, weights / weights.sum(axis=1, keepdims=True)
 
-    def _quadrature(
-        self, order: int, splits: int = 1, length: float | None = None
-    ) -> Nodes:
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         def at(levels: Array) -> Array:
             return np.broadcast_to(levels, (len(self), levels.shape[1]))
 

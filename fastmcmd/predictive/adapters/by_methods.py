@@ -300,9 +300,7 @@ class MethodsPredictive(Predictive):
         fall = self._cdf(middle) - self._cdf(middle - step)
         return bool((fall > _JUMP[size]).any())
 
-    def _quadrature(
-        self, order: int, splits: int = 1, length: float | None = None
-    ) -> Nodes:
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         return composite(
             lambda level: self.quantile(level[0]),
             lambda level: self.quantile(1 - level[0]),

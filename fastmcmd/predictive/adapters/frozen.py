@@ -210,9 +210,7 @@ class ScipyPredictive(Predictive):
         found = np.asarray(function(values.T), dtype=np.float64).T
         return np.broadcast_to(found, (self._n, values.shape[1]))
 
-    def _quadrature(
-        self, order: int, splits: int = 1, length: float | None = None
-    ) -> Nodes:
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         def density(values: Array) -> Array:
             return self._rows(self.frozen.pdf, values)
 

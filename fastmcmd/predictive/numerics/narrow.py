@@ -53,7 +53,9 @@ def around_points(
         for at, weight in zip(place, share, strict=True):
             y = first + width * at
             density = np.exp(part.log_prob(y))
-            total += weight * width * density * kernel(y[:, None], points[column : column + 1])[:, 0]
+            total += (
+                weight * width * density * kernel(y[:, None], points[column : column + 1])[:, 0]
+            )
         out[rows, column] = total
 
 
