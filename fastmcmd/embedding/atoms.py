@@ -69,7 +69,8 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
                 same = np.logical_and.reduce(
                     [(one[:, k, None] == other[None, :, k]) for k in range(columns)]
                 )
-                points = ~(std.any(axis=1)[:, None] | spread.any(axis=1)[None, :])
+                spread_out, spread_other = std.any(axis=1), spread.any(axis=1)
+                points = ~(np.asarray(spread_out)[:, None] | np.asarray(spread_other)[None, :])
                 return np.asarray((same & points).astype(np.float64))
         gaps = (mean[:, k, None] - against[None, :, k] for k in range(columns))
         variances = (std[:, k, None] ** 2 + spread[None, :, k] ** 2 for k in range(columns))
