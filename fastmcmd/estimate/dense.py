@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, Keep, Stage, State, stages_of
+from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
@@ -55,9 +56,11 @@ class DenseFit:
         Bytes for matrices.
     options : Options
         Solver, tolerance, precision.
-    node_error : float
-        Estimated error of the embedding of a predicted distribution through its nodes; where it is not
-        0 the bounds are "sampled".
+    node_error : float or None
+        ``sum ||D^(-1/2) d||`` over both sides, d the estimated error of each embedding through its nodes;
+        None where no density is integrated numerically. Bounds with it are "sampled".
+    deviations : ndarray (u, k) or None
+        Outputs are normal distributions with these standard deviations; None where all are points.
     """
 
     backend: Backend
@@ -68,7 +71,8 @@ class DenseFit:
     spread: tuple[Any, Any]
     room: int
     options: Options
-    node_error: float = 0.0
+    node_error: float | None = None
+    deviations: NDArray[np.float64] | None = None
     iterations: int = 0
     passes: int = 0
     solver: str = ""
@@ -120,9 +124,10 @@ class DenseFit:
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
         entry = self.y_kernel.rounding(_UNIT, columns, norm2, direct, largest)
+        if self.deviations is not None:
+            entry = max(entry, CLOSED_FORM_ERROR * columns * _UNIT * largest)
         # Sums over a tile, over tiles, and over coefficients.
         unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)
-        points = self.backend.points(self.outputs, EXACT)
         kinds: set[str] = set()
         step, begun = self._block(len(grid)), 0
         saved = None if keep is None else keep.load()
@@ -137,7 +142,7 @@ class DenseFit:
             rows = slice(start, start + step)
             coefficients, error, kind = self._coefficients(grid[rows], largest, progress)
             kinds.add(kind)
-            square = self.backend.quadratic_forms(self.y_kernel, points, coefficients)
+            square = self._quadratic_forms(coefficients)
             slack = unit * np.abs(coefficients).sum(axis=0) ** 2
             values[rows] = np.sqrt(np.maximum(square, 0.0))
             low = np.sqrt(np.maximum(square - slack, 0.0))
@@ -147,11 +152,23 @@ class DenseFit:
                 done = min(len(grid), rows.stop)
                 last = done == len(grid)  # then the factors go
                 keep.save(lambda: self._state(done, step, values, errors, kinds), force=last)  # noqa: B023
-        if self.node_error > 0:
+        if self.node_error is not None:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
-            errors += self.node_error * scale / 2 / np.sqrt(min(s.lam for s in self.samples))
+            errors += self.node_error * scale / 2
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+
+    def _quadratic_forms(self, coefficients: Array) -> Array:
+        """Return ``c' K_Y c`` (q,) of coefficients (u, q) over the outputs."""
+        if self.deviations is not None:
+            return quadratic_forms(self.y_kernel, self._atoms, coefficients)
+        points = self.backend.points(self.outputs, EXACT)
+        return np.asarray(self.backend.quadratic_forms(self.y_kernel, points, coefficients))
+
+    @property
+    def _atoms(self) -> Array:
+        assert self.deviations is not None
+        return np.concatenate([self.outputs, self.deviations], axis=1)
 
     def _state(self, done: int, step: int, values: Array, errors: Array, kinds: set[str]) -> State:
         return {
@@ -183,10 +200,15 @@ class DenseFit:
         step = self._block(len(grid))
         against = self.backend.points(y, EXACT)
         points = self.backend.points(self.outputs, EXACT)
+        at = np.concatenate([y, np.zeros_like(y)], axis=1)
         for start in range(0, len(grid), step):
             rows = slice(start, start + step)
             coefficients = self._coefficients(grid[rows], largest, progress)[0]
-            out[rows] = self.backend.matmul(self.y_kernel, against, points, coefficients).T
+            if self.deviations is None:
+                image = self.backend.matmul(self.y_kernel, against, points, coefficients)
+            else:
+                image = products(self.y_kernel, at, self._atoms, coefficients)
+            out[rows] = image.T
         return out
 
     def _block(self, count: int) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from fastmcmd.embedding.expected import node_error, node_outputs
+import numpy as np
+
+from fastmcmd.embedding.atoms import has_atoms, normal_atoms
 from fastmcmd.embedding.features import pooled
-from fastmcmd.embedding.sample import PredictedOutputs, Sample
+from fastmcmd.embedding.quadrature import refined_nodes
+from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK
 from fastmcmd.estimate.task import Task
+from fastmcmd.predictive import Draws
 from fastmcmd.threads import get_num_threads
 
 __all__ = ["fit_dense"]
@@ -27,20 +31,21 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     """
     options, x_kernel, y_kernel = task.options, task.x_kernel, task.y_kernel
     samples = nature, model
-    drawn = [
-        node_outputs(side.outputs.prediction)
-        if isinstance(side.outputs, PredictedOutputs)
-        else side.outputs
-        for side in samples
-    ]
-    values, where = pooled(drawn[0].flat, drawn[1].flat)
     predicted = any(isinstance(side.outputs, PredictedOutputs) for side in samples)
+    in_closed_form = predicted and all(has_atoms(side.outputs, y_kernel) for side in samples)
+    if in_closed_form:
+        drawn, node_error = [normal_atoms(side.outputs) for side in samples], None
+    else:
+        drawn, node_error = _by_nodes(samples, task)
+    values, where = pooled(drawn[0].flat, drawn[1].flat)
     if predicted and float(len(values)) ** 2 * len(task.grid) > MOST_PAIRS:
         raise NumericalError(
             f"draws=None: {y_kernel!r} has no low rank over the predicted distributions (more than "
-            f"{MOST_RANK} features), and sums over all pairs of their {len(values):,} quadrature nodes "
-            "would take too long; use draws=100, say, or a smoother y_kernel"
+            f"{MOST_RANK} features), and sums over all pairs of their {len(values):,} "
+            f"{'atoms' if in_closed_form else 'quadrature nodes'} would take too long; use draws=100, "
+            "say, or a smoother y_kernel"
         )
+    columns = drawn[0].values.shape[2] // (2 if in_closed_form else 1)
     n = max(len(nature.design), len(model.design))
     budget = Budget.of(
         options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
@@ -54,18 +59,15 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         x_kernel=x_kernel,
         y_kernel=y_kernel,
         samples=samples,
-        outputs=values,
+        outputs=np.ascontiguousarray(values[:, :columns]),
+        deviations=values[:, columns:] if in_closed_form else None,
         spread=(
             spread_matrix(nature, drawn[0], where[0], len(values), 1.0),
             spread_matrix(model, drawn[1], where[1], len(values), -1.0),
         ),
         room=budget.room(*asked),
         options=options,
-        node_error=sum(
-            node_error(side.outputs.prediction, y_kernel)
-            for side in samples
-            if isinstance(side.outputs, PredictedOutputs)
-        ),
+        node_error=node_error,
     )
     if options.solver in ("lowrank", "nystrom"):
         form.notes.append(
@@ -73,3 +75,23 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             "went on in dense form (lowrank is for output features)"
         )
     return form, budget.working
+
+
+def _by_nodes(
+    samples: tuple[Sample, Sample], task: Task
+) -> tuple[list[DrawnOutputs], float | None]:
+    """Return predictions as weighted nodes, and ``sum ||D^(-1/2) d||`` of their errors d."""
+    drawn: list[DrawnOutputs] = []
+    total: float | None = None
+    for side in samples:
+        if isinstance(side.outputs, DrawnOutputs):
+            drawn.append(side.outputs)
+            continue
+        prediction = side.outputs.prediction
+        goal = task.expectation_error(side.lam)
+        nodes, error = refined_nodes(prediction, task.y_kernel, goal)
+        drawn.append(nodes)
+        if not (prediction.discrete or isinstance(prediction, Draws)):
+            error = side.design.average(error[:, None])[:, 0]
+            total = (total or 0.0) + float(np.sqrt((error**2 / side.shift).sum()))
+    return drawn, total

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checkpoint import Checkpoint, stages_of
-from fastmcmd.embedding.expected import candidates
+from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
+from fastmcmd.embedding.pivots import Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import fit_part
@@ -197,6 +198,14 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
         if isinstance(sample.all_outputs, DrawnOutputs)
     ]
     more = [outputs for outputs in more if len(outputs)]
+    for stream in streams:
+        for sample, missed, floor in stream.coverage():
+            side = Predicted(sample.all_outputs.prediction, _weights(sample))
+            allowed = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
+            seed = len(one.extra)
+            found = rows_to_add(side, missed, floor, allowed, task.y_kernel, seed)
+            if found is not None:
+                more.append(found[0])
     one.extra.extend(more)
     return bool(more)  # else rounding, or expectations: other pivots would miss as much
 
@@ -234,6 +243,12 @@ def _side_by_side(groups: Sequence[_Group], streams: list[RowStream]) -> list[Te
             terms.append(Term(columns, term.lam, term.sign, model))
         begin += stream.columns
     return terms
+
+
+def _weights(sample: Sample) -> Array:
+    """Return ``1 / D_ii`` of each row."""
+    weight = np.ones(len(sample)) if sample.weights is None else sample.weights
+    return np.asarray(weight / (float(weight.sum()) * sample.lam))
 
 
 def _rounding(features: KernelFeatures, sample: Sample) -> float:

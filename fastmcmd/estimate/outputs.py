@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.embedding.expected import Expectation, candidates
-from fastmcmd.embedding.features import output_features, pooled_with_importance
+from fastmcmd.embedding.atoms import has_atoms
+from fastmcmd.embedding.candidates import IN_SQUARE, candidates
+from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task
@@ -17,12 +19,20 @@ from fastmcmd.gram import KernelFeatures
 __all__ = ["MOST_PAIRS", "MOST_RANK", "MeanFeatures", "expected_outputs", "mean_features"]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 MOST_RANK = 2000  # of the output features
 _NODES = 400  # quadrature nodes of a prediction, about
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
+_MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
+_ROUNDS = 8  # of choosing pivots
+_ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
+_RELAXED, _MOST_RELAXED = (
+    1e3,
+    1e-3,
+)  # steps of the residual where the rank limit is met, and its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,42 +59,154 @@ class MeanFeatures:
 
 
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
-    """Return the mean output features of two samples; None where ``k_Y`` has no low rank there."""
+    """Return the mean output features of two samples; None where the dense form serves better.
+
+    That is where ``k_Y`` has no low rank over the outputs, or features at the rank limit would miss more
+    than the tolerance of predictions whose inner products have closed forms.
+    """
     sides = (nature, model)
-    values, where, importance = pooled_with_importance(*(_told(side) for side in sides))
     n = max(len(side.design) for side in sides)
-    drawn = all(isinstance(side.outputs, DrawnOutputs) for side in sides)
-    most = _affordable_rank(n, len(task.grid), len(values), drawn)
+    pool = Pool(task.y_kernel, task.y_backend, [_told(side) for side in sides])
+    most = _affordable_rank(n, task, len(pool), sides)
     eps = task.feature_residual(nature.lam, model.lam)
-    found = output_features(task.y_kernel, task.y_backend, values, eps, most, importance)
-    if found is None:
+    in_closed_form = pairs_in_closed_form(sides, task)
+    best: _Found | None = None
+    for attempt in range(_ROUNDS):
+        found = pool.features(eps, most)
+        if found is None:
+            break
+        best = _Found(sides, task, eps, *found)
+        more = best.more_outputs(attempt)
+        if not more:
+            return best.result()
+        pool.add(more)
+    if in_closed_form and _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
-    features, p, missing = found
-    residuals = np.sqrt(missing)[:, None]
-    means, missed, expectation, noise, rigorous = [], [], 0.0, 0.0, True
-    for side, index in zip(sides, where, strict=True):
-        if isinstance(side.outputs, DrawnOutputs):
-            rows = side.outputs.mean_features(p, index)
-            miss = side.outputs.mean_features(residuals, index)
-        else:
-            expected = Expectation(features, side.outputs.prediction)
-            found_rows = expected.of(side.outputs.prediction)
-            rows, miss = found_rows.mean, found_rows.missed[:, None]
-            expectation += expected.error / np.sqrt(side.lam)
-            noise += expected.noise
-            rigorous = rigorous and expected.rigorous
-        means.append(side.design.average(rows))
-        missed.append(side.design.average(miss)[:, 0])
-    if nature.same_system(model):
-        # Where both sides have the same outputs their features cancel, and so does what they miss.
-        equal = (means[0] == means[1]).all(axis=1)
-        missed = [np.where(equal, 0.0, miss) for miss in missed]
-    total = sum(
-        float(np.sqrt(((miss**2 + noise) / side.shift).sum()))
-        for miss, side in zip(missed, sides, strict=True)
-    )
-    truncation = Truncation(total, expectation, rigorous)
-    return MeanFeatures(features, means[0], means[1], truncation, len(values))
+    if best is None and not in_closed_form and not _any_predicted(sides):
+        return None
+    return best.result() if best is not None else _relaxed(pool, eps, most, sides, task)
+
+
+def _relaxed(
+    pool: Pool, eps: float, most: int, sides: tuple[Sample, Sample], task: Task
+) -> MeanFeatures | None:
+    """Return features that miss more than was wanted, where sums over pairs of nodes are too many."""
+    if (float(_NODES) ** 2) * _pairs(sides) * len(task.grid) <= MOST_PAIRS:
+        return None
+    while eps < _MOST_RELAXED:
+        eps *= _RELAXED
+        found = pool.features(eps, most)
+        if found is not None:
+            return _Found(sides, task, eps, *found).result()
+    return None
+
+
+class _Found:
+    """Features with the expectations of both sides, and what is missed of them."""
+
+    def __init__(
+        self,
+        sides: tuple[Sample, Sample],
+        task: Task,
+        eps: float,
+        features: KernelFeatures,
+        values: Array,
+        p: Array,
+        missing: Array,
+        where: list[Index],
+    ) -> None:
+        self._sides, self._task = sides, task
+        self._features, self._values = features, values
+        residuals = np.sqrt(missing)[:, None]
+        self._noise, self._rigorous = 0.0, True
+        self._rows: list[
+            tuple[Array, Array, Array]
+        ] = []  # means, missed, error of each side's rows
+        self._floors: list[float] = []
+        for side, index in zip(sides, where, strict=False):
+            if isinstance(side.outputs, DrawnOutputs):
+                mean = side.outputs.mean_features(p, index)
+                miss = side.outputs.mean_features(residuals, index)[:, 0]
+                self._rows.append((mean, miss, np.zeros(len(miss))))
+                self._floors.append(0.0)
+                continue
+            goal = task.expectation_error(side.lam)
+            expectation = Expectation(features, side.outputs.prediction, self._drawn(), goal)
+            found = expectation.of(side.outputs.prediction)
+            self._rows.append((found.mean, found.missed, found.error))
+            # Two sums over importance: each output may be missed by sqrt(eps) over its importance.
+            wanted = (
+                2
+                * IN_SQUARE
+                * np.sqrt(eps * float(features.kernel.diagonal(features.pivots).max()))
+            )
+            self._floors.append(found.floor + wanted)
+            self._noise += expectation.noise
+            self._rigorous = self._rigorous and expectation.rigorous
+
+    def _drawn(self) -> Array | None:
+        """Return the drawn outputs of either side."""
+        drawn = [
+            side.outputs.flat for side in self._sides if isinstance(side.outputs, DrawnOutputs)
+        ]
+        return np.asarray(np.concatenate(drawn), dtype=np.float64) if drawn else None
+
+    def more_outputs(self, attempt: int) -> list[tuple[Array, Array]]:
+        """Return outputs of predicted rows that the features miss too much of, with importance."""
+        task = self._task
+        more = []
+        for side, (_, missed, _), floor in zip(self._sides, self._rows, self._floors, strict=True):
+            if isinstance(side.outputs, DrawnOutputs):
+                continue
+            weight = 1 / side.shift
+            if side.design.group is not None:
+                weight = weight[side.design.group]
+            allowed = IN_SQUARE * _ALLOWED * task.options.tol / max(task.scale, 1e-300)
+            predicted = Predicted(side.outputs.prediction, weight)
+            found = rows_to_add(predicted, missed, floor, allowed, task.y_kernel, attempt)
+            if found is not None:
+                more.append(found)
+        return more
+
+    def result(self) -> MeanFeatures:
+        """Return the mean features at the distinct inputs, and what they miss."""
+        nature, model = self._sides
+        means = [
+            side.design.average(mean)
+            for side, (mean, _, _) in zip(self._sides, self._rows, strict=True)
+        ]
+        missed, errors = (
+            [
+                side.design.average(rows[which][:, None])[:, 0]
+                for side, rows in zip(self._sides, self._rows, strict=True)
+            ]
+            for which in (1, 2)
+        )
+        if nature.same_system(model) and all(
+            isinstance(side.outputs, DrawnOutputs) for side in self._sides
+        ):
+            # Where both sides have the same outputs their features cancel, and so does what they miss.
+            equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
+            missed = [np.where(equal, 0.0, miss) for miss in missed]
+        total, expectation = 0.0, 0.0
+        for side, miss, error in zip(self._sides, missed, errors, strict=True):
+            total += float(np.sqrt(((miss**2 + self._noise) / side.shift).sum()))
+            expectation += float(np.sqrt((error**2 / side.shift).sum()))
+        truncation = Truncation(total, expectation, self._rigorous)
+        return MeanFeatures(self._features, means[0], means[1], truncation, len(self._values))
+
+
+def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether inner products of all embeddings have closed forms: the dense form is exact there."""
+    return _any_predicted(sides) and all(has_atoms(side.outputs, task.y_kernel) for side in sides)
+
+
+def _any_predicted(sides: tuple[Sample, Sample]) -> bool:
+    return not all(isinstance(side.outputs, DrawnOutputs) for side in sides)
+
+
+def _pairs(sides: tuple[Sample, Sample]) -> float:
+    return float(sum(len(side.design) for side in sides)) ** 2
 
 
 def expected_outputs(side: Sample) -> int:
@@ -100,11 +222,12 @@ def _told(side: Sample) -> tuple[Array, Array]:
     return candidates(side.outputs.prediction)
 
 
-def _affordable_rank(n: int, points: int, outputs: int, drawn: bool) -> int:
+def _affordable_rank(n: int, task: Task, outputs: int, sides: tuple[Sample, Sample]) -> int:
     """Return the rank beyond which the dense form is the cheaper one.
 
-    Of predicted distributions the dense form sums over pairs of their nodes: cheaper for few only.
+    Of predicted distributions without closed forms of inner products the dense form sums over all pairs
+    of their nodes: it is never cheaper.
     """
-    if not drawn and float(_NODES * n) ** 2 * points > MOST_PAIRS / 10:
-        return min(outputs, MOST_RANK)
-    return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * points, MOST_RANK)))
+    if _any_predicted(sides) and not pairs_in_closed_form(sides, task):
+        return min(outputs, _MOST_PREDICTED)
+    return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * len(task.grid), MOST_RANK)))

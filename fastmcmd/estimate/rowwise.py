@@ -80,13 +80,26 @@ class RowStream:
         return self.features.rank * (1 if self.difference else len(self.samples))
 
     def expectation_error(self) -> tuple[float, bool]:
-        """Return ``sum error / sqrt(lam)`` of the expectations, and whether it is rigorous."""
+        """Return ``sum ||D^(-1/2) error||`` of the expectations, and whether it is rigorous.
+
+        Measured in every row, in a pass of its own where expectations are integrated numerically.
+        """
         total, rigorous = 0.0, True
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
-            if expectation is not None:
-                total += expectation.error / float(np.sqrt(sample.lam))
+            if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
+                error = expectation.errors(sample.all_outputs.prediction)
+                weight = np.ones(len(error)) if sample.weights is None else sample.weights
+                square = float(weight @ error**2) / float(weight.sum())
+                total += float(np.sqrt(square / sample.lam))
                 rigorous = rigorous and expectation.rigorous
         return total, rigorous
+
+    def coverage(self) -> Iterator[tuple[Sample, Array, float]]:
+        """Yield the predicted samples, what features miss of each row, and what rounding makes of that."""
+        for sample, expectation in zip(self.samples, self._expectations, strict=True):
+            if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
+                missed, _, floor = expectation.coverage(sample.all_outputs.prediction)
+                yield sample, missed, floor
 
     def noise(self) -> float:
         """Return what rounding of closed forms adds to the squares of what is missed."""
@@ -108,8 +121,8 @@ class RowStream:
         if self.difference:
             # Where both have the same outputs their features cancel, and so does what they miss
             # (not with two regularisers: the coefficients differ).
-            equal = (means[0] == means[1]).all(axis=1)
-            if equal.any():
+            equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
+            if all(each is None for each in self._expectations) and equal.any():
                 missed = [np.where(equal, 0.0, miss) for miss in missed]
         if self.difference:
             return means[0] - means[1], missed

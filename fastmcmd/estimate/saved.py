@@ -90,9 +90,11 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
         return arrays, settings
     settings["form"] = "dense"
     settings["room"] = form.room
-    settings["node_error"] = form.node_error
+    settings["embedding_error"] = form.node_error
     settings["lams"] = [sample.lam for sample in form.samples]
     arrays["outputs"] = form.outputs
+    if form.deviations is not None:
+        arrays["deviations"] = form.deviations
     for index, (sample, spread) in enumerate(zip(form.samples, form.spread, strict=True)):
         _put_design(arrays, f"part{index}", sample.design)
         for name in ("data", "indices", "indptr"):
@@ -155,7 +157,8 @@ def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
             spread=(spreads[0], spreads[1]),
             room=settings["room"],
             options=options,
-            node_error=settings["node_error"],
+            node_error=_embedding_error(settings),
+            deviations=arrays.get("deviations"),
         )
     n, m = settings["sizes"]
     fitted = Fit(
@@ -240,6 +243,14 @@ def _get_low_rank(
     output = KernelFeatures(y_kernel, arrays["pivots"], arrays["factor"], y_backend)
     truncation = Truncation(*settings["truncation"])
     return LowRankFit(output, parts, truncation, settings["block_rows"])
+
+
+def _embedding_error(settings: Settings) -> float | None:
+    """Return the weighted error of embeddings; older files hold it without the regulariser."""
+    if "embedding_error" in settings:
+        error: float | None = settings["embedding_error"]
+        return error
+    return settings["node_error"] / min(settings["lams"]) ** 0.5 or None
 
 
 def _put_design(arrays: Arrays, name: str, design: Design) -> None:

@@ -19,6 +19,7 @@ __all__ = ["SOLVER_SHARE", "Task", "some_rows"]
 
 SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
+_QUADRATURE_SHARE = 0.05  # of the tolerance
 _MOST_LOOKED_AT = 20000  # points of a grid whose certificate is looked at before the end
 
 
@@ -63,6 +64,15 @@ class Task:
         amplitude = self.scale / 2 * (lam**-0.5 + lam_prime**-0.5)
         share = min(1.0, self.options.tol / 4 / max(amplitude, 1e-300))
         return float(np.clip(share**2, _LEAST_EPS, _MOST_EPS))
+
+    def expectation_error(self, lam: float) -> float:
+        """Return the error of each row's expected features that quadrature aims at.
+
+        Such errors in all rows move a value by at most ``scale / 2 / sqrt(lam)`` times as much.
+        """
+        return (
+            _QUADRATURE_SHARE * self.options.tol * 2 * float(np.sqrt(lam)) / max(self.scale, 1e-300)
+        )
 
 
 def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:

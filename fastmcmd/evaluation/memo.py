@@ -135,6 +135,19 @@ class Memo(Predictive):
         """Return expectations of a kernel over pairs."""
         return self.base.closed_form_pairs(kernel, other)
 
+    def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y'."""
+        other = other.base if isinstance(other, Memo) else other
+        return self.base.closed_form_rows(kernel, other)
+
+    def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
+        """Return weights (n,) and the Gaussians that this is a mixture of, or None."""
+        return self.base.gaussian_parts()
+
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``."""
+        return self.base.nodes_within(length)
+
     def __repr__(self) -> str:
         return repr(self.base)
 

@@ -15,6 +15,9 @@ __all__ = ["Array", "Nodes", "Predictive", "check_levels", "parameter"]
 Array = NDArray[np.float64]
 Nodes = tuple[Array, Array]
 
+_MOST_SPLITS = 64  # parts of a panel, where kernels are narrow
+_PANELS_OF_NODES = 10  # panels over which the bulk of the usual nodes is spread, about
+
 
 class Predictive(ABC):
     """Predicted distributions for n inputs, over numbers or vectors of k components.
@@ -126,6 +129,20 @@ class Predictive(ABC):
         """
         return self.nodes()
 
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes as `nodes` does, from panels no longer than ``length`` where their mass counts.
+
+        For kernels that vary over ``length``. Here all panels are cut alike; distributions with heavy
+        tails cut only those that are long.
+        """
+        values, _ = self.nodes()
+        if self.discrete or values.ndim != 2:
+            return self.nodes()
+        middle = np.sort(values, axis=1)[:, values.shape[1] // 8 : -(values.shape[1] // 8) or None]
+        spread = float(np.max(middle[:, -1] - middle[:, 0], initial=0.0))
+        splits = int(np.clip(np.ceil(spread / (_PANELS_OF_NODES * length)), 2, _MOST_SPLITS))
+        return self.nodes(splits)
+
     @property
     def node_count(self) -> int:
         """Nodes L of a row (the largest L), without computing them."""
@@ -146,6 +163,15 @@ class Predictive(ABC):
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return ``E k(Y_i, Y'_j)`` (n, m) of independent Y and Y' where a closed form is known."""
         del kernel, other
+        return None
+
+    def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y' where a closed form is known."""
+        del kernel, other
+        return None
+
+    def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
+        """Return weights (n,) and the Gaussians that this is a mixture of; None for other distributions."""
         return None
 
     def expected_kernel(self, kernel: Kernel, points: Any) -> Array:

@@ -9,8 +9,9 @@ import numpy as np
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.numerics.narrow import around_points
 
-__all__ = ["closed_form", "closed_form_pairs", "expected_kernel"]
+__all__ = ["by_parts", "closed_form", "closed_form_pairs", "closed_form_rows", "expected_kernel"]
 
 _BLOCK = 1 << 20  # kernel values held together
 _ENOUGH = 1e-12  # change on finer panels, relative to the largest value
@@ -22,17 +23,35 @@ _LOST = 1e-7  # share of an expectation there, before it is an error
 def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
     """Return ``E k(Y_i, z_j)`` (n, r) without quadrature, or None where none is known."""
     shape = len(prediction), len(points)
-    return _by_parts(kernel, shape, lambda leaf: prediction.closed_form(leaf, points))
+    return by_parts(kernel, shape, lambda leaf: prediction.closed_form(leaf, points))
 
 
 def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Array | None:
     """Return ``E k(Y_i, Y'_j)`` (n, m) of independent predictions, or None where none is known."""
     shape = len(one), len(other)
-    return _by_parts(kernel, shape, lambda leaf: one.closed_form_pairs(leaf, other))
+
+    def known(leaf: Kernel) -> Array | None:
+        found = one.closed_form_pairs(leaf, other)
+        if found is None:  # a mixture knows about its components, a component not about mixtures
+            found = other.closed_form_pairs(leaf, one)
+            found = None if found is None else found.T
+        return found
+
+    return by_parts(kernel, shape, known)
 
 
-def _by_parts(
-    kernel: Kernel, shape: tuple[int, int], known: Callable[[Kernel], Array | None]
+def closed_form_rows(one: Predictive, kernel: Kernel, other: Predictive) -> Array | None:
+    """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y', row by row, or None where none is known."""
+
+    def known(leaf: Kernel) -> Array | None:
+        found = one.closed_form_rows(leaf, other)
+        return other.closed_form_rows(leaf, one) if found is None else found
+
+    return by_parts(kernel, (len(one),), known)
+
+
+def by_parts(
+    kernel: Kernel, shape: tuple[int, ...], known: Callable[[Kernel], Array | None]
 ) -> Array | None:
     """Return an expectation from those that are ``known``, or None.
 
@@ -42,20 +61,20 @@ def _by_parts(
         case Constant(value=value):
             return np.full(shape, value)
         case Sum(left=left, right=right):
-            one = _by_parts(left, shape, known)
-            other = None if one is None else _by_parts(right, shape, known)
+            one = by_parts(left, shape, known)
+            other = None if one is None else by_parts(right, shape, known)
             return None if one is None or other is None else one + other
         case (
             Product(left=part, right=Constant(value=value))
             | Product(left=Constant(value=value), right=part)
         ):
-            one = _by_parts(part, shape, known)
+            one = by_parts(part, shape, known)
             return None if one is None else one * value
         case (
             Product(left=Sum(left=first, right=second), right=part)
             | Product(left=part, right=Sum(left=first, right=second))
         ):
-            return _by_parts(Sum(first * part, second * part), shape, known)
+            return by_parts(Sum(first * part, second * part), shape, known)
         case Product(left=RBF(gamma=float() as a), right=RBF(gamma=float() as b)):
             return known(RBF(a + b))
         case Product(left=Laplacian(gamma=float() as a), right=Laplacian(gamma=float() as b)):
@@ -82,6 +101,8 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
             break
         splits *= 2
     if not _exact_nodes(prediction):
+        for rows, part in _blocks(prediction, prediction.node_count):
+            around_points(part, kernel, points, part.nodes()[0], out[rows])
         _check_tails(prediction, kernel, points, out)
     return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.quadrature import composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
-__all__ = ["Gaussian"]
+__all__ = ["Gaussian", "of_normal_difference"]
 
 _ORDER = 64  # Gauss-Hermite nodes: exact for smooth kernels wider than about a third of std
 
@@ -204,6 +205,37 @@ class Gaussian(Predictive):
                 return np.zeros((len(self), len(other)))
         return _of_differences(kernel, *self._moments(), *other._moments())
 
+    def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return E k(Y_i, Y'_i) (n,) of independent Gaussians, row by row."""
+        if not isinstance(other, Gaussian):
+            return None
+        (mean, variance), (other_mean, other_variance) = self._moments(), other._moments()
+        match kernel:
+            case Linear():
+                return np.asarray(np.einsum("ij,ij->i", mean, other_mean))
+            case Delta():
+                return np.zeros(len(self))
+        gap, spread = (mean - other_mean).T, (variance + other_variance).T
+        return of_normal_difference(kernel, list(gap), list(spread))
+
+    def gaussian_parts(self) -> list[tuple[Array, Predictive]]:
+        """Return the distribution itself, with weight 1."""
+        return [(np.ones(len(self)), self)]
+
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``, for numbers."""
+        if self.columns > 1:
+            return self.nodes()
+        widest = float(self.std.max(initial=0.0))
+        z, w = composite(
+            scipy.special.ndtri,
+            lambda level: -scipy.special.ndtri(level),
+            _density,
+            length=length / max(widest, 1e-300),
+        )
+        values = self.mean[:, None] + self.std[:, None] * z
+        return values, np.broadcast_to(w, values.shape)
+
     def _moments(self) -> tuple[Array, Array]:
         """Return means and variances (n, k)."""
         return self.mean.reshape(len(self), -1), (self.std**2).reshape(len(self), -1)
@@ -214,29 +246,44 @@ def _of_differences(
 ) -> Array | None:
     """Return ``E k(D_ij)`` (n, r), D_ij normal with the difference of means and sum of variances."""
     columns = range(mean.shape[1])
+    gaps = (mean[:, k, None] - other_mean[None, :, k] for k in columns)
+    spreads = (variance[:, k, None] + other_variance[None, :, k] for k in columns)
+    if not isinstance(kernel, (RBF, Laplacian, Matern)):
+        return None
+    return of_normal_difference(kernel, gaps, spreads)
 
-    def moments(k: int) -> tuple[Array, Array]:
-        spread = variance[:, k, None] + other_variance[None, :, k]
-        return mean[:, k, None] - other_mean[None, :, k], spread
 
+def of_normal_difference(
+    kernel: Kernel, gaps: Iterable[Array], variances: Iterable[Array]
+) -> Array | None:
+    """Return ``E k(D)`` of normal vectors D with independent components, or None where unknown.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        RBF, Laplacian, or, for numbers, Matern.
+    gaps, variances : iterables of ndarray
+        Mean and variance of each component of D: arrays of one shape, which the result has.
+    """
     match kernel:
         case RBF(gamma=float() as gamma):
             # A normal density of precision 2 gamma, convolved with that of the difference.
             exponent: Array | float = 0.0
             product: Array | float = 1.0
-            for gap, spread in map(moments, columns):
+            for gap, spread in zip(gaps, variances, strict=True):
                 wider = 1 + 2 * gamma * spread
                 exponent = exponent - gamma * gap**2 / wider
                 product = product * wider
             return np.asarray(np.exp(exponent) / np.sqrt(product))
         case Laplacian(gamma=float() as gamma):
             out: Array | float = 1.0
-            for gap, spread in map(moments, columns):
+            for gap, spread in zip(gaps, variances, strict=True):
                 out = out * half_lines.laplacian(gamma, gap, np.sqrt(spread))
             return np.asarray(out)
-        case Matern(nu=nu, length_scale=length_scale) if len(columns) == 1:
-            gap, spread = moments(0)
-            return half_lines.matern(nu, length_scale, gap, np.sqrt(spread))
+        case Matern(nu=nu, length_scale=length_scale):
+            (gap, *more), (spread, *_) = list(gaps), list(variances)
+            if not more:
+                return half_lines.matern(nu, length_scale, gap, np.sqrt(spread))
     return None
 
 

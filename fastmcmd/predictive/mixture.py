@@ -303,6 +303,33 @@ class Mixture(Predictive):
                 total += weight[:, None] * share * known
         return total
 
+    def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return ``E k(Y_i, Y'_i)`` (n,) where all pairs of components know it."""
+        others: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
+        others = list(others)
+        total = np.zeros(len(self))
+        for weight, component in self.parts():
+            for share, against in others:
+                known = component.closed_form_rows(kernel, against)
+                if known is None:
+                    return None
+                total += weight * share * known
+        return total
+
+    def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
+        """Return weights (n,) and the Gaussians that this is a mixture of, or None."""
+        found: list[tuple[Array, Predictive]] = []
+        for weight, component in self.parts():
+            inner = component.gaussian_parts()
+            if inner is None:
+                return None
+            found.extend((weight * share, gaussian) for share, gaussian in inner)
+        return found
+
+    def nodes_within(self, length: float) -> Nodes:
+        """Return the nodes of all components from panels no longer than ``length``."""
+        return self._joined([component.nodes_within(length) for component in self.components])
+
     def crps(self, y: Any) -> Array:
         """Return the continuous ranked probability score (n,).
 

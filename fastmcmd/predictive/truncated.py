@@ -302,6 +302,10 @@ class Truncated(Predictive):
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
         return self._own_support() if self.discrete else self._quadrature(FINE, splits)
 
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
+        return self._own_support() if self.discrete else self._quadrature(FINE, length=length)
+
     def coarse_nodes(self) -> Nodes:
         """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
         return self._own_support() if self.discrete else self._quadrature(COARSE)
@@ -345,7 +349,7 @@ class Truncated(Predictive):
         weights = np.exp(np.stack([self.log_prob(column) for column in values.T], axis=1))
         return values, weights / weights.sum(axis=1, keepdims=True)
 
-    def _quadrature(self, order: int, splits: int = 1) -> Nodes:
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         def at(levels: Array) -> Array:
             return np.broadcast_to(levels, (len(self), levels.shape[1]))
 
@@ -361,7 +365,7 @@ class Truncated(Predictive):
         else:
             lower = lambda levels: self.quantiles_at(at(levels))  # noqa: E731
             upper = lambda levels: self.upper_quantiles_at(at(levels))  # noqa: E731
-        return composite(lower, upper, density, order, splits)
+        return composite(lower, upper, density, order, splits, length)
 
 
 def _partly_discrete(base: Predictive) -> bool:

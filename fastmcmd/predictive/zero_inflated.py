@@ -215,6 +215,10 @@ class ZeroInflated(Predictive):
         """Return zero and the coarse nodes of the base."""
         return self._with_zero(*self.base.coarse_nodes())
 
+    def nodes_within(self, length: float) -> Nodes:
+        """Return zero and the nodes of the base from panels no longer than ``length``."""
+        return self._with_zero(*self.base.nodes_within(length))
+
     def _with_zero(self, values: Array, weights: Array) -> Nodes:
         p = self.probability[:, None]
         zeros = np.zeros((len(self), 1))

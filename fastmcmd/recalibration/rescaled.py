@@ -162,6 +162,11 @@ class Rescaled(Predictive):
         values, weights = self.inner.nodes(splits)
         return self._forth(values), weights
 
+    def nodes_within(self, length: float) -> Nodes:
+        """Return moved inner nodes, from panels no longer than ``length`` after they are moved."""
+        values, weights = self.inner.nodes_within(length / float(self.scale.max()))
+        return self._forth(values), weights
+
     def coarse_nodes(self) -> Nodes:
         """Return the inner nodes of a lower order, moved."""
         values, weights = self.inner.coarse_nodes()

@@ -187,6 +187,10 @@ class MethodsPredictive(Predictive):
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
         return self._support() if self.discrete else self._quadrature(FINE, splits)
 
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
+        return self._support() if self.discrete else self._quadrature(FINE, length=length)
+
     def coarse_nodes(self) -> Nodes:
         """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
         return self._support() if self.discrete else self._quadrature(COARSE)
@@ -296,13 +300,14 @@ class MethodsPredictive(Predictive):
         fall = self._cdf(middle) - self._cdf(middle - step)
         return bool((fall > _JUMP[size]).any())
 
-    def _quadrature(self, order: int, splits: int = 1) -> Nodes:
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         return composite(
             lambda level: self.quantile(level[0]),
             lambda level: self.quantile(1 - level[0]),
             lambda values: np.exp(np.stack([self.log_prob(y) for y in values.T], axis=1)),
             order,
             splits,
+            length,
         )
 
     def _range(self) -> tuple[Array, int]:

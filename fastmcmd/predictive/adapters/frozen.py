@@ -152,6 +152,10 @@ class ScipyPredictive(Predictive):
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
         return self._own_support() if self.discrete else self._quadrature(FINE, splits)
 
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
+        return self._own_support() if self.discrete else self._quadrature(FINE, length=length)
+
     def coarse_nodes(self) -> Nodes:
         """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
         return self._own_support() if self.discrete else self._quadrature(COARSE)
@@ -206,11 +210,11 @@ class ScipyPredictive(Predictive):
         found = np.asarray(function(values.T), dtype=np.float64).T
         return np.broadcast_to(found, (self._n, values.shape[1]))
 
-    def _quadrature(self, order: int, splits: int = 1) -> Nodes:
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         def density(values: Array) -> Array:
             return self._rows(self.frozen.pdf, values)
 
-        return composite(self.quantiles_at, self.upper_quantiles_at, density, order, splits)
+        return composite(self.quantiles_at, self.upper_quantiles_at, density, order, splits, length)
 
     def _range(self) -> tuple[Array, int]:
         """Return the first values (n,) and the number of values that hold almost all mass."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd.predictive.base import Array, Nodes
 
@@ -19,6 +20,8 @@ FINE, COARSE = (
 # quantiles move fastest. 1e-16 of the mass is left out at either end.
 _LEVELS = [1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4]
 _MISMATCH = 1e-10  # mass of a panel by its density, against its quantiles
+_MOST_CUTS = 128  # parts of a panel, on account of its length
+_LIGHT = 1e-6  # mass of a panel below which fewer parts do: its error counts so much less
 
 Quantile = Callable[[Array], Array]
 
@@ -29,7 +32,12 @@ def node_count(order: int = FINE, splits: int = 1) -> int:
 
 
 def composite(
-    lower: Quantile, upper: Quantile, density: Quantile, order: int = FINE, splits: int = 1
+    lower: Quantile,
+    upper: Quantile,
+    density: Quantile,
+    order: int = FINE,
+    splits: int = 1,
+    length: float | None = None,
 ) -> Nodes:
     """Return composite Gauss-Legendre nodes (n, L) and weights (n, L).
 
@@ -41,6 +49,9 @@ def composite(
         Densities.
     order, splits : int
         Nodes of a panel; equal parts that panels are cut into.
+    length : float, optional
+        Panels that are longer in any row are cut into parts of this length, up to 128 of them and fewer
+        where there is little mass: the long panels of heavy tails, and no others.
 
     Raises
     ------
@@ -55,48 +66,46 @@ def composite(
     ``E f(Y)`` is the integral of ``f(Q(u))`` over u.
     """
     levels = np.array([*_LEVELS, 0.5])
-    cut = np.linspace(0.0, 1.0, splits + 1)
-    z, w = np.polynomial.legendre.leggauss(order)
-    z, w = (z + 1) / 2, w / 2
-
     halves = []
     for quantile, sign in ((lower, 1.0), (upper, -1.0)):
         ends = quantile(levels[None, :])
         if not np.isfinite(ends).all():
             raise ValueError("prediction has quantiles that are not finite: give draws instead")
         ends = sign * np.maximum.accumulate(sign * ends, axis=1)
-        values, mass, level = _panels(ends, levels, cut, z, w)
-        height = density(values.reshape(len(ends), -1)).reshape(values.shape)
-        weights = np.where(np.isfinite(height), height, 0.0) * w * _widths(ends, cut)
-        wrong = _mismatch(weights.sum(axis=(2, 3)), mass.sum(axis=(1, 2)))
-        share = weights.sum(axis=(2, 3), keepdims=True)
-        scaled = weights * mass.sum(axis=(1, 2))[:, None, None] / np.where(share > 0, share, 1.0)
+        widths = np.abs(np.diff(ends, axis=1))
+        panel, place, share = _rule(order, splits * _cuts(widths, levels, length))
+        start = np.flatnonzero(np.diff(panel, prepend=-1))
+        values = ends[:, panel] + np.diff(ends, axis=1)[:, panel] * place
+        known = np.diff(levels)
+        height = density(values)
+        weights = np.where(np.isfinite(height), height, 0.0) * share * widths[:, panel]
+        found = np.add.reduceat(weights, start, axis=1)
+        wrong = (np.abs(found - known) > _MISMATCH).any(axis=1)
+        weights *= (known / np.where(found > 0, found, 1.0))[:, panel]
         if wrong.any():
-            exact = quantile(level.reshape(1, -1)).reshape(len(ends), *level.shape)
-            values = np.where(wrong[:, None, None, None], exact, values)
-            scaled = np.where(wrong[:, None, None, None], mass, scaled)
-        halves.append((values.reshape(len(ends), -1), scaled.reshape(len(ends), -1)))
+            exact = quantile((levels[:-1][panel] + known[panel] * place)[None, :])
+            values = np.where(wrong[:, None], exact, values)
+            weights = np.where(wrong[:, None], known[panel] * share, weights)
+        halves.append((values, weights))
     values = np.concatenate([values for values, _ in halves], axis=1)
     weights = np.concatenate([weights for _, weights in halves], axis=1)
     return values, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _mismatch(found: Array, known: Array) -> Array:
-    """Return which rows (n,) have a panel whose mass is not the known one."""
-    return np.asarray((np.abs(found - known) > _MISMATCH).any(axis=1))
+def _cuts(widths: Array, levels: Array, length: float | None) -> NDArray[np.intp]:
+    """Return into how many parts the panels (m,) are cut, whose widths (n, m) are given."""
+    cuts = np.ones(widths.shape[1])
+    if length is not None:
+        most = _MOST_CUTS * np.minimum(1.0, np.cbrt(np.diff(levels) / _LIGHT))
+        cuts = np.minimum(np.ceil(widths.max(axis=0, initial=0.0) / length), most)
+    return np.maximum(cuts, 1).astype(np.intp)
 
 
-def _widths(ends: Array, cut: Array) -> Array:
-    """Return the widths (n, panels, splits, 1) of all parts."""
-    return np.asarray(np.abs(np.diff(ends, axis=1))[:, :, None, None] * np.diff(cut)[:, None])
-
-
-def _panels(
-    ends: Array, levels: Array, cut: Array, z: Array, w: Array
-) -> tuple[Array, Array, Array]:
-    """Return values (n, panels, splits, order), and masses and levels (panels, splits, order)."""
-    place = cut[:-1, None] + np.diff(cut)[:, None] * z
-    values = ends[:, :-1, None, None] + np.diff(ends, axis=1)[:, :, None, None] * place
-    span = np.diff(levels)[:, None, None]
-    mass = span * np.diff(cut)[:, None] * w
-    return values, mass, levels[:-1, None, None] + span * place
+def _rule(order: int, cuts: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array, Array]:
+    """Return the panel of each node, its place in the panel in (0, 1), and its share of the panel."""
+    z, w = np.polynomial.legendre.leggauss(order)
+    z, w = (z + 1) / 2, w / 2
+    place = [((np.arange(cut)[:, None] + z) / cut).ravel() for cut in cuts]
+    share = [np.tile(w, cut) / cut for cut in cuts]
+    panel = np.repeat(np.arange(len(cuts)), cuts * order)
+    return panel, np.concatenate(place), np.concatenate(share)

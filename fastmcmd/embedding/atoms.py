@@ -1,0 +1,106 @@
+"""Outputs and Gaussian predictions as one set of normal distributions, for the dense form.
+
+An observed output is a normal distribution of standard deviation 0, a Gaussian prediction is one with
+its own, and a Gaussian mixture is several with weights. Inner products of their embeddings are
+``E k(Y, Y')`` of independent Y and Y', in closed form: nothing is integrated numerically.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs
+from fastmcmd.kernels import Delta, Kernel, Linear
+from fastmcmd.predictive.expectation import by_parts, closed_form_rows
+from fastmcmd.predictive.gaussian import of_normal_difference
+
+__all__ = [
+    "CLOSED_FORM_ERROR",
+    "has_atoms",
+    "kernel_of_atoms",
+    "normal_atoms",
+    "products",
+    "quadratic_forms",
+]
+
+Array = NDArray[np.float64]
+CLOSED_FORM_ERROR = 16  # units of rounding of a closed form, for each component of outputs
+_BLOCK = 1 << 22  # kernel values held together
+
+
+def has_atoms(outputs: Outputs, kernel: Kernel) -> bool:
+    """Tell whether inner products of these outputs' embeddings have closed forms here."""
+    if isinstance(outputs, DrawnOutputs):
+        return True
+    first = outputs.prediction.take(np.zeros(1, dtype=np.intp))
+    return first.gaussian_parts() is not None and closed_form_rows(first, kernel, first) is not None
+
+
+def normal_atoms(outputs: Outputs) -> DrawnOutputs:
+    """Return outputs as weighted normal distributions (N, l, 2 k): means, then standard deviations."""
+    if isinstance(outputs, DrawnOutputs):
+        values = np.asarray(outputs.values, dtype=np.float64)
+        return DrawnOutputs(
+            np.concatenate([values, np.zeros_like(values)], axis=2), outputs.weights
+        )
+    found = outputs.prediction.gaussian_parts()
+    assert found is not None
+    n = len(outputs.prediction)
+    atoms = [
+        np.concatenate([g.mean.reshape(n, -1), g.std.reshape(n, -1)], axis=1) for _, g in found
+    ]
+    if len(found) == 1:
+        return DrawnOutputs(atoms[0][:, None])
+    return DrawnOutputs(np.stack(atoms, axis=1), np.stack([weight for weight, _ in found], axis=1))
+
+
+def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
+    """Return ``E k(Y_i, Y'_j)`` (n, m) of normal distributions (n, 2 k) and (m, 2 k)."""
+    columns = one.shape[1] // 2
+    mean, std = one[:, :columns], one[:, columns:]
+    against, spread = other[:, :columns], other[:, columns:]
+
+    def known(leaf: Kernel) -> Array | None:
+        match leaf:
+            case Linear():
+                return np.asarray(mean @ against.T)
+            case Delta():
+                same = np.logical_and.reduce(
+                    [(one[:, k, None] == other[None, :, k]) for k in range(columns)]
+                )
+                spread_out, spread_other = std.any(axis=1), spread.any(axis=1)
+                points = ~(np.asarray(spread_out)[:, None] | np.asarray(spread_other)[None, :])
+                return np.asarray((same & points).astype(np.float64))
+        gaps = (mean[:, k, None] - against[None, :, k] for k in range(columns))
+        variances = (std[:, k, None] ** 2 + spread[None, :, k] ** 2 for k in range(columns))
+        return of_normal_difference(leaf, gaps, variances)
+
+    found = by_parts(kernel, (len(one), len(other)), known)
+    assert found is not None
+    return found
+
+
+def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:
+    """Return ``c' K c`` (q,) for columns c (u, q), with K of the atoms (u, 2 k), in blocks of rows."""
+    total = np.zeros(coefficients.shape[1])
+    step = max(1, _BLOCK // len(atoms))
+    for start in range(0, len(atoms), step):
+        rows = slice(start, start + step)
+        # Symmetric: the square of a block, and twice what lies to its right.
+        block = kernel_of_atoms(kernel, atoms[rows], atoms[start:])
+        width = len(block)
+        own, right = coefficients[rows], coefficients[start + width :]
+        image = block[:, :width] @ own + 2 * (block[:, width:] @ right)
+        total += np.einsum("ij,ij->j", own, image)
+    return total
+
+
+def products(kernel: Kernel, one: Array, other: Array, coefficients: Array) -> Array:
+    """Return ``K coefficients`` (n, q) with ``K = E k(Y_i, Y'_j)`` of atoms (n, 2 k) and (u, 2 k)."""
+    out = np.empty((len(one), coefficients.shape[1]))
+    step = max(1, _BLOCK // len(other))
+    for start in range(0, len(one), step):
+        rows = slice(start, start + step)
+        out[rows] = kernel_of_atoms(kernel, one[rows], other) @ coefficients
+    return out

@@ -1,0 +1,175 @@
+"""Outputs among which pivots of output features are chosen, for predicted distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.variation import variation_length
+from fastmcmd.predictive import Draws, Predictive
+
+__all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
+
+Array = NDArray[np.float64]
+
+_NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
+_GRID = 2500  # candidates over the range; twice as many among the nodes
+_BLOCK = 1 << 21  # node values held together
+_MOST_ROWS = 20000  # predictions among whose nodes candidates are looked for
+_AT_ENDS = 100  # of them at either end
+_VECTOR_ROWS, _VECTOR_DRAWS = 2000, 2  # predictions of vectors, and draws of each
+_DRAWS_OF_ROW = 16  # draws of a prediction whose embedding the features miss
+# What features miss adds to the square of a value v: s^2 / (2 v) of it, which is below s where v > s. So
+# embeddings of continuous predictions may be missed by this many times what drawn outputs may.
+IN_SQUARE = 16.0
+
+
+def has_nodes(prediction: Predictive) -> bool:
+    """Tell whether sums over nodes are affordable: numbers, and vectors of two components."""
+    return prediction.columns <= 2
+
+
+def chunks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:
+    """Yield the predictions in blocks of rows, with ``per_row`` numbers held for each."""
+    n = len(prediction)
+    step = max(1, _BLOCK // max(1, per_row))
+    for start in range(0, n, step):
+        rows = slice(start, min(n, start + step))
+        part = prediction if step >= n else prediction.take(np.arange(rows.start, rows.stop))
+        yield rows, part
+
+
+def candidates(prediction: Predictive) -> tuple[Array, Array]:
+    """Return outputs (u, k) to choose pivots from, and their importance (u,) in (0, 1].
+
+    They are a first choice: rows whose embeddings the features then miss add outputs of their own
+    (`row_candidates`). The importance of an output is its weight in the prediction that gives it most,
+    times the number of nodes, as a root mean square over rows: what features miss of a far tail, or of one
+    row in many, counts as little as these do.
+    """
+    if not has_nodes(prediction):
+        return _of_vectors(prediction)
+    prediction = _some_rows(prediction)
+    if prediction.discrete:
+        return _support(prediction)
+    found = [
+        _weighed(*part.nodes(), prediction.columns, isinstance(prediction, Draws))
+        for _, part in chunks(prediction, prediction.node_count)
+    ]
+    values = np.concatenate([values for values, _ in found])
+    importance = np.concatenate([importance for _, importance in found])
+    values, importance = _thinned(values, importance)
+    # Squares add up over rows: what one row in many gives counts less than what all give.
+    importance = np.minimum(1.0, importance / np.sqrt(len(prediction)) / IN_SQUARE)
+    if prediction.columns > 1 or isinstance(prediction, Draws):
+        return values, importance
+    grid = np.linspace(values.min(), values.max(), _GRID)
+    after = np.clip(np.searchsorted(values[:, 0], grid), 1, max(1, len(values) - 1))
+    after = np.minimum(after, len(values) - 1)
+    between = np.maximum(importance[after], importance[np.maximum(after - 1, 0)])
+    return np.concatenate([values, grid[:, None]]), np.concatenate([importance, between])
+
+
+def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[Array, Array]:
+    """Return outputs of some predictions whose embeddings the features miss, and their importance."""
+    if prediction.discrete:
+        return _support(prediction)
+    if prediction.columns > 1:
+        drawn = prediction.sample(_DRAWS_OF_ROW, seed).reshape(-1, prediction.columns)
+        values = np.concatenate([_finite_means(prediction), drawn])
+        return values, np.ones(len(values))
+    length = variation_length(kernel, float(np.median(prediction.quantile(0.5))))
+    found = [
+        _weighed(*part.nodes_within(length), 1, isinstance(prediction, Draws))
+        for _, part in chunks(prediction, 16 * prediction.node_count)
+    ]
+    values, importance = _thinned(
+        np.concatenate([values for values, _ in found]),
+        np.concatenate([importance for _, importance in found]),
+    )
+    return values, np.minimum(importance, 1.0)
+
+
+def _weighed(values: Array, weights: Array, columns: int, equal: bool) -> tuple[Array, Array]:
+    """Return the nodes (m, k) whose weight counts, thinned, and their importance (m,)."""
+    flat = values.reshape(-1, columns)
+    share = weights.reshape(-1)
+    kept = share > _NEGLIGIBLE
+    importance = np.minimum(1.0, weights.shape[1] * share[kept])
+    return _thinned(flat[kept], np.ones_like(importance) if equal else importance)
+
+
+def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
+    """Return at most 2 * _GRID outputs, for as many groups of neighbours, with the importance of a group.
+
+    The most important output stands for a group; the squares of its members' importance add up. Numbers
+    are sorted; vectors stay in the order of their rows.
+    """
+    if values.shape[1] == 1:
+        order = np.argsort(values[:, 0], kind="stable")
+        values, importance = values[order], importance[order]
+    count = len(values)
+    if count <= 2 * _GRID:
+        return values, importance
+    start = np.linspace(0, count, 2 * _GRID, endpoint=False).astype(np.intp)
+    largest = np.maximum.reduceat(importance, start)
+    group = np.repeat(np.arange(len(start)), np.diff(start, append=count))
+    first = np.full(len(start), count)
+    best = np.flatnonzero(importance == largest[group])
+    np.minimum.at(first, group[best], best)
+    return values[first], np.sqrt(np.add.reduceat(importance**2, start))
+
+
+def _of_vectors(prediction: Predictive) -> tuple[Array, Array]:
+    """Return means and draws of rows that are chosen at random."""
+    rng = np.random.default_rng(len(prediction))
+    rows = rng.choice(len(prediction), min(len(prediction), _VECTOR_ROWS), replace=False)
+    part = prediction.take(np.sort(rows))
+    drawn = part.sample(_VECTOR_DRAWS, rng).reshape(-1, prediction.columns)
+    values = np.concatenate([_finite_means(part), drawn])
+    return values, np.ones(len(values))
+
+
+def _finite_means(prediction: Predictive) -> Array:
+    mean = np.asarray(prediction.mean, dtype=np.float64).reshape(len(prediction), -1)
+    return mean[np.isfinite(mean).all(axis=1)]
+
+
+def _some_rows(prediction: Predictive) -> Predictive:
+    """Return the predictions themselves, or of very many those at the ends and some between."""
+    n = len(prediction)
+    if n <= _MOST_ROWS:
+        return prediction
+    rows = [np.linspace(0, n - 1, _MOST_ROWS // 2).astype(np.intp)]
+    with np.errstate(invalid="ignore"):
+        mean = np.asarray(prediction.mean).reshape(n, -1)
+        std = np.asarray(prediction.std).reshape(n, -1)
+        for column in range(mean.shape[1]):
+            for ends in (
+                mean[:, column] - 10 * std[:, column],
+                mean[:, column] + 10 * std[:, column],
+            ):
+                order = np.argpartition(ends, (_AT_ENDS, n - 1 - _AT_ENDS))
+                rows.extend((order[:_AT_ENDS], order[-_AT_ENDS:]))
+    return prediction.take(np.unique(np.concatenate(rows)))
+
+
+def _support(prediction: Predictive) -> tuple[Array, Array]:
+    """Return the counts that any prediction can give, and their largest probabilities."""
+    best: dict[float, float] = {}
+    for _, part in chunks(prediction, prediction.node_count):
+        shared = part.support()
+        if shared is not None:
+            distinct, most = shared[0], shared[1].max(axis=0)
+        else:
+            values, weights = part.nodes()
+            distinct, where = np.unique(values, return_inverse=True)
+            most = np.zeros(len(distinct))
+            np.maximum.at(most, where.reshape(-1), weights.reshape(-1))
+        for value, weight in zip(distinct.tolist(), most.tolist(), strict=True):
+            best[value] = max(weight, best.get(value, 0.0))
+    kept = {value: weight for value, weight in best.items() if weight > _NEGLIGIBLE}
+    return np.array(list(kept))[:, None], np.array(list(kept.values()))

@@ -1,0 +1,178 @@
+"""Sums of features over many nodes on the line, through Chebyshev series on panels they share.
+
+Features of a smooth kernel are smooth. On a panel of about the kernel's length they are a Chebyshev
+series of few terms, and a sum over nodes needs only the moments of their weights there. That takes a
+few operations a node, where features themselves take ``r^2``. Each panel is checked between its points;
+nodes on panels that fail (kernels with kinks), or that hold few nodes, take the features themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels.variation import variation_length
+
+__all__ = ["PanelSums"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
+_CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series is checked
+# Error of a series, relative to the largest feature, up to which it serves: rounding of features themselves
+# is 1e-9 and more, in directions that count little.
+_EXACT = 2e-8
+_TRIALS, _TRIED = 3, 16  # lengths of panels, each half the one before, and panels tried
+_CELLS = 8  # of a panel, on each of which the largest residual of three places is taken
+_SERVED = 0.8  # share of panels tried on which series must serve
+_FEW = 4 * _TERMS  # nodes of a panel for which a series does not pay
+_MOST_MOMENTS = 1 << 23  # held together
+
+
+class PanelSums:
+    """Weighted sums of features over nodes (n, l), row by row.
+
+    Parameters
+    ----------
+    features : KernelFeatures
+        Of a kernel on numbers.
+    length : float
+        Length of panels.
+    """
+
+    def __init__(self, features: KernelFeatures, length: float) -> None:
+        self._features, self._length = features, length
+        self._largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+        self._known = np.empty(0, dtype=np.int64)  # numbers of panels, ascending
+        self._series = np.empty((0, _TERMS, features.rank))
+        self._off = np.empty(0)  # error of each series where it was checked
+        # Largest norm missed on each cell of a panel; infinite where no series serves.
+        self._missed = np.empty((0, _CELLS))
+
+    @staticmethod
+    def of(features: KernelFeatures, at: Array) -> PanelSums | None:
+        """Return sums on panels where series serve, or None where they do not (kernels with kinks).
+
+        ``at`` are some nodes (m,), on whose panels that is tried.
+        """
+        length = variation_length(features.kernel, float(np.median(at)))
+        for _ in range(_TRIALS):
+            length /= 2
+            if not (np.isfinite(length) and length > 0):
+                return None
+            found = PanelSums(features, length)
+            numbers = np.unique(np.floor(at / length))
+            numbers = numbers[np.abs(numbers) < 2.0**52]
+            found._cover(numbers[:: -(-len(numbers) // _TRIED) or 1].astype(np.int64))
+            if len(found._missed) and np.isfinite(found._missed[:, 0]).mean() >= _SERVED:
+                return found
+        return None
+
+    def sums(self, values: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Return sums of features (n, r), of what they miss (n,), and bounds on what series add (n,)."""
+        n = len(weights)
+        mean, missed = np.zeros((n, self._features.rank)), np.zeros(n)
+        number = np.floor(values / self._length)
+        near = np.abs(number) < 2.0**53
+        distinct, place, count = np.unique(
+            np.where(near, number, np.inf), return_inverse=True, return_counts=True
+        )
+        place = place.reshape(n, -1)
+        wanted = (count >= _FEW) & np.isfinite(distinct)
+        self._cover(distinct[wanted].astype(np.int64))
+        at = np.full(len(distinct), -1)
+        at[wanted] = np.searchsorted(self._known, distinct[wanted].astype(np.int64))
+        at[wanted & ~np.isfinite(self._missed[at, 0])] = -1
+        used = np.flatnonzero(at >= 0)
+        inside = at[place] >= 0
+        rest = ~inside & (weights != 0)
+        row, column = np.nonzero(rest)
+        step = max(1, _MOST_MOMENTS // max(1, self._features.rank))
+        for start in range(0, len(row), step):
+            some = row[start : start + step], column[start : start + step]
+            points = values[some][:, None]
+            p = self._features.transform(points)
+            miss = np.sqrt(self._features.residuals(points, p))
+            _add_rows(mean, some[0], weights[some][:, None] * p)
+            missed += np.bincount(some[0], weights[some] * miss, minlength=n)
+        if len(used):
+            self._add_series(mean, missed, values, weights, (distinct, at, place, used))
+        off = 2 * float(self._off[at[used]].max(initial=0.0))
+        return mean, missed, off * (weights * inside).sum(axis=1)
+
+    def _add_series(
+        self,
+        mean: Array,
+        missed: Array,
+        values: Array,
+        weights: Array,
+        panels: tuple[Array, Index, Index, Index],
+    ) -> None:
+        from fastmcmd.embedding.panel_loops import chebyshev_moments
+
+        distinct, at, place, used = panels
+        slot = np.full(len(distinct), -1)
+        slot[used] = np.arange(len(used))
+        series = self._series[at[used]].reshape(len(used) * _TERMS, -1)
+        most = self._missed[at[used]]
+        step = max(1, _MOST_MOMENTS // max(len(used) * _TERMS, values.shape[1]))
+        for start in range(0, len(values), step):
+            rows = slice(start, start + step)
+            own = slot[place[rows]]
+            u = np.where(
+                own >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0
+            )
+            moments = np.zeros((len(own), len(used), _TERMS))
+            chebyshev_moments(own, u, np.ascontiguousarray(weights[rows]), moments)
+            mean[rows] += moments.reshape(len(own), -1) @ series
+            cell = np.clip(((u + 1) / 2 * _CELLS).astype(np.intp), 0, _CELLS - 1)
+            share = np.where(own >= 0, np.abs(weights[rows]), 0.0)
+            missed[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
+
+    def _cover(self, numbers: NDArray[np.int64]) -> None:
+        """Make the series of panels that have none yet."""
+        new = np.setdiff1d(numbers, self._known)
+        if not len(new):
+            return
+        k = np.arange(_TERMS)
+        angles = (k + 0.5) * np.pi / _TERMS
+        to_series = np.cos(np.outer(k, angles)) * 2 / _TERMS
+        to_series[0] /= 2
+        cells = np.linspace(-1, 1, 2 * _CELLS + 1)
+        places = np.concatenate([np.cos(angles), _CHECKS, cells])
+        series = np.empty((len(new), _TERMS, self._features.rank))
+        missed, errors = np.empty((len(new), _CELLS)), np.empty(len(new))
+        step = max(1, _MOST_MOMENTS // (len(places) * max(1, self._features.rank)))
+        for start in range(0, len(new), step):
+            some = new[start : start + step]
+            points = ((some[:, None] + (places + 1) / 2) * self._length).reshape(-1, 1)
+            p = self._features.transform(points)
+            residuals = np.sqrt(self._features.residuals(points, p)).reshape(len(some), -1)
+            residuals = residuals[:, -len(cells) :]
+            worst = np.maximum(residuals[:, :-1:2], residuals[:, 1::2])
+            worst = np.maximum(worst, residuals[:, 2::2])
+            p = p.reshape(len(some), len(places), -1)
+            found = np.einsum("kt,str->skr", to_series, p[:, :_TERMS])
+            at = np.cos(np.outer(np.arccos(_CHECKS), k))
+            off = np.linalg.norm(
+                np.einsum("ck,skr->scr", at, found) - p[:, _TERMS : _TERMS + len(_CHECKS)], axis=2
+            )
+            serves = off.max(axis=1) <= _EXACT * self._largest
+            series[start : start + step] = found
+            errors[start : start + step] = off.max(axis=1)
+            missed[start : start + step] = np.where(serves[:, None], worst, np.inf)
+        order = np.argsort(np.concatenate([self._known, new]), kind="stable")
+        self._known = np.concatenate([self._known, new])[order]
+        self._series = np.concatenate([self._series, series])[order]
+        self._off = np.concatenate([self._off, errors])[order]
+        self._missed = np.concatenate([self._missed, missed])[order]
+
+
+def _add_rows(out: Array, rows: Index, values: Array) -> None:
+    """Add values (m, r) to rows of ``out``, which are ascending."""
+    if not len(rows):
+        return
+    start = np.flatnonzero(np.diff(rows, prepend=-1))
+    out[rows[start]] += np.add.reduceat(values, start, axis=0)

@@ -1,0 +1,125 @@
+"""Output features that cover both samples: pivots are added where predictions are missed.
+
+Pivots are first chosen among all drawn outputs and some outputs of the predictions. Then what the
+features miss is measured in every row. Rows that miss most, and others at random in proportion to what
+they miss, add outputs of their own, until what is missed no longer matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends import Backend
+from fastmcmd.embedding.candidates import row_candidates
+from fastmcmd.embedding.features import output_features, pooled_with_importance
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive import Predictive
+
+__all__ = ["Pool", "Predicted", "rows_to_add"]
+
+Array = NDArray[np.float64]
+
+_ROWS = 200  # rows that add outputs in a round
+_CERTAIN = 0.25  # share of them that are those which are missed most
+_FLOORS = 2.0  # times what rounding alone misses, before a row counts as missed
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """A predicted sample, for the choice of pivots.
+
+    Attributes
+    ----------
+    prediction : Predictive
+        All n predictions.
+    weight : ndarray (n,)
+        ``1 / D_ii`` of each row: how much the square of what is missed counts.
+    """
+
+    prediction: Predictive
+    weight: Array
+
+
+class Pool:
+    """Outputs among which pivots are chosen.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved output kernel.
+    backend : Backend
+        What computes kernel values.
+    parts : list of (ndarray (u, k), ndarray (u,))
+        Outputs of each sample and their importance.
+    """
+
+    def __init__(self, kernel: Kernel, backend: Backend, parts: list[tuple[Array, Array]]) -> None:
+        self._kernel, self._backend = kernel, backend
+        self._parts = list(parts)
+
+    def add(self, parts: list[tuple[Array, Array]]) -> None:
+        """Add outputs with their importance."""
+        self._parts.extend(parts)
+
+    def __len__(self) -> int:
+        return sum(len(values) for values, _ in self._parts)
+
+    def features(
+        self, eps: float, most: int
+    ) -> tuple[KernelFeatures, Array, Array, Array, list[NDArray[np.intp]]] | None:
+        """Return features, distinct outputs, their features, what is missed, where each part's rows are.
+
+        None where the rank would exceed ``most``.
+        """
+        values, where, importance = pooled_with_importance(*self._parts)
+        found = output_features(self._kernel, self._backend, values, eps, most, importance)
+        if found is None:
+            return None
+        features, p, missing = found
+        return features, values, p, missing, where
+
+
+def rows_to_add(
+    side: Predicted,
+    missed: Array,
+    floor: float,
+    allowed: float,
+    kernel: Kernel,
+    seed: int,
+) -> tuple[Array, Array] | None:
+    """Return outputs of rows that the features miss, and their importance; None where none matter.
+
+    Parameters
+    ----------
+    side : Predicted
+        The sample.
+    missed : ndarray (n,)
+        What the features miss of each row.
+    floor : float
+        What rounding alone makes of that.
+    allowed : float
+        Norm of what is missed, weighted, that does not matter.
+    kernel : Kernel
+        Output kernel.
+    seed : int
+        Of the random choice.
+    """
+    square = np.where(missed > _FLOORS * floor, missed**2 * side.weight, 0.0)
+    total = float(square.sum())
+    if not np.sqrt(total) > allowed:
+        return None
+    short = np.flatnonzero(square)
+    if len(short) > _ROWS:
+        certain = int(_CERTAIN * _ROWS)
+        short = short[np.argsort(-square[short], kind="stable")]
+        rest = short[certain:]
+        share = square[rest] / square[rest].sum()
+        rng = np.random.default_rng(seed)
+        count = min(_ROWS - certain, int(np.count_nonzero(share)))
+        drawn = rng.choice(rest, count, replace=False, p=share)
+        short = np.concatenate([short[:certain], drawn])
+    return row_candidates(side.prediction.take(np.sort(short)), kernel, seed)

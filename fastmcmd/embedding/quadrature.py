@@ -1,0 +1,234 @@
+"""Embeddings of continuous predictions by quadrature, refined row by row, with an error for each row.
+
+The error of a row is estimated by the distance, in the norm of the output kernel, between its embedding
+and that from other nodes: coarser ones, or those before the last refinement. It is measured in every
+row, and it is an estimate: bounds that use it are "sampled".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.embedding.candidates import chunks
+from fastmcmd.embedding.panels import PanelSums
+from fastmcmd.embedding.sample import DrawnOutputs
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.variation import variation_length
+from fastmcmd.predictive import Draws, Predictive
+
+__all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+_UNIT = float(np.finfo(np.float64).eps) / 2
+
+_ROUNDS = 5  # refinements at most: the length of panels is halved each time
+_GAIN = 0.5  # a refinement that leaves more of the error than that is the last
+_NODE_VALUES = 2e9  # feature values computed for refinements, at most
+_MORE_NODES = 2e4  # nodes that refinements add in dense form, at most
+_UNLIKE = 4.0  # times the median error, from which rows are refined in dense form
+_MANY = 2e7  # feature values of nodes from which series on panels pay
+_VALUES_HELD = 3e7  # feature values held together
+_ROUNDING = 1e-12  # relative error of densities and quantile functions
+_LEAST_WEIGHT = 1e-17  # lighter nodes are dropped
+
+
+def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the weighted sums (n, r) of features over nodes, and of what they miss (n,)."""
+    n, count = weights.shape
+    flat = values.reshape(n * count, -1)
+    if flat.shape[1] == 1:
+        distinct, where = np.unique(flat[:, 0], return_inverse=True)
+        if len(distinct) <= 4 * count:  # counts: the support is shared, one product does it
+            p = features.transform(distinct[:, None])
+            missed = np.sqrt(features.residuals(distinct[:, None], p))
+            spread = np.zeros((n, len(distinct)))
+            np.add.at(spread, (np.repeat(np.arange(n), count), where.reshape(-1)), weights.ravel())
+            return spread @ p, spread @ missed
+    p = features.transform(flat)
+    missed = np.sqrt(features.residuals(flat, p)).reshape(n, count)
+    mean = np.einsum("nl,nlr->nr", weights, p.reshape(n, count, -1))
+    return mean, np.einsum("nl,nl->n", weights, missed)
+
+
+def mean_features_by_nodes(
+    features: KernelFeatures, prediction: Predictive, goal: float
+) -> tuple[Array, Array, Array]:
+    """Return expected features (n, r), what they miss (n,), and estimates of their error (n,).
+
+    Rows whose error exceeds ``goal`` are refined, those with the largest errors first.
+    """
+    n, rank = len(prediction), features.rank
+    mean, missed, error = np.empty((n, rank)), np.empty(n), np.empty(n)
+    floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+    sums = _Sums(features, prediction)
+    for rows, part in chunks(prediction, sums.held(prediction.node_count)):
+        mean[rows], missed[rows], extra = sums(*part.nodes())
+        other, misses, more = sums(*part.coarse_nodes())
+        error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
+        missed[rows] = np.maximum(missed[rows], misses)
+    budget = _NODE_VALUES / max(1, rank)
+    todo = np.flatnonzero(error > goal)
+    length = _length(features.kernel, prediction, todo)
+    for _ in range(_ROUNDS):
+        todo, groups, budget = _affordable(prediction, todo, error, length, budget)
+        if not len(todo):
+            break
+        before = error[todo].copy()
+        for some in groups:
+            found, misses, extra = sums(*prediction.take(some).nodes_within(length))
+            error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
+            mean[some], missed[some] = found, np.maximum(missed[some], misses)
+        gained = error[todo] <= _GAIN * before
+        todo = todo[(error[todo] > goal) & gained]
+        length /= 2
+    return mean, missed, error
+
+
+class _Sums:
+    """Weighted sums of features over nodes: through series on panels where those serve."""
+
+    def __init__(self, features: KernelFeatures, prediction: Predictive) -> None:
+        self._features = features
+        self._panels: PanelSums | None = None
+        many = float(len(prediction)) * prediction.node_count * features.rank
+        if prediction.columns == 1 and many > _MANY:
+            some = np.linspace(0, len(prediction) - 1, 64).astype(np.intp)
+            middle = prediction.take(np.unique(some)).quantile(np.array([0.1, 0.5, 0.9]))
+            self._panels = PanelSums.of(features, middle.ravel())
+
+    def held(self, nodes: int) -> int:
+        """Return how many numbers are held for a row of so many nodes."""
+        if self._panels is None:
+            return nodes * max(1, self._features.rank // 8)
+        return 4 * nodes
+
+    def __call__(self, values: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Return sums (n, r), what they miss (n,), and what series add to the error (n,)."""
+        if self._panels is not None:
+            return self._panels.sums(values, weights)
+        n, count = weights.shape
+        mean, missed = np.zeros((n, self._features.rank)), np.zeros(n)
+        step = max(1, int(_VALUES_HELD / (max(1, self._features.rank) * n)))
+        for start in range(0, count, step):
+            some = slice(start, start + step)
+            found, misses = sums_over_nodes(self._features, values[:, some], weights[:, some])
+            mean += found
+            missed += misses
+        return mean, missed, np.zeros(n)
+
+
+def _length(kernel: Kernel, prediction: Predictive, rows: Index) -> float:
+    if not len(rows):
+        return np.inf
+    part = prediction.take(rows[:1])
+    if part.columns > 1:
+        return np.inf
+    return variation_length(kernel, float(part.quantile(0.5)[0]))
+
+
+def _affordable(
+    prediction: Predictive, rows: Index, error: Array, length: float, budget: float
+) -> tuple[Index, list[Index], float]:
+    """Return the rows that a refinement can afford, in groups of alike width, and what is left."""
+    if not len(rows) or budget <= 0 or prediction.columns > 1:
+        return rows[:0], [], budget
+    rows = rows[np.argsort(-error[rows], kind="stable")]
+    part = prediction.take(rows)
+    width = np.ptp(part.quantile(np.array([1e-3, 0.999])), axis=1)
+    order = np.argsort(width, kind="stable")
+    groups, taken = [], []
+    # Widths within a factor of two share their panels.
+    scale = np.floor(np.log2(np.maximum(width[order], 1e-300)))
+    for some in np.split(order, np.flatnonzero(np.diff(scale)) + 1):
+        count = prediction.take(rows[some[-1:]]).nodes_within(length)[1].shape[1]
+        most = int(min(len(some), budget // count))
+        if most < 1:
+            continue
+        some = np.sort(some)[:most]  # the largest errors come first
+        budget -= most * count
+        taken.append(rows[some])
+        step = max(1, int(2e6 // count))
+        groups.extend(rows[some[start : start + step]] for start in range(0, most, step))
+    return (np.concatenate(taken) if taken else rows[:0]), groups, budget
+
+
+def refined_nodes(
+    prediction: Predictive, kernel: Kernel, goal: float
+) -> tuple[DrawnOutputs, Array]:
+    """Return predictions as weighted outputs, for the dense form, and errors (n,) of their embeddings.
+
+    Nodes where they are not the distribution itself, as they are for counts and draws, whose error is 0.
+    """
+    values, weights = prediction.nodes()
+    n, count = weights.shape
+    if prediction.discrete or isinstance(prediction, Draws):
+        return _compact([(values.reshape(n, count, -1), weights)], [np.arange(n)], n), np.zeros(n)
+    values = values.reshape(n, count, -1)
+    other, shares = prediction.coarse_nodes()
+    error = _distances(kernel, (values, weights), (other.reshape(n, shares.shape[1], -1), shares))
+    parts, places = [(values, weights)], [np.arange(n)]
+    owner = np.zeros(n, dtype=np.intp)  # the part that holds the newest nodes of each row
+    slot = np.arange(n)
+    # Rows unlike the rest only: with a kernel that has kinks all rows have such errors, which more nodes
+    # hardly lower, and the cost of the dense form is quadratic in them.
+    todo = np.flatnonzero((error > goal) & (error > _UNLIKE * np.median(error)))
+    length = _length(kernel, prediction, todo)
+    budget = _MORE_NODES
+    for _ in range(_ROUNDS):
+        todo, groups, budget = _affordable(prediction, todo, error, length, budget)
+        if not len(todo):
+            break
+        before = error[todo].copy()
+        for some in groups:
+            nodes, shares = prediction.take(some).nodes_within(length)
+            new = nodes.reshape(len(some), shares.shape[1], -1), shares
+            for index, row in enumerate(some):
+                old_values, old_weights = parts[owner[row]]
+                old = old_values[slot[row]][None], old_weights[slot[row]][None]
+                error[row] = _distances(kernel, old, (new[0][index][None], shares[index][None]))[0]
+            owner[some], slot[some] = len(parts), np.arange(len(some))
+            parts.append(new)
+            places.append(some)
+        gained = error[todo] <= _GAIN * before
+        todo = todo[(error[todo] > goal) & gained]
+        length /= 2
+    newest = []
+    for number, (part, rows) in enumerate(zip(parts, places, strict=True)):
+        current = owner[rows] == number
+        newest.append(((part[0][current], part[1][current]), rows[current]))
+    return _compact([part for part, _ in newest], [rows for _, rows in newest], n), error
+
+
+def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Array]) -> Array:
+    """Return the distances (n,) between embeddings of weighted nodes, with a floor for rounding."""
+    values = np.concatenate([one[0], other[0]], axis=1)
+    weights = np.concatenate([one[1], -other[1]], axis=1)
+    found = np.empty(len(values))
+    for row, (points, signed) in enumerate(zip(values, weights, strict=True)):
+        kept = np.abs(signed) > _LEAST_WEIGHT
+        points, signed = points[kept], signed[kept]
+        rounding = 4 * _UNIT * float(np.abs(signed) @ np.sqrt(np.abs(kernel.diagonal(points)))) ** 2
+        found[row] = max(float(signed @ (kernel(points, points) @ signed)), 0.0) + rounding
+    return np.asarray(np.sqrt(found))
+
+
+def _compact(parts: list[tuple[Array, Array]], places: list[Index], n: int) -> DrawnOutputs:
+    """Return all rows' nodes as one array: rows with fewer repeat their first node with no weight."""
+    kept = []
+    for values, weights in parts:
+        keep = weights.max(axis=0, initial=0.0) > _LEAST_WEIGHT
+        kept.append((values[:, keep], weights[:, keep]))
+    most = max(weights.shape[1] for _, weights in kept)
+    columns = kept[0][0].shape[2]
+    values, weights = np.empty((n, most, columns)), np.zeros((n, most))
+    for (part, shares), rows in zip(kept, places, strict=True):
+        if not len(rows):
+            continue
+        count = shares.shape[1]
+        values[rows] = part[:, :1]
+        values[rows, :count] = part
+        weights[rows, :count] = shares
+    return DrawnOutputs(values, weights)
