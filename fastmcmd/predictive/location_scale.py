@@ -135,7 +135,7 @@ class StudentT(PearsonFamily):
         # With B(1/2, x) = sqrt(pi) / half_ratio(x).
         gini = np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
         out = z * (1 - 2 * scipy.special.stdtr(df, -z)) + 2 * (weighted - gini) / (df - 1)
-        cauchy = (2 * z * np.arctan(z) - np.log1p(z * z) + 2 * np.log(2)) / np.pi
+        cauchy = (2 * z * np.arctan(z) - _log_growth(z, 1.0) + 2 * np.log(2)) / np.pi
         out = np.where(df == 1, cauchy, np.where(df > 0.5, out, np.inf))
         return scale * np.where(np.isinf(z), np.inf, out)
 
@@ -176,7 +176,7 @@ def _log_tail(df: Array) -> Any:
     return np.log(half_ratio(df / 2)) - np.log(np.pi) / 2 + (df / 2 - 1) * np.log(df)
 
 
-def _log_growth(z: Array, df: Array) -> Any:
+def _log_growth(z: Array, df: Array | float) -> Any:
     """Return ``log(1 + z^2 / df)`` for z >= 0, where the square overflows too."""
     square = z * z / df
     return np.where(np.isfinite(square), np.log1p(square), 2 * np.log(z) - np.log(df))
