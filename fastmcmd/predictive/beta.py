@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import parameters
 from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -17,6 +19,7 @@ __all__ = ["Beta"]
 
 _SAFE = 1e-3  # level p from which 1 - p has its digits
 _LOST = 0.01  # y, below which 1 - y has lost two of its digits
+_UNDERFLOWS = 1e-307  # quantile, below which SciPy gives the smallest normal number
 _MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
 
 
@@ -91,7 +94,7 @@ class Beta(PearsonFamily):
         row, column = np.nonzero(flip[:, None] & (out < _LOST))
         if len(row):
             level = levels[row if len(levels) > 1 else 0, column]
-            out[row, column] = scipy.special.betaincinv(a[row], b[row], 1 - level)
+            out[row, column] = _inverse(1 - level, a[row], b[row])
         return out
 
     def _from_standard(self, x: Array) -> Array:
@@ -106,12 +109,7 @@ class Beta(PearsonFamily):
         return scipy.special.betainc(a, b, np.clip(y, 0.0, 1.0))
 
     def _sf(self, y: Array, a: Array, b: Array) -> Any:
-        y = np.clip(y, 0.0, 1.0)
-        # 1 - y has lost y where y is small: there only small complements come from it.
-        complement = scipy.special.betainc(b, a, 1 - y)
-        return np.where(
-            (y < 0.5) & (complement > 0.01), 1 - scipy.special.betainc(a, b, y), complement
-        )
+        return _upper(a, b, np.clip(y, 0.0, 1.0))
 
     def _log_prob(self, y: Array, a: Array, b: Array) -> Any:
         inside = (y > 0) & (y < 1)
@@ -136,7 +134,7 @@ class Beta(PearsonFamily):
         return centred + 2 / total * (power - gini)
 
     def _quantile(self, level: Array, a: Array, b: Array) -> Any:
-        return scipy.special.betaincinv(a, b, level)
+        return _inverse(level, a, b)
 
     def _upper_quantile(self, level: Array, a: Array, b: Array) -> Any:
         return _beyond(level, a, b)
@@ -148,9 +146,38 @@ class Beta(PearsonFamily):
 def _beyond(level: Array, a: Array, b: Array) -> Any:
     """Return the points with a mass above them, from the end that they are nearer to."""
     if np.min(level) >= _SAFE:
-        return scipy.special.betaincinv(a, b, 1 - level)
-    complement = scipy.special.betaincinv(b, a, level)
-    return np.where(complement < 0.5, 1 - complement, scipy.special.betaincinv(a, b, 1 - level))
+        return _inverse(1 - level, a, b)
+    complement = _inverse(level, b, a)
+    return np.where(complement < 0.5, 1 - complement, _inverse(1 - level, a, b))
+
+
+def _upper(a: Array, b: Array, y: Array) -> Any:
+    """Return P(Y > y) for y in [0, 1]."""
+    if hasattr(scipy.special, "betaincc"):  # from SciPy 1.11
+        return scipy.special.betaincc(a, b, y)
+    # 1 - y has lost y where y is small: there only small complements come from it.
+    complement = scipy.special.betainc(b, a, 1 - y)
+    return np.where(
+        (y < 0.5) & (complement > 0.01), 1 - scipy.special.betainc(a, b, y), complement
+    )
+
+
+def _inverse(level: Array, a: Array, b: Array) -> Any:
+    """Return the points with cdf ``level``; by halving where SciPy gives NaN or the end of its range."""
+    found = scipy.special.betaincinv(a, b, level)
+    lost = ~((found > _UNDERFLOWS) & (found < 1)) & (level > 0) & (level < 1)
+    if not np.any(lost):
+        return found
+    found = np.array(found)
+    level, a, b = (np.broadcast_to(value, found.shape)[lost] for value in (level, a, b))
+
+    def reached(y: Array) -> NDArray[np.bool_]:
+        cut = np.clip(y, 0.0, 1.0)
+        above = _upper(a, b, cut) <= 1 - level
+        return np.where(level > 0.5, above, scipy.special.betainc(a, b, cut) >= level) & (y > 0)
+
+    found[lost] = np.minimum(least(reached, len(level)), 1.0)
+    return found
 
 
 def _density(y: Array, a: Array, b: Array) -> Any:
@@ -165,13 +192,13 @@ def _slope(a: Array, b: Array) -> Array:
 
 
 _LOWER = Tail(
-    lambda p, a, b: scipy.special.betaincinv(a, b, p),
+    _inverse,
     lambda y, a, b: scipy.special.betainc(a, b, y),
     _density,
     _slope,
     1.0,
 )
-_UPPER = Tail(_beyond, lambda y, a, b: scipy.special.betainc(b, a, 1 - y), _density, _slope, -1.0)
+_UPPER = Tail(_beyond, lambda y, a, b: _upper(a, b, y), _density, _slope, -1.0)
 
 
 def _log_power(y: Array, a: Array, b: Array) -> Any:

@@ -18,6 +18,7 @@ from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
 
@@ -129,12 +130,21 @@ class Mixture(Predictive):
     def variance(self) -> Array:
         """Variances: mean of the variances plus variance of the means."""
         mean = self.mean
-        return self._sum(lambda component: component.variance + (component.mean - mean) ** 2)
+        with np.errstate(over="ignore"):
+            return self._sum(lambda component: component.variance + (component.mean - mean) ** 2)
 
     @property
     def std(self) -> Array:
         """Standard deviations."""
-        return np.asarray(np.sqrt(self.variance))
+        def exact(rows: NDArray[np.intp]) -> Array:
+            part = self.take(rows)
+            mean = part.mean
+            pieces = [c.std for c in part.components] + [c.mean - mean for c in part.components]
+            weights = np.concatenate([part.weights, part.weights], axis=1)
+            weights = weights.reshape(len(rows), *[1] * (mean.ndim - 1), -1)
+            return root_of_squares(weights, np.stack(pieces, axis=-1))
+
+        return root(self.variance, exact)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component of the output."""

@@ -111,12 +111,14 @@ class ZeroInflated(Predictive):
     def variance(self) -> Array:
         """Variances (n,)."""
         p = self.probability
-        return np.asarray((1 - p) * (self.base.variance + p * self.base.mean**2))
+        with np.errstate(over="ignore"):
+            return np.asarray((1 - p) * (self.base.variance + p * self.base.mean**2))
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+        p = self.probability
+        return np.asarray(np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean))
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -151,8 +153,10 @@ class ZeroInflated(Predictive):
         """Return the continuous ranked probability score (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
-        away, rest = np.abs(y), self.base.crps(y) - p * self.base.crps(0.0)
-        return np.asarray(p * away + (1 - p) * rest)
+        at_zero = self.base.crps(0.0)
+        # Without a difference of D(y) and p D(0) where p is nearly 1.
+        rest = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
+        return np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
