@@ -148,7 +148,12 @@ def _beyond(level: Array, a: Array, b: Array) -> Any:
     if np.min(level) >= _SAFE:
         return _inverse(1 - level, a, b)
     complement = _inverse(level, b, a)
-    return np.where(complement < 0.5, 1 - complement, _inverse(1 - level, a, b))
+    if hasattr(scipy.special, "betainccinv"):  # from SciPy 1.11
+        other = scipy.special.betainccinv(a, b, level)
+        other = np.where(other > _UNDERFLOWS, other, _inverse(1 - level, a, b))
+    else:
+        other = _inverse(1 - level, a, b)
+    return np.where(complement < 0.5, 1 - complement, other)
 
 
 def _upper(a: Array, b: Array, y: Array) -> Any:

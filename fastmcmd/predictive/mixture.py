@@ -130,21 +130,32 @@ class Mixture(Predictive):
     def variance(self) -> Array:
         """Variances: mean of the variances plus variance of the means."""
         mean = self.mean
-        with np.errstate(over="ignore"):
-            return self._sum(lambda component: component.variance + (component.mean - mean) ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._sum(lambda part: part.variance + (part.mean - mean) ** 2)
+        found = np.where(np.isinf(mean), np.inf, found)
+        lost = np.isinf(found).reshape(len(found), -1).any(axis=1) & (self.weights < 1e-3).any(axis=1)
+        rows = np.flatnonzero(lost)
+        if len(rows):  # of a component with a small weight, whose square overflows alone
+            with np.errstate(over="ignore"):
+                found[rows] = self._spread(rows) ** 2
+        return found
 
     @property
     def std(self) -> Array:
         """Standard deviations."""
-        def exact(rows: NDArray[np.intp]) -> Array:
-            part = self.take(rows)
-            mean = part.mean
+        return root(self.variance, self._spread)
+
+    def _spread(self, rows: NDArray[np.intp]) -> Array:
+        """Return the standard deviations of rows, without squares that overflow."""
+        part = self.take(rows)
+        mean = part.mean
+        with np.errstate(invalid="ignore"):
             pieces = [c.std for c in part.components] + [c.mean - mean for c in part.components]
             weights = np.concatenate([part.weights, part.weights], axis=1)
             weights = weights.reshape(len(rows), *[1] * (mean.ndim - 1), -1)
-            return root_of_squares(weights, np.stack(pieces, axis=-1))
-
-        return root(self.variance, exact)
+            gaps = np.where(weights > 0, np.stack(pieces, axis=-1), 0.0)
+            found = root_of_squares(weights, gaps)
+        return np.where(np.isinf(mean), np.inf, found)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component of the output."""

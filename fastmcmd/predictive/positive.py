@@ -258,12 +258,13 @@ class Gamma(PearsonFamily):
         return np.where((y < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
     def _crps(self, y: Array, a: Array, rate: Array) -> Any:
-        x = y * rate
-        inside = np.maximum(x, 0.0)
-        density = np.where(inside > 0, np.exp(log_x_density(inside, a)), 0.0)
-        centred = (x - a) * (2 * self._cdf(y, a, rate) - 1)
-        out = centred + 2 * density - half_ratio(a) / np.sqrt(np.pi)
-        return np.where(np.isposinf(x), np.inf, out) / rate
+        x = np.maximum(y * rate, 0.0)
+        cdf = self._cdf(y, a, rate)
+        density = np.where((x > 0) & (x < np.inf), np.exp(log_x_density(x, a)), 0.0)
+        density = np.where((y > 0) & (x < _UNDERFLOWS), a * cdf, density)
+        centred = (y - a / rate) * (2 * cdf - 1)
+        out = centred + (2 * density - half_ratio(a) / np.sqrt(np.pi)) / rate
+        return np.where(np.isposinf(y), np.inf, out)
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
         found = gamma_tails.lower_inverse(a, level)

@@ -105,20 +105,25 @@ class ZeroInflated(Predictive):
     @property
     def mean(self) -> Array:
         """Means (n,)."""
-        return np.asarray((1 - self.probability) * self.base.mean)
+        with np.errstate(invalid="ignore"):
+            found = (1 - self.probability) * self.base.mean
+        return np.where(self.probability < 1, found, 0.0)
 
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
         p = self.probability
-        with np.errstate(over="ignore"):
-            return np.asarray((1 - p) * (self.base.variance + p * self.base.mean**2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = (1 - p) * (self.base.variance + p * self.base.mean**2)
+        return np.where(p < 1, found, 0.0)
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
         p = self.probability
-        return np.asarray(np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean))
+        with np.errstate(invalid="ignore"):
+            found = np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean)
+        return np.where(p < 1, found, 0.0)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -155,8 +160,11 @@ class ZeroInflated(Predictive):
         p = self.probability
         at_zero = self.base.crps(0.0)
         # Without a difference of D(y) and p D(0) where p is nearly 1.
-        rest = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
-        return np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
+        with np.errstate(invalid="ignore"):
+            rest = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
+            rest = np.where(np.isinf(at_zero), at_zero, rest)  # of a base without a finite score
+            score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
+        return np.where(np.isfinite(y), score, np.abs(y))
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""

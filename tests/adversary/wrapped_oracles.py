@@ -90,16 +90,24 @@ class ZeroInflated(Oracle):
         return mp.log(self.p + mp.exp(rest))
 
     def mean(self) -> Any:
+        if self.p == 1:
+            return mpf(0)
         mean = self.base.mean()
         return None if mean is None else (1 - self.p) * mean
 
     def variance(self) -> Any:
+        if self.p == 1:
+            return mpf(0)
         if self.base.mean() is None:
             return None
         return (1 - self.p) * (self.base.variance() + self.p * self.base.mean() ** 2)
 
     def crps(self, y: Any) -> Any:
         p = self.p
+        if p < 1 and self.base.crps(mpf(0)) == INF:
+            return INF
+        if p == 1:
+            return abs(y)
         return p * abs(y) + (1 - p) * (self.base.crps(y) - p * self.base.crps(mpf(0)))
 
 

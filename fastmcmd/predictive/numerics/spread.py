@@ -16,7 +16,7 @@ _LEAST, _MOST = 1e-280, 1e290  # variances that have all their digits
 def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
     """Return ``sqrt(sum w g^2)`` over an axis, from gaps in units of the largest."""
     largest = np.abs(gaps).max(axis=axis, keepdims=True, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     total = (weights * (gaps / unit) ** 2).sum(axis=axis)
     return np.asarray(np.squeeze(unit, axis) * np.sqrt(total))
 
