@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import parameters
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.gamma_ratios import (
+    half_excess,
+    half_ratio,
+    scaled_deviance,
+    stirling_error,
+)
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -19,6 +24,8 @@ __all__ = ["Beta"]
 
 _SAFE = 1e-3  # level p from which 1 - p has its digits
 _LOST = 0.01  # y, below which 1 - y has lost two of its digits
+_SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
+_LEGENDRE = 5  # nodes over a tenth of an argument of digamma functions: 1e-14
 _UNDERFLOWS = 1e-307  # quantile, below which SciPy gives the smallest normal number
 _MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
 
@@ -131,7 +138,14 @@ class Beta(PearsonFamily):
         power = np.where(inside, np.exp(_log_power(np.where(inside, cut, 0.5), a, b)), 0.0)
         gini = half_ratio(a) * (half_ratio(b) / half_ratio(total)) / (2 * np.sqrt(np.pi))
         centred = (y - a / total) * (2 * scipy.special.betainc(a, b, cut) - 1)
-        return centred + 2 / total * (power - gini)
+        out = centred + 2 / total * (power - gini)
+        small = (np.minimum(a, b) < _SMALL) & np.isfinite(y)
+        if small.any():
+            flip = (b < a)[small]
+            own = a[small], b[small]
+            first, second = np.where(flip, own[::-1], own)
+            out[small] = _small_crps(np.where(flip, 1 - y[small], y[small]), first, second)
+        return out
 
     def _quantile(self, level: Array, a: Array, b: Array) -> Any:
         return _inverse(level, a, b)
@@ -157,14 +171,22 @@ def _beyond(level: Array, a: Array, b: Array) -> Any:
 
 
 def _upper(a: Array, b: Array, y: Array) -> Any:
-    """Return P(Y > y) for y in [0, 1]."""
-    if hasattr(scipy.special, "betaincc"):  # from SciPy 1.11
-        return scipy.special.betaincc(a, b, y)
-    # 1 - y has lost y where y is small: there only small complements come from it.
-    complement = scipy.special.betainc(b, a, 1 - y)
-    return np.where(
-        (y < 0.5) & (complement > 0.01), 1 - scipy.special.betainc(a, b, y), complement
-    )
+    """Return P(Y > y) for y in [0, 1]: from 1 - y in the upper half, from the cdf in the lower one."""
+    a, b, y = np.broadcast_arrays(a, b, y)
+    out = np.empty(y.shape)
+    upper = y >= 0.5
+    out[upper] = scipy.special.betainc(b[upper], a[upper], 1 - y[upper])
+    low = ~upper
+    found = 1 - scipy.special.betainc(a[low], b[low], y[low])
+    lost = found < _LOST  # as a difference from 1; and 1 - y has lost y
+    if lost.any():
+        own = a[low][lost], b[low][lost], y[low][lost]
+        if hasattr(scipy.special, "betaincc"):  # from SciPy 1.11, and slow
+            found[lost] = scipy.special.betaincc(*own)
+        else:
+            found[lost] = scipy.special.betainc(own[1], own[0], 1 - own[2])
+    out[low] = found
+    return out
 
 
 def _inverse(level: Array, a: Array, b: Array) -> Any:
@@ -183,6 +205,22 @@ def _inverse(level: Array, a: Array, b: Array) -> Any:
 
     found[lost] = np.minimum(least(reached, len(level)), 1.0)
     return found
+
+
+def _small_crps(y: Array, a: Array, b: Array) -> Any:
+    """Return the score for ``a < _SMALL`` and ``a <= b``: no terms of the order of the mean cancel.
+
+    ``y (2 F(y) - 1) - m (2 F_(a+1)(y) + h(a) h(b) / (sqrt(pi) a h(a + b)) - 1)``.
+    """
+    cut = np.clip(y, 0.0, 1.0)
+    # log(h(b) / h(a + b)): an integral of digamma functions where the ratio is near 1.
+    z, weights = np.polynomial.legendre.leggauss(_LEGENDRE)
+    at = b[:, None] + a[:, None] * (1 + z) / 2
+    gap = a / 2 * ((scipy.special.psi(at + 0.5) - scipy.special.psi(at)) @ weights)
+    direct = np.log(half_ratio(a + b) / half_ratio(b))
+    excess = half_excess(a) - np.where(a < 0.1 * b, gap, direct)
+    rest = 2 * scipy.special.betainc(a + 1, b, cut) + np.expm1(excess)
+    return y * (2 * scipy.special.betainc(a, b, cut) - 1) - a / (a + b) * rest
 
 
 def _density(y: Array, a: Array, b: Array) -> Any:

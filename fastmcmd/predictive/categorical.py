@@ -112,6 +112,7 @@ class Categorical(Predictive):
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
+
         def exact(rows: NDArray[np.intp]) -> Array:
             probs = self.probs[rows]
             gaps = self.values - (probs @ self.values)[:, None]

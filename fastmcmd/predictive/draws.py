@@ -100,7 +100,9 @@ class Draws(Predictive):
             with np.errstate(over="ignore", invalid="ignore"):
                 # From the first draw on: equal draws have variance 0, whatever their mean rounds to.
                 given = self._given[rows]
-                out[rows] = np.subtract(given, given[:, :1], dtype=np.float64).var(axis=1)
+                gaps = np.subtract(given, given[:, :1], dtype=np.float64)
+                gaps -= gaps.mean(axis=1, keepdims=True)
+                out[rows] = np.einsum("nm...,nm...->n...", gaps, gaps) / gaps.shape[1]
 
         over_rows(work, len(self), _step(self._given))
         return out
@@ -108,6 +110,7 @@ class Draws(Predictive):
     @property
     def std(self) -> Array:
         """Standard deviations over draws."""
+
         def exact(rows: NDArray[np.intp]) -> Array:
             draws = self._given[rows].astype(np.float64)
             draws -= draws[:, :1]

@@ -20,7 +20,9 @@ __all__ = ["Laplace", "StudentT", "Uniform"]
 _FAR = 1e8  # of sqrt(df): from there the tail is its leading term
 _UNIT = 2.0**-53  # of the rounding of levels near 1
 _TINY = 1e-7  # level, below which quantiles may be as far out
-_NEAR = 0.05  # z, below which SciPy's cdf has lost up to half of its digits as a difference from 1/2
+_NEAR = (
+    0.05  # z, below which SciPy's cdf has lost up to half of its digits as a difference from 1/2
+)
 _CANCELS = 1e-3  # from df = 1: nearer, the closed form loses more than three digits
 
 
@@ -139,7 +141,6 @@ class StudentT(PearsonFamily):
 
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
         gap = np.abs(y - loc)
-        z = gap / scale
         growth = _log_growth(gap, scale, df)
         weighted = df * np.exp(_log_density(growth, df) + growth)  # density times df + z^2
         # With B(1/2, x) = sqrt(pi) / half_ratio(x).
@@ -154,7 +155,9 @@ class StudentT(PearsonFamily):
         step = scale * np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
         far = np.isinf(step) & (tail > 0)
         if far.any():  # z overflows, and with a small scale the quantile does not
-            step = np.where(far, -np.sign(scale) * np.exp(_log_far(tail, df) + np.log(np.abs(scale))), step)
+            step = np.where(
+                far, -np.sign(scale) * np.exp(_log_far(tail, df) + np.log(np.abs(scale))), step
+            )
         return loc + np.where(level > 0.5, -step, step)
 
     def _upper_quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:

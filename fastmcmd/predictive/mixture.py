@@ -24,6 +24,7 @@ __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held together
 _QUANTILES = 1 << 15  # quantiles found together: the two dozen arrays of the search stay in a cache
+_LIGHT = 1e-3  # weight that may bring an infinite variance back into the range of doubles
 _SUM_ERROR = 1e-6  # of weights: those of a float32 softmax are off by 1e-7
 
 
@@ -132,10 +133,12 @@ class Mixture(Predictive):
         mean = self.mean
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._sum(lambda part: part.variance + (part.mean - mean) ** 2)
+        if np.isfinite(found).all():
+            return found
         found = np.where(np.isinf(mean), np.inf, found)
-        lost = np.isinf(found).reshape(len(found), -1).any(axis=1) & (self.weights < 1e-3).any(axis=1)
-        rows = np.flatnonzero(lost)
-        if len(rows):  # of a component with a small weight, whose square overflows alone
+        lost = np.isinf(found).reshape(len(found), -1).any(axis=1)
+        rows = np.flatnonzero(lost & (self.weights < _LIGHT).any(axis=1))
+        if len(rows):  # of a component whose variance overflows without its weight
             with np.errstate(over="ignore"):
                 found[rows] = self._spread(rows) ** 2
         return found

@@ -10,7 +10,7 @@ import scipy
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_tails
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.gamma_ratios import half_excess, half_ratio
 from fastmcmd.predictive.numerics.gamma_tails import log_x_density
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -20,6 +20,7 @@ __all__ = ["Gamma", "LogNormal"]
 _MARCHED = 0.3  # shape from which a march from quantile to quantile takes few steps
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
 _TINY_SQUARE = 1e-18  # of sigma, to which ``exp(sigma^2) - 1`` is sigma^2
+_SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
 _UNDERFLOWS = 1e-290  # product with a rate, below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
@@ -69,8 +70,7 @@ class LogNormal(Family):
     def variance(self) -> Array:
         """Variances (n,) of Y; infinite where they overflow."""
         with np.errstate(over="ignore"):
-            square = self.sigma**2
-            return np.asarray(np.expm1(square) * np.exp(2 * self.mu + square))
+            return np.asarray(self.std**2)
 
     @property
     def std(self) -> Array:
@@ -103,10 +103,12 @@ class LogNormal(Family):
         upper = y * np.exp(-w * w / 2) * scipy.special.erfcx(np.maximum(x, 0.0) / np.sqrt(2))
         lower = 2 * np.exp(mu + sigma * sigma / 2) * scipy.special.ndtr(-x)
         wide = y * scipy.special.erf(w / np.sqrt(2))
-        wide += np.exp(mu + sigma * sigma / 4) * scipy.special.erfcx(sigma / 2)
+        # As one exponential: the first factor alone may overflow.
+        wide += np.exp(mu + sigma * sigma / 4 + np.log(scipy.special.erfcx(sigma / 2)))
         wide -= np.where(y > 0, np.where(x > 0, upper, lower), 0.0)
         out = np.where(np.isposinf(y), np.inf, wide)
-        narrow = (sigma < _NARROW) & (y > 0) & np.isfinite(y)
+        # Near exp(mu), where the terms above cancel.
+        narrow = (sigma < _NARROW) & (y > 0) & (sigma * np.abs(w) < 1)
         if narrow.any():
             w, mu, sigma, y = w[narrow], mu[narrow], sigma[narrow], y[narrow]
             out[narrow] = np.exp(mu) * _narrow_crps(w, sigma)
@@ -264,6 +266,10 @@ class Gamma(PearsonFamily):
         density = np.where((y > 0) & (x < _UNDERFLOWS), a * cdf, density)
         centred = (y - a / rate) * (2 * cdf - 1)
         out = centred + (2 * density - half_ratio(a) / np.sqrt(np.pi)) / rate
+        small = (a < _SMALL) & np.isfinite(y)
+        if small.any():  # x (2 F(x) - 1) and terms of the order of a^2, where those above cancel
+            rest = 2 * gamma_tails.lower(a + 1, x) + np.expm1(half_excess(np.minimum(a, _SMALL)))
+            out = np.where(small, y * (2 * cdf - 1) - a * rest / rate, out)
         return np.where(np.isposinf(y), np.inf, out)
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:

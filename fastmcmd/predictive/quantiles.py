@@ -152,6 +152,7 @@ class Quantiles(Predictive):
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
+
         def exact(rows: NDArray[np.intp]) -> Array:
             v = self.values[rows]
             unit = np.abs(v - v[:, :1]).max(axis=1)

@@ -35,7 +35,9 @@ _TAIL = 1e-16  # mass left out at either end of a discrete distribution
 _LOST = 1e-9  # share of the mass that the base's nodes may miss, before own ones are made
 _LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 _BLOCK = 1 << 18  # nodes held together
-_CANCELS = 1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
+_CANCELS = (
+    1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
+)
 _NARROW = 0.05  # variance, of one before, below which its closed form loses digits
 _NARROW_CRPS = 0.2  # the same for the score, which loses more
 
@@ -245,7 +247,9 @@ class Truncated(Predictive):
         return np.asarray(np.clip(found, self.low[:, None], self.high[:, None]))
 
     def _inverse_with_narrow(self, level: Array, complement: Array) -> Array:
-        level, complement = (np.broadcast_to(v, (len(self), v.shape[1])) for v in (level, complement))
+        level, complement = (
+            np.broadcast_to(v, (len(self), v.shape[1])) for v in (level, complement)
+        )
         out = np.empty(level.shape)
         rows = self._cancelled
         out[rows] = self._narrow.quantiles(level[rows])
@@ -352,7 +356,9 @@ class Truncated(Predictive):
         if len(self._cancelled):
             own = y[self._cancelled]
             out[self._cancelled] = np.where(
-                np.isfinite(own), self._narrow.crps(np.where(np.isfinite(own), own, 0.0)), np.abs(own)
+                np.isfinite(own),
+                self._narrow.crps(np.where(np.isfinite(own), own, 0.0)),
+                np.abs(own),
             )
             narrow[self._cancelled] = True
         rows = np.flatnonzero(~closed & ~narrow)

@@ -246,8 +246,10 @@ class Gamma(Oracle):
         if x <= 0:
             return mpf(upper)
         if a <= LARGE_SHAPE and x <= 20 * LARGE_SHAPE:
-            return mp.gammainc(a, x, INF, regularized=True) if upper else mp.gammainc(
-                a, 0, x, regularized=True
+            return (
+                mp.gammainc(a, x, INF, regularized=True)
+                if upper
+                else mp.gammainc(a, 0, x, regularized=True)
             )
         above, found = self._outer(x)
         return found if above == upper else 1 - found
@@ -368,7 +370,9 @@ class StudentT(Oracle):
     def __init__(self, df: Any, loc: Any, scale: Any) -> None:
         self.df, self.loc, self.scale = df, loc, scale
         half = mpf(1) / 2
-        self._constant = mp.loggamma((df + 1) * half) - mp.loggamma(df * half) - mp.log(df * mp.pi) / 2
+        self._constant = (
+            mp.loggamma((df + 1) * half) - mp.loggamma(df * half) - mp.log(df * mp.pi) / 2
+        )
 
     def _log(self, z: Any) -> Any:
         return self._constant - (self.df + 1) / 2 * mp.log1p(z * z / self.df)
@@ -473,7 +477,9 @@ class Counts(Oracle):
         m, a = self.m, self.a
         if a == 0:
             if m > 10**6:  # the asymptotic series, whose next term is below 1e-24
-                return mp.sqrt(m / mp.pi) * (1 - 1 / (16 * m) - 3 / (512 * m**2) - 15 / (8192 * m**3))
+                return mp.sqrt(m / mp.pi) * (
+                    1 - 1 / (16 * m) - 3 / (512 * m**2) - 15 / (8192 * m**3)
+                )
             return m * mp.exp(-2 * m) * (mp.besseli(0, 2 * m) + mp.besseli(1, 2 * m))
         b = a * m
         if 1 / a > 10**5:
@@ -499,7 +505,7 @@ class DoublePoisson(Oracle):
 
     def __init__(self, m: Any, phi: Any) -> None:
         self.m, self.phi = m, phi
-        if m > 0 and m / phi > 10**5 or 1 / phi > 2000:
+        if (m > 0 and m / phi > 10**5) or 1 / phi > 2000:
             raise Unknown
         if m > 0:
             middle = int(mp.floor(m))

@@ -81,7 +81,11 @@ def laplace(rng: Any) -> Problem:
 def student(rng: Any) -> Problem:
     s = _scale(rng)
     m = _loc(rng, s)
-    df = float(rng.choice([1.0, 2.0, 0.5, 1 + 1e-9, 1.001, 3.0])) if rng.random() < 0.3 else power(rng, -3, 10)
+    df = (
+        float(rng.choice([1.0, 2.0, 0.5, 1 + 1e-9, 1.001, 3.0]))
+        if rng.random() < 0.3
+        else power(rng, -3, 10)
+    )
     return Problem("StudentT", f"fm.StudentT({df!r}, [{m!r}] * {{n}}, {s!r})", [df, m, s],
                    lambda v: plain.StudentT(*v), [m], s, fixed=(0,))  # fmt: skip
 
@@ -93,7 +97,7 @@ def uniform(rng: Any) -> Problem:
     if not low < high:
         high = float(np.nextafter(low, np.inf))
     return Problem("Uniform", f"fm.Uniform([{low!r}] * {{n}}, {high!r})", [low, high],
-                   lambda v: plain.Uniform(*v), [low, high, low + (high - low) / 2], high - low)  # fmt: skip
+                   lambda v: plain.Uniform(*v), [low, high], high - low)  # fmt: skip
 
 
 def log_normal(rng: Any) -> Problem:
@@ -211,7 +215,9 @@ def truncated(rng: Any) -> Problem:
 
 def categorical(rng: Any) -> Problem:
     count = int(rng.integers(2, 8))
-    values = np.unique([_loc(rng, 1.0) if rng.random() < 0.3 else float(rng.integers(-9, 9)) for _ in range(count)])
+    values = np.unique(
+        [_loc(rng, 1.0) if rng.random() < 0.3 else float(rng.integers(-9, 9)) for _ in range(count)]
+    )
     masses = rng.dirichlet(np.full(len(values), 10.0 ** rng.uniform(-2, 1)))
     probs = [float(p) for p in masses / masses.sum()]
     numbers = [float(v) for v in values]
@@ -242,7 +248,10 @@ def quantiles(rng: Any) -> Problem:
         levels = np.array([0.25, 0.75])
     scale = _scale(rng)
     centre = _loc(rng, scale)
-    numbers = [float(v) for v in np.sort(np.clip(centre + scale * rng.normal(size=len(levels)), -1e307, 1e307))]
+    numbers = [
+        float(v)
+        for v in np.sort(np.clip(centre + scale * rng.normal(size=len(levels)), -1e307, 1e307))
+    ]
     numbers = [numbers[0]] * 2 + numbers[2:] if rng.random() < 0.1 else numbers
     given = [float(p) for p in levels]
     return Problem(

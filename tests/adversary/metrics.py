@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from fractions import Fraction as F
 from typing import Any
 
-import fastmcmd as fm
 import numpy as np
 from mpmath import mp, mpf
+
+import fastmcmd as fm
 
 mp.dps = 40
 RELATIVE, OF_LARGEST = 1e-9, 1e-14
@@ -102,12 +103,16 @@ def ensembles(rng: Any) -> Iterator[Check]:
     y = scale * rng.normal(size=n) * float(rng.choice([1.0, 1e6]))
     for estimator in ("qd", "nrg", "pwm", "fair"):
         came = fm.metrics.crps(y, fm.Draws(draws), estimator=estimator)
-        energy = fm.metrics.energy_score(y, fm.Draws(draws), estimator={"qd": "nrg", "pwm": "fair"}.get(estimator, estimator))
+        energy = fm.metrics.energy_score(
+            y, fm.Draws(draws), estimator={"qd": "nrg", "pwm": "fair"}.get(estimator, estimator)
+        )
         for i in range(n):
             x, at = exact(draws[i]), F(float(y[i]))
             first = sum(abs(v - at) for v in x) / count
             pairs = sum(abs(a - b) for a in x for b in x)
-            right = first - pairs / (2 * count * (count - 1 if estimator in ("pwm", "fair") else count))
+            right = first - pairs / (
+                2 * count * (count - 1 if estimator in ("pwm", "fair") else count)
+            )
             line = f"[{y[i]!r}], fm.Draws([{draws[i].tolist()}]), estimator={estimator!r}"
             yield "crps", line, came[i], real(right), real(max(abs(v) for v in [*x, at]))
             yield "energy_score", line, energy[i], real(right), real(max(abs(v) for v in [*x, at]))
@@ -133,15 +138,24 @@ def classification(rng: Any) -> Iterator[Check]:
     fw = exact(w)
     rows = [exact(row) for row in p]
     chosen = [row[k] for row, k in zip(rows, y, strict=True)]
-    nll = mp.inf if min(chosen) == 0 else mp.fsum(
-        real(v) * -mp.log(real(q)) for v, q in zip(fw, chosen, strict=True)
-    ) / real(sum(fw))
+    nll = (
+        mp.inf
+        if min(chosen) == 0
+        else mp.fsum(real(v) * -mp.log(real(q)) for v, q in zip(fw, chosen, strict=True))
+        / real(sum(fw))
+    )
     yield "nll", told, c.nll(y, p, sample_weight=w), nll, mpf(1)
     brier = [
         sum((q - (k == j)) ** 2 for j, q in enumerate(row)) for row, k in zip(rows, y, strict=True)
     ]
     half = 2 if classes == 2 else 1
-    yield "mean_brier_score", told, c.mean_brier_score(y, p, sample_weight=w), real(mean(brier, fw) / half), mpf(0)
+    yield (
+        "mean_brier_score",
+        told,
+        c.mean_brier_score(y, p, sample_weight=w),
+        real(mean(brier, fw) / half),
+        mpf(0),
+    )
     ranked = []
     for row, k in zip(rows, y, strict=True):
         below, total = F(0), F(0)
@@ -170,8 +184,14 @@ def classification(rng: Any) -> Iterator[Check]:
     if classes == 2 and len(set(y)) == 2:
         scores = [row[1] for row in rows]
         pairs = [
-            (fw[i] * fw[j], F(1) if scores[i] > scores[j] else F(1, 2) if scores[i] == scores[j] else F(0))
-            for i in range(n) if y[i] == 1 for j in range(n) if y[j] == 0
+            (
+                fw[i] * fw[j],
+                F(1) if scores[i] > scores[j] else F(1, 2) if scores[i] == scores[j] else F(0),
+            )
+            for i in range(n)
+            if y[i] == 1
+            for j in range(n)
+            if y[j] == 0
         ]
         area = sum(v * share for v, share in pairs) / sum(v for v, _ in pairs)
         yield "auroc", told, c.auroc(y, p[:, 1], sample_weight=w), real(area), mpf(0)
@@ -189,7 +209,9 @@ def attack(seed: int) -> Iterator[tuple[str, str | None]]:
                 good = bool(np.isfinite(came)) and abs(mpf(float(came)) - right) <= allowed
             wrong = None
             if not good:
-                wrong = f"seed {seed}: {name}({line})\n    came {came!r}, right {mp.nstr(right, 17)}"
+                wrong = (
+                    f"seed {seed}: {name}({line})\n    came {came!r}, right {mp.nstr(right, 17)}"
+                )
             yield name, wrong
 
 
@@ -210,7 +232,9 @@ def run(count: int, seed: int, shown: bool = False) -> tuple[list[str], int]:
 
 def main() -> int:
     """Run from the command line; the exit status tells whether something was found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from distribution_oracles import INF, Gaussian, Oracle, Unknown, normal_density, normal_sf, steps_crps
+from distribution_oracles import (
+    INF,
+    Gaussian,
+    Oracle,
+    Unknown,
+    normal_density,
+    normal_sf,
+    steps_crps,
+)
 from mpmath import mp, mpf
 
 
@@ -169,7 +178,9 @@ class Truncated(Oracle):
         with mp.extradps(200):
             mass = self._between(self.low, self.high)
             height = normal_density(a), normal_density(b)
-            slope = (0 if abs(a) == INF else a * height[0]) - (0 if abs(b) == INF else b * height[1])
+            slope = (0 if abs(a) == INF else a * height[0]) - (
+                0 if abs(b) == INF else b * height[1]
+            )
             shift = (height[0] - height[1]) / mass
             return self.base.s**2 * (1 + slope / mass - shift**2)
 
@@ -220,8 +231,9 @@ class Atoms(Oracle):
         return mp.fsum(v * p for v, p in zip(self.values, self.masses, strict=True))
 
     def variance(self) -> Any:
-        mean = self.mean()
-        return mp.fsum((v - mean) ** 2 * p for v, p in zip(self.values, self.masses, strict=True))
+        pairs = list(zip([v - self.values[0] for v in self.values], self.masses, strict=True))
+        mean = mp.fsum(v * p for v, p in pairs)
+        return mp.fsum((v - mean) ** 2 * p for v, p in pairs)
 
     def crps(self, y: Any) -> Any:
         return steps_crps(self.values, self.masses, y)
@@ -273,7 +285,7 @@ class Quantiles(Oracle):
         # The integral of F^2 below y and (1 - F)^2 above, both linear from knot to knot.
         knots = sorted([*self.v, y])
         total = mpf(0)
-        for left, right in zip(knots[:-1], knots[1:], strict=True):
+        for left, right in itertools.pairwise(knots):
             if right > self.v[0] and left < self.v[-1]:
                 side = self.cdf if right <= y else self.sf
                 middle, width = (left + right) / 2, right - left
