@@ -250,7 +250,7 @@ def ranked_probability_score(
     >>> fm.classification.ranked_probability_score([0, 0], [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).tolist()
     [1.0, 2.0]
     """
-    rows = read(y, p, None, nan_policy, sum_tolerance).check()
+    rows = read(y, p, None, nan_policy, sum_tolerance)
     return rows.scatter(ranked_probability_score_of(rows, normalize))
 
 
@@ -291,7 +291,7 @@ def mean_ranked_probability_score(
     >>> fm.classification.mean_ranked_probability_score([0], [[0.5, 0.0, 0.5]], normalize=True)
     0.25
     """
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance).check()
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
     return total(rows, ranked_probability_score_of(rows, normalize)).mean
 
 
@@ -331,11 +331,15 @@ def brier_of(summary: RowSummary, half: bool) -> Array:
 
 
 def ranked_probability_score_of(rows: Rows, normalize: bool) -> Array:
-    """Return `ranked_probability_score` of the rows kept, whose probabilities are checked."""
+    """Return `ranked_probability_score` of the rows kept; raise unless all are probabilities."""
     from fastmcmd.classification import loops
 
     score = np.empty(len(rows))
-    rows.over(
-        lambda part, block, _: loops.cumulative_squares(block, rows.labels_of(part), score[part])
-    )
+
+    def work(part: slice, block: Array, state: Any) -> None:
+        del state
+        rows.check_block(part, block)
+        loops.cumulative_squares(block, rows.labels_of(part), score[part])
+
+    rows.over(work)
     return score / (rows.classes - 1) if normalize else score

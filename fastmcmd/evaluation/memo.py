@@ -80,6 +80,10 @@ class Memo(Predictive):
             return self.cdf(y)  # the same numbers
         return self._at("cdf_below", y)
 
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y), small ones with the digits that the base keeps."""
+        return self._at("sf", y)
+
     def log_prob(self, y: Any) -> Array:
         """Return log densities or log probabilities."""
         return self._at("log_prob", y)

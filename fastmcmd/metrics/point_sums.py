@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ __all__ = [
 
 POINTS = ("mean", "median")
 MULTIOUTPUTS = ("uniform_average", "raw_values")
+_LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
+_LINEAR = ("mean_y", "mean_point", "low_y", "high_y", "low_point", "high_point")
+_SQUARES = ("ssy", "ssp", "sp", "sse")
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,19 @@ class AverageSums:
         Sum of weighted losses; NaN where NaN propagates.
     weight : float
         Sum of weights.
+    unit : float
+        A power of 2: sums are those of losses divided by its square, where squares would leave the
+        range of doubles.
     """
 
     total: Array
     weight: float
+    unit: float = 1.0
 
     def __add__(self, other: AverageSums) -> AverageSums:
-        return AverageSums(self.total + other.total, self.weight + other.weight)
+        unit = max(self.unit, other.unit)
+        total = sum(part.total * (part.unit / unit) ** 2 for part in (self, other))
+        return AverageSums(np.asarray(total), self.weight + other.weight, unit)
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,9 @@ class Comoments:
         squared errors.
     low_y, high_y, low_point, high_point : ndarray (k,)
         Ranges over rows of positive weight: what is constant is known exactly, not up to rounding.
+    unit : float
+        A power of 2: means and ranges are divided by it and sums of squares by its square, where those
+        would leave the range of doubles.
 
     Notes
     -----
@@ -120,8 +132,21 @@ class Comoments:
     high_y: Array
     low_point: Array
     high_point: Array
+    unit: float = 1.0
+
+    def in_unit(self, unit: float) -> Comoments:
+        """Return the same moments in another unit."""
+        share = self.unit / unit
+        if share == 1.0:
+            return self
+        first = {name: getattr(self, name) * share for name in _LINEAR}
+        second = {name: getattr(self, name) * share * share for name in _SQUARES}
+        return replace(self, unit=unit, **first, **second)
 
     def __add__(self, other: Comoments) -> Comoments:
+        if self.unit != other.unit:
+            unit = max(self.unit, other.unit)
+            return self.in_unit(unit) + other.in_unit(unit)
         weight = self.weight + other.weight
         share = other.weight / weight
         between = self.weight * share
@@ -138,6 +163,7 @@ class Comoments:
             np.maximum(self.high_y, other.high_y),
             np.minimum(self.low_point, other.low_point),
             np.maximum(self.high_point, other.high_point),
+            self.unit,
         )
 
 
@@ -199,9 +225,17 @@ def gather_absolute(points: Points) -> AverageSums:
 
 def gather_squares(points: Points) -> AverageSums:
     """Return sums of squared errors."""
+    with np.errstate(over="ignore"):
+        errors = points.errors()
+        errors *= errors
+        sums = _sums(points, errors)
+    if points.spoiled or not _out_of_range(sums.total):
+        return sums
     errors = points.errors()
+    unit = _unit(points, errors)
+    errors /= unit
     errors *= errors
-    return _sums(points, errors)
+    return replace(_sums(points, errors), unit=unit)
 
 
 def gather_errors(points: Points) -> AverageSums:
@@ -223,8 +257,35 @@ def gather_relative(points: Points) -> AverageSums:
 
 def gather_comoments(points: Points) -> Comoments:
     """Return central moments."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _comoments(points, 1.0)
+    squares = np.stack([getattr(found, name) for name in _SQUARES])
+    if points.spoiled or not _out_of_range(squares):
+        return found
+    return _comoments(points, _unit(points, points.y, points.point))
+
+
+def _out_of_range(squares: Array) -> bool:
+    """Tell whether sums of squares have overflowed, or lost digits near the smallest doubles."""
+    size = np.abs(squares)
+    return bool((~(size < _MOST) | (size < _LEAST)).any())
+
+
+def _unit(points: Points, *values: Any) -> float:
+    """Return the power of 2 next to the largest size of values."""
+    xp = points.namespace.xp
+    largest = max(float(xp.max(xp.abs(part))) for part in values)
+    if not 0 < largest < np.inf:
+        return 1.0
+    return float(2.0 ** np.clip(np.floor(np.log2(largest)), -1021, 1021))
+
+
+def _comoments(points: Points, unit: float) -> Comoments:
+    """Return central moments of values divided by a unit."""
     namespace = points.namespace
     y, point, weights = points.y, points.point, points.weights
+    if unit != 1.0:
+        y, point = y / unit, point / unit
     if weights is not None and not bool(namespace.xp.all(weights > 0)):
         some = weights > 0  # others would count for the ranges
         y, point, weights = y[some], point[some], weights[some]
@@ -249,7 +310,7 @@ def gather_comoments(points: Points) -> Comoments:
         namespace.least(point.T),
         namespace.greatest(point.T),
     )
-    return Comoments(weight, *namespace.numbers(found))
+    return Comoments(weight, *namespace.numbers(found), unit)
 
 
 def over_outputs(values: Array, multioutput: str) -> Any:
@@ -264,7 +325,7 @@ def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") ->
 
 def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
     """Return the root of the weighted mean of squares."""
-    return over_outputs(np.sqrt(sums.total / sums.weight), multioutput)
+    return over_outputs(sums.unit * np.sqrt(sums.total / sums.weight), multioutput)
 
 
 def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> Any:

@@ -193,7 +193,7 @@ class Predictive(ABC):
         """
         from fastmcmd.predictive.expectation import expected_kernel
 
-        points = np.asarray(points, dtype=np.float64)
+        points = _numbers(points, "points")
         points = points[:, None] if points.ndim == 1 else points
         if points.ndim != 2 or points.shape[1] != self.columns:
             raise ValueError(
@@ -227,12 +227,21 @@ class Predictive(ABC):
 
     def outcomes(self, y: Any) -> Array:
         """Return observed outputs as float64 of the shape of the distribution, or a scalar."""
-        y = np.asarray(y, dtype=np.float64)
+        y = _numbers(y, "y")
         if y.ndim == 2 and y.shape[1] == 1 and len(self.shape) == 1:
             y = y[:, 0]
         if y.ndim and y.shape != self.shape:
             raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: an output an input")
         return y
+
+
+def _numbers(value: Any, name: str) -> Array:
+    """Return real numbers as float64: NaN and infinity are taken; text, complex numbers and masks not."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    from fastmcmd.checks import as_array
+
+    return as_array(value, name).astype(np.float64, copy=False)
 
 
 def parameter(value: Any, name: str, *, least: float | None = None, strict: bool = False) -> Array:
@@ -255,7 +264,7 @@ def parameter(value: Any, name: str, *, least: float | None = None, strict: bool
 
 def check_levels(level: Any) -> Array:
     """Return levels of quantiles as float64, a scalar or (j,), in [0, 1]."""
-    levels = np.asarray(level, dtype=np.float64)
+    levels = _numbers(level, "level")
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
         raise ValueError(f"level is {level!r}; a number or numbers (j,) in [0, 1] are needed")
     return levels

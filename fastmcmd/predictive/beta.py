@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import parameters
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.gamma_ratios import (
+    half_excess,
+    half_ratio,
+    scaled_deviance,
+    stirling_error,
+)
+from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -17,6 +24,9 @@ __all__ = ["Beta"]
 
 _SAFE = 1e-3  # level p from which 1 - p has its digits
 _LOST = 0.01  # y, below which 1 - y has lost two of its digits
+_SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
+_LEGENDRE = 5  # nodes over a tenth of an argument of digamma functions: 1e-14
+_UNDERFLOWS = 1e-307  # quantile, below which SciPy gives the smallest normal number
 _MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
 
 
@@ -91,7 +101,7 @@ class Beta(PearsonFamily):
         row, column = np.nonzero(flip[:, None] & (out < _LOST))
         if len(row):
             level = levels[row if len(levels) > 1 else 0, column]
-            out[row, column] = scipy.special.betaincinv(a[row], b[row], 1 - level)
+            out[row, column] = _inverse(1 - level, a[row], b[row])
         return out
 
     def _from_standard(self, x: Array) -> Array:
@@ -106,12 +116,7 @@ class Beta(PearsonFamily):
         return scipy.special.betainc(a, b, np.clip(y, 0.0, 1.0))
 
     def _sf(self, y: Array, a: Array, b: Array) -> Any:
-        y = np.clip(y, 0.0, 1.0)
-        # 1 - y has lost y where y is small: there only small complements come from it.
-        complement = scipy.special.betainc(b, a, 1 - y)
-        return np.where(
-            (y < 0.5) & (complement > 0.01), 1 - scipy.special.betainc(a, b, y), complement
-        )
+        return _upper(a, b, np.clip(y, 0.0, 1.0))
 
     def _log_prob(self, y: Array, a: Array, b: Array) -> Any:
         inside = (y > 0) & (y < 1)
@@ -133,10 +138,17 @@ class Beta(PearsonFamily):
         power = np.where(inside, np.exp(_log_power(np.where(inside, cut, 0.5), a, b)), 0.0)
         gini = half_ratio(a) * (half_ratio(b) / half_ratio(total)) / (2 * np.sqrt(np.pi))
         centred = (y - a / total) * (2 * scipy.special.betainc(a, b, cut) - 1)
-        return centred + 2 / total * (power - gini)
+        out = centred + 2 / total * (power - gini)
+        small = (np.minimum(a, b) < _SMALL) & np.isfinite(y)
+        if small.any():
+            flip = (b < a)[small]
+            own = a[small], b[small]
+            first, second = np.where(flip, own[::-1], own)
+            out[small] = _small_crps(np.where(flip, 1 - y[small], y[small]), first, second)
+        return out
 
     def _quantile(self, level: Array, a: Array, b: Array) -> Any:
-        return scipy.special.betaincinv(a, b, level)
+        return _inverse(level, a, b)
 
     def _upper_quantile(self, level: Array, a: Array, b: Array) -> Any:
         return _beyond(level, a, b)
@@ -148,9 +160,67 @@ class Beta(PearsonFamily):
 def _beyond(level: Array, a: Array, b: Array) -> Any:
     """Return the points with a mass above them, from the end that they are nearer to."""
     if np.min(level) >= _SAFE:
-        return scipy.special.betaincinv(a, b, 1 - level)
-    complement = scipy.special.betaincinv(b, a, level)
-    return np.where(complement < 0.5, 1 - complement, scipy.special.betaincinv(a, b, 1 - level))
+        return _inverse(1 - level, a, b)
+    complement = _inverse(level, b, a)
+    if hasattr(scipy.special, "betainccinv"):  # from SciPy 1.11
+        other = scipy.special.betainccinv(a, b, level)
+        other = np.where(other > _UNDERFLOWS, other, _inverse(1 - level, a, b))
+    else:
+        other = _inverse(1 - level, a, b)
+    return np.where(complement < 0.5, 1 - complement, other)
+
+
+def _upper(a: Array, b: Array, y: Array) -> Any:
+    """Return P(Y > y) for y in [0, 1]: from 1 - y in the upper half, from the cdf in the lower one."""
+    a, b, y = np.broadcast_arrays(a, b, y)
+    out = np.empty(y.shape)
+    upper = y >= 0.5
+    out[upper] = scipy.special.betainc(b[upper], a[upper], 1 - y[upper])
+    low = ~upper
+    found = 1 - scipy.special.betainc(a[low], b[low], y[low])
+    lost = found < _LOST  # as a difference from 1; and 1 - y has lost y
+    if lost.any():
+        own = a[low][lost], b[low][lost], y[low][lost]
+        if hasattr(scipy.special, "betaincc"):  # from SciPy 1.11, and slow
+            found[lost] = scipy.special.betaincc(*own)
+        else:
+            found[lost] = scipy.special.betainc(own[1], own[0], 1 - own[2])
+    out[low] = found
+    return out
+
+
+def _inverse(level: Array, a: Array, b: Array) -> Any:
+    """Return the points with cdf ``level``; by halving where SciPy gives NaN or the end of its range."""
+    found = scipy.special.betaincinv(a, b, level)
+    lost = ~((found > _UNDERFLOWS) & (found < 1)) & (level > 0) & (level < 1)
+    if not np.any(lost):
+        return found
+    found = np.array(found)
+    level, a, b = (np.broadcast_to(value, found.shape)[lost] for value in (level, a, b))
+
+    def reached(y: Array) -> NDArray[np.bool_]:
+        cut = np.clip(y, 0.0, 1.0)
+        above = _upper(a, b, cut) <= 1 - level
+        return np.where(level > 0.5, above, scipy.special.betainc(a, b, cut) >= level) & (y > 0)
+
+    found[lost] = np.minimum(least(reached, len(level)), 1.0)
+    return found
+
+
+def _small_crps(y: Array, a: Array, b: Array) -> Any:
+    """Return the score for ``a < _SMALL`` and ``a <= b``: no terms of the order of the mean cancel.
+
+    ``y (2 F(y) - 1) - m (2 F_(a+1)(y) + h(a) h(b) / (sqrt(pi) a h(a + b)) - 1)``.
+    """
+    cut = np.clip(y, 0.0, 1.0)
+    # log(h(b) / h(a + b)): an integral of digamma functions where the ratio is near 1.
+    z, weights = np.polynomial.legendre.leggauss(_LEGENDRE)
+    at = b[:, None] + a[:, None] * (1 + z) / 2
+    gap = a / 2 * ((scipy.special.psi(at + 0.5) - scipy.special.psi(at)) @ weights)
+    direct = np.log(half_ratio(a + b) / half_ratio(b))
+    excess = half_excess(a) - np.where(a < 0.1 * b, gap, direct)
+    rest = 2 * scipy.special.betainc(a + 1, b, cut) + np.expm1(excess)
+    return y * (2 * scipy.special.betainc(a, b, cut) - 1) - a / (a + b) * rest
 
 
 def _density(y: Array, a: Array, b: Array) -> Any:
@@ -165,13 +235,13 @@ def _slope(a: Array, b: Array) -> Array:
 
 
 _LOWER = Tail(
-    lambda p, a, b: scipy.special.betaincinv(a, b, p),
+    _inverse,
     lambda y, a, b: scipy.special.betainc(a, b, y),
     _density,
     _slope,
     1.0,
 )
-_UPPER = Tail(_beyond, lambda y, a, b: scipy.special.betainc(b, a, 1 - y), _density, _slope, -1.0)
+_UPPER = Tail(_beyond, lambda y, a, b: _upper(a, b, y), _density, _slope, -1.0)
 
 
 def _log_power(y: Array, a: Array, b: Array) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, parameter
+from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Categorical"]
 
@@ -102,15 +103,22 @@ class Categorical(Predictive):
         mean = self.mean
 
         def one_block(rows: slice) -> Array:
-            gap = self.values - mean[rows, None]
-            return np.asarray(np.einsum("nk,nk->n", self.probs[rows], gap * gap))
+            gap = np.where(self.probs[rows] > 0, self.values - mean[rows, None], 0.0)
+            with np.errstate(over="ignore"):
+                return np.asarray(np.einsum("nk,nk->n", self.probs[rows], gap * gap))
 
         return self._by_rows(one_block)
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+
+        def exact(rows: NDArray[np.intp]) -> Array:
+            probs = self.probs[rows]
+            gaps = self.values - (probs @ self.values)[:, None]
+            return root_of_squares(probs, np.where(probs > 0, gaps, 0.0))
+
+        return root(self.variance, exact)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""

@@ -238,6 +238,11 @@ class NegativeBinomial(Counts):
         """Variances (n,)."""
         return np.asarray(self._mean * (1 + self.dispersion * self._mean))
 
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(self._mean) * np.sqrt(1 + self.dispersion * self._mean))
+
     def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
         return _inside(
             k, mean, alpha, _binomial_tail(np.maximum(k, 0), mean, alpha, upper=False), 0.0

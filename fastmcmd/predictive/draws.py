@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, check_choice, check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
 
@@ -96,7 +97,12 @@ class Draws(Predictive):
         out = np.empty(self.shape)
 
         def work(rows: slice) -> None:
-            out[rows] = self._given[rows].var(axis=1, dtype=np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                # From the first draw on: equal draws have variance 0, whatever their mean rounds to.
+                given = self._given[rows]
+                gaps = np.subtract(given, given[:, :1], dtype=np.float64)
+                gaps -= gaps.mean(axis=1, keepdims=True)
+                out[rows] = np.einsum("nm...,nm...->n...", gaps, gaps) / gaps.shape[1]
 
         over_rows(work, len(self), _step(self._given))
         return out
@@ -104,7 +110,14 @@ class Draws(Predictive):
     @property
     def std(self) -> Array:
         """Standard deviations over draws."""
-        return np.asarray(np.sqrt(self.variance))
+
+        def exact(rows: NDArray[np.intp]) -> Array:
+            draws = self._given[rows].astype(np.float64)
+            draws -= draws[:, :1]
+            gaps = draws - draws.mean(axis=1, keepdims=True)
+            return root_of_squares(np.asarray(1 / draws.shape[1]), gaps, 1)
+
+        return root(self.variance, exact)
 
     def cdf(self, y: Any) -> Array:
         """Return the share of draws <= y: (n,), or (n, k) per component."""

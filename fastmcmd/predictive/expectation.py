@@ -9,7 +9,7 @@ import numpy as np
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
-from fastmcmd.predictive.numerics.narrow import around_points
+from fastmcmd.predictive.numerics.narrow_kernels import around_points
 
 __all__ = ["by_parts", "closed_form", "closed_form_pairs", "closed_form_rows", "expected_kernel"]
 

@@ -305,13 +305,14 @@ def _sf(y: Array, mean: Array, std: Array) -> Array:
 
 def _log_density(y: Array, mean: Array, std: Array) -> Array:
     z = (y - mean) / std
-    return np.asarray(-z * z / 2 - np.log(std) - np.log(2 * np.pi) / 2)
+    return np.asarray(-(z / 2) * z - np.log(std) - np.log(2 * np.pi) / 2)
 
 
 def _crps(y: Array, mean: Array, std: Array) -> Array:
-    z = (y - mean) / std
-    score = z * scipy.special.erf(z / np.sqrt(2)) + np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
-    return np.asarray(std * (score - 1 / np.sqrt(np.pi)))
+    gap = y - mean
+    z = gap / std  # infinite where the score is the distance
+    rest = np.sqrt(2 / np.pi) * np.exp(-z * z / 2) - 1 / np.sqrt(np.pi)
+    return np.asarray(gap * scipy.special.erf(z / np.sqrt(2)) + std * rest)
 
 
 def _density(z: Array) -> Array:

@@ -20,6 +20,9 @@ __all__ = ["Laplace", "StudentT", "Uniform"]
 _FAR = 1e8  # of sqrt(df): from there the tail is its leading term
 _UNIT = 2.0**-53  # of the rounding of levels near 1
 _TINY = 1e-7  # level, below which quantiles may be as far out
+_NEAR = (
+    0.05  # z, below which SciPy's cdf has lost up to half of its digits as a difference from 1/2
+)
 _CANCELS = 1e-3  # from df = 1: nearer, the closed form loses more than three digits
 
 
@@ -56,6 +59,7 @@ class StudentT(PearsonFamily):
     loc: Array
     scale: Array
     _names = ("df", "loc", "scale")
+    _positive = False
 
     def __init__(self, df: Any, loc: Any, scale: Any) -> None:
         super().__init__(parameters(("df", "scale"), df=df, loc=loc, scale=scale))
@@ -70,6 +74,13 @@ class StudentT(PearsonFamily):
         """Variances (n,); infinite for df <= 2, NaN for df <= 1."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = self.scale**2 * (self.df / (self.df - 2))
+        return np.where(self.df > 2, found, np.where(self.df > 1, np.inf, np.nan))
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,); infinite for df <= 2, NaN for df <= 1."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.scale * np.sqrt(self.df / (self.df - 2))
         return np.where(self.df > 2, found, np.where(self.df > 1, np.inf, np.nan))
 
     def crps(self, y: Any) -> Array:
@@ -87,7 +98,7 @@ class StudentT(PearsonFamily):
         tail = Tail(
             _lower_quantile,
             _standard_cdf,
-            lambda z, df: np.exp(_log_density(_log_growth(np.abs(z), df), df)),
+            lambda z, df: np.exp(_log_density(_log_growth(z, 1.0, df), df)),
             lambda df: linear_slope(0.0, -df - 1, (df, 0.0, 1.0), (0.0, 0.0, np.sqrt(df))),
             1.0,
         )
@@ -120,29 +131,34 @@ class StudentT(PearsonFamily):
         return stats.t(self.df, self.loc, self.scale)
 
     def _cdf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return _standard_cdf((y - loc) / scale, df)
+        return _cdf(y - loc, scale, df)
 
     def _sf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return _standard_cdf((loc - y) / scale, df)
+        return _cdf(loc - y, scale, df)
 
     def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        return _log_density(_log_growth(np.abs((y - loc) / scale), df), df) - np.log(scale)
+        return _log_density(_log_growth(y - loc, scale, df), df) - np.log(scale)
 
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
-        z = np.abs((y - loc) / scale)
-        growth = _log_growth(z, df)
+        gap = np.abs(y - loc)
+        growth = _log_growth(gap, scale, df)
         weighted = df * np.exp(_log_density(growth, df) + growth)  # density times df + z^2
         # With B(1/2, x) = sqrt(pi) / half_ratio(x).
         gini = np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
-        out = z * (1 - 2 * scipy.special.stdtr(df, -z)) + 2 * (weighted - gini) / (df - 1)
-        cauchy = (2 * z * np.arctan(z) - np.log1p(z * z) + 2 * np.log(2)) / np.pi
-        out = np.where(df == 1, cauchy, np.where(df > 0.5, out, np.inf))
-        return scale * np.where(np.isinf(z), np.inf, out)
+        rest = 2 * (weighted - gini) / (df - 1)
+        cauchy = (2 * np.log(2) - _log_growth(gap, scale, 1.0)) / np.pi
+        out = gap * (1 - 2 * _cdf(-gap, scale, df)) + scale * np.where(df == 1, cauchy, rest)
+        return np.where(np.isinf(gap) | (df <= 0.5), np.where(np.isnan(gap), gap, np.inf), out)
 
     def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
         tail = np.minimum(level, 1 - level)
-        z = np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
-        return loc + scale * np.where(level > 0.5, -z, z)
+        step = scale * np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
+        far = np.isinf(step) & (tail > 0)
+        if far.any():  # z overflows, and with a small scale the quantile does not
+            step = np.where(
+                far, -np.sign(scale) * np.exp(_log_far(tail, df) + np.log(np.abs(scale))), step
+            )
+        return loc + np.where(level > 0.5, -step, step)
 
     def _upper_quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
         return self._quantile(level, df, loc, -scale)
@@ -151,24 +167,47 @@ class StudentT(PearsonFamily):
         return loc + scale * rng.standard_t(df, shape)
 
 
+def _cdf(gap: Array, scale: Array, df: Array) -> Any:
+    """Return P(scale Z <= gap): by `_log_tail` where the quotient overflows and the tail is heavy."""
+    found = _standard_cdf(gap / scale, df)
+    lost = np.isinf(gap / scale) & np.isfinite(gap)
+    if lost.any():
+        log_z = np.log(np.where(lost, np.abs(gap), 1.0)) - np.log(scale)
+        tail = np.exp(_log_tail(df) - df * log_z)
+        found = np.where(lost, np.where(gap > 0, 1 - tail, tail), found)
+    return found
+
+
 def _standard_cdf(z: Array, df: Array) -> Any:
-    """Return P(Z <= z); far out, where SciPy gives 0 or 1, by `_log_tail`."""
+    """Return P(Z <= z) where SciPy's is not exact, too: near 0, and far out where it gives 0 or 1."""
     found = scipy.special.stdtr(df, z)
-    far = (-z > _FAR * np.sqrt(df)) & np.isfinite(z)
+    size = np.abs(z)
+    near = size < _NEAR
+    if near.any():
+        square = np.where(near, z * z, 0.0)
+        inner = np.sign(z) * scipy.special.betainc(0.5, df / 2, square / (df + square)) / 2
+        found = np.where(near, 0.5 + inner, found)
+    far = (size > _FAR * np.sqrt(df)) & np.isfinite(z)
     if far.any():
-        tail = np.exp(_log_tail(df) - df * np.log(np.where(far, -z, 1.0)))
-        found = np.where(far, tail, found)
+        tail = np.exp(_log_tail(df) - df * np.log(np.where(far, size, 1.0)))
+        found = np.where(far, np.where(z > 0, 1 - tail, tail), found)
     return found
 
 
 def _lower_quantile(p: Array, df: Array) -> Any:
     """Return quantiles at levels up to 0.5; far out, where SciPy overflows, by `_log_tail`."""
     found = scipy.special.stdtrit(df, p)
-    tiny = p < _TINY
+    tiny = (p < _TINY) | (df < 1)
     if tiny.any():
-        z = np.exp((_log_tail(df) - np.log(p)) / df)
-        found = np.where(tiny & (z > _FAR * np.sqrt(df)), -z, found)
+        log_z = _log_far(p, df)
+        far = tiny & (log_z > np.log(_FAR * np.sqrt(df)))
+        found = np.where(far, -np.exp(log_z), found)
     return found
+
+
+def _log_far(p: Array, df: Array) -> Any:
+    """Return the logarithm of -z for quantiles z at small levels, far out."""
+    return (_log_tail(df) - np.log(p)) / df
 
 
 def _log_tail(df: Array) -> Any:
@@ -176,10 +215,12 @@ def _log_tail(df: Array) -> Any:
     return np.log(half_ratio(df / 2)) - np.log(np.pi) / 2 + (df / 2 - 1) * np.log(df)
 
 
-def _log_growth(z: Array, df: Array) -> Any:
-    """Return ``log(1 + z^2 / df)`` for z >= 0, where the square overflows too."""
+def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Any:
+    """Return ``log(1 + z^2 / df)`` of ``z = gap / scale``, where the square or z overflows, too."""
+    z = gap / scale
     square = z * z / df
-    return np.where(np.isfinite(square), np.log1p(square), 2 * np.log(z) - np.log(df))
+    far = 2 * (np.log(np.abs(gap)) - np.log(scale)) - np.log(df)
+    return np.where(np.isfinite(square), np.log1p(square), far)
 
 
 def _log_density(growth: Array, df: Array) -> Any:
@@ -228,6 +269,11 @@ class Laplace(Family):
         """Variances (n,)."""
         return np.asarray(2 * self.scale**2)
 
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(2) * self.scale)
+
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z): Laplacian kernels too."""
         if not (isinstance(kernel, Laplacian) and isinstance(kernel.gamma, float)):
@@ -258,8 +304,8 @@ class Laplace(Family):
         return -np.abs((y - loc) / scale) - np.log(2 * scale)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Any:
-        z = np.abs((y - loc) / scale)
-        return scale * (z + np.exp(-z) - 0.75)
+        gap = np.abs(y - loc)
+        return gap + scale * (np.exp(-gap / scale) - 0.75)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Any:
         z = np.log(2 * np.minimum(level, 1 - level))
@@ -310,6 +356,14 @@ class Uniform(Family):
                 f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row} "
                 f"({int(bad.sum())} such rows); low < high is needed"
             )
+        with np.errstate(over="ignore"):
+            wide = ~np.isfinite(values["high"] - values["low"])
+        if wide.any():
+            row = int(wide.argmax())
+            raise ValueError(
+                f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row}; their "
+                "difference is larger than the largest double"
+            )
         super().__init__(values)
 
     @property
@@ -320,7 +374,12 @@ class Uniform(Family):
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
-        return np.asarray((self.high - self.low) ** 2 / 12)
+        return np.asarray(self.std**2)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray((self.high - self.low) / np.sqrt(12))
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z): Laplacian kernels too."""
@@ -350,9 +409,9 @@ class Uniform(Family):
         return np.where(inside, -np.log(high - low), np.where(np.isnan(y), np.nan, -np.inf))
 
     def _crps(self, y: Array, low: Array, high: Array) -> Any:
-        z = (y - low) / (high - low)
-        cut = np.clip(z, 0.0, 1.0)
-        return (high - low) * (np.abs(z - cut) + cut * cut - cut + 1 / 3)
+        inside = np.clip(y, low, high)
+        cut = (inside - low) / (high - low)
+        return np.abs(y - inside) + (high - low) * (cut * cut - cut + 1 / 3)
 
     def _quantile(self, level: Array, low: Array, high: Array) -> Any:
         return low + level * (high - low)

@@ -18,11 +18,13 @@ from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held together
 _QUANTILES = 1 << 15  # quantiles found together: the two dozen arrays of the search stay in a cache
+_LIGHT = 1e-3  # weight that may bring an infinite variance back into the range of doubles
 _SUM_ERROR = 1e-6  # of weights: those of a float32 softmax are off by 1e-7
 
 
@@ -129,12 +131,34 @@ class Mixture(Predictive):
     def variance(self) -> Array:
         """Variances: mean of the variances plus variance of the means."""
         mean = self.mean
-        return self._sum(lambda component: component.variance + (component.mean - mean) ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._sum(lambda part: part.variance + (part.mean - mean) ** 2)
+        if np.isfinite(found).all():
+            return found
+        found = np.where(np.isinf(mean), np.inf, found)
+        lost = np.isinf(found).reshape(len(found), -1).any(axis=1)
+        rows = np.flatnonzero(lost & (self.weights < _LIGHT).any(axis=1))
+        if len(rows):  # of a component whose variance overflows without its weight
+            with np.errstate(over="ignore"):
+                found[rows] = self._spread(rows) ** 2
+        return found
 
     @property
     def std(self) -> Array:
         """Standard deviations."""
-        return np.asarray(np.sqrt(self.variance))
+        return root(self.variance, self._spread)
+
+    def _spread(self, rows: NDArray[np.intp]) -> Array:
+        """Return the standard deviations of rows, without squares that overflow."""
+        part = self.take(rows)
+        mean = part.mean
+        with np.errstate(invalid="ignore"):
+            pieces = [c.std for c in part.components] + [c.mean - mean for c in part.components]
+            weights = np.concatenate([part.weights, part.weights], axis=1)
+            weights = weights.reshape(len(rows), *[1] * (mean.ndim - 1), -1)
+            gaps = np.where(weights > 0, np.stack(pieces, axis=-1), 0.0)
+            found = root_of_squares(weights, gaps)
+        return np.where(np.isinf(mean), np.inf, found)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component of the output."""

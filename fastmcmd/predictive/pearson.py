@@ -13,6 +13,8 @@ from fastmcmd.predictive.numerics.marching import FEW, between_tails
 
 __all__ = ["PearsonFamily"]
 
+_LEAST, _MOST = 1e-290, 1e290  # standard quantiles with all digits
+
 
 class PearsonFamily(Family):
     """A family whose density has ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)`` in standard form.
@@ -20,6 +22,8 @@ class PearsonFamily(Family):
     Quantiles at many levels are reached from the outermost ones by integrating that equation (see
     `pearson_loops.march`): ten times faster than asking SciPy for each, and as exact.
     """
+
+    _positive = True  # whether standard quantiles are
 
     @abstractmethod
     def _shapes(self) -> tuple[Array, ...]:
@@ -76,7 +80,18 @@ class PearsonFamily(Family):
 
     def _rising(self, levels: Array, upper: bool) -> Array:
         tails = (self._upper, self._lower) if upper else (self._lower, self._upper)
-        return self._from_standard(between_tails(*tails, levels, *self._shapes()))
+        x = between_tails(*tails, levels, *self._shapes())
+        found = self._from_standard(x)
+        # Standard quantiles that overflow or underflow, where those asked for may not.
+        size, least = np.abs(x), _LEAST if self._positive else -1.0
+        if not (size.max(initial=_LEAST) < _MOST and size.min(initial=_MOST) >= least):
+            row, column = np.nonzero(~(size < _MOST) | (size < least))
+            level = levels[row if len(levels) > 1 else 0, column]
+            own = self.take(row)
+            found = np.array(found)
+            single = Family.upper_quantiles_at if upper else Family.quantiles_at
+            found[row, column] = single(own, level[:, None])[:, 0]
+        return found
 
 
 def _rises_inside(levels: Array) -> bool:

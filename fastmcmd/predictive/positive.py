@@ -10,7 +10,7 @@ import scipy
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_tails
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.gamma_ratios import half_excess, half_ratio
 from fastmcmd.predictive.numerics.gamma_tails import log_x_density
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -19,6 +19,9 @@ __all__ = ["Gamma", "LogNormal"]
 
 _MARCHED = 0.3  # shape from which a march from quantile to quantile takes few steps
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
+_TINY_SQUARE = 1e-18  # of sigma, to which ``exp(sigma^2) - 1`` is sigma^2
+_SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
+_UNDERFLOWS = 1e-290  # product with a rate, below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
 
@@ -67,8 +70,15 @@ class LogNormal(Family):
     def variance(self) -> Array:
         """Variances (n,) of Y; infinite where they overflow."""
         with np.errstate(over="ignore"):
+            return np.asarray(self.std**2)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,) of Y; infinite where they overflow."""
+        with np.errstate(over="ignore"):
             square = self.sigma**2
-            return np.asarray(np.expm1(square) * np.exp(2 * self.mu + square))
+            ratio = np.where(square > _TINY_SQUARE, np.sqrt(np.expm1(square)), self.sigma)
+            return np.asarray(ratio * self.mean)
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -93,10 +103,12 @@ class LogNormal(Family):
         upper = y * np.exp(-w * w / 2) * scipy.special.erfcx(np.maximum(x, 0.0) / np.sqrt(2))
         lower = 2 * np.exp(mu + sigma * sigma / 2) * scipy.special.ndtr(-x)
         wide = y * scipy.special.erf(w / np.sqrt(2))
-        wide += np.exp(mu + sigma * sigma / 4) * scipy.special.erfcx(sigma / 2)
+        # As one exponential: the first factor alone may overflow.
+        wide += np.exp(mu + sigma * sigma / 4 + np.log(scipy.special.erfcx(sigma / 2)))
         wide -= np.where(y > 0, np.where(x > 0, upper, lower), 0.0)
         out = np.where(np.isposinf(y), np.inf, wide)
-        narrow = (sigma < _NARROW) & (y > 0) & np.isfinite(y)
+        # Near exp(mu), where the terms above cancel.
+        narrow = (sigma < _NARROW) & (y > 0) & (sigma * np.abs(w) < 1)
         if narrow.any():
             w, mu, sigma, y = w[narrow], mu[narrow], sigma[narrow], y[narrow]
             out[narrow] = np.exp(mu) * _narrow_crps(w, sigma)
@@ -205,7 +217,13 @@ class Gamma(PearsonFamily):
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
-        return np.asarray(self.concentration / self.rate**2)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.concentration / self.rate / self.rate)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(self.concentration) / self.rate)
 
     def _shapes(self) -> tuple[Array, ...]:
         return (self.concentration,)
@@ -225,33 +243,63 @@ class Gamma(PearsonFamily):
         return stats.gamma(self.concentration, scale=1 / self.rate)
 
     def _cdf(self, y: Array, a: Array, rate: Array) -> Any:
-        return gamma_tails.lower(a, np.maximum(y * rate, 0.0))
+        return _at(gamma_tails.lower(a, np.maximum(y * rate, 0.0)), y, a, rate, False)
 
     def _sf(self, y: Array, a: Array, rate: Array) -> Any:
-        return gamma_tails.upper(a, np.maximum(y * rate, 0.0))
+        return _at(gamma_tails.upper(a, np.maximum(y * rate, 0.0)), y, a, rate, True)
 
     def _log_prob(self, y: Array, a: Array, rate: Array) -> Any:
         x = y * rate
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
-        return np.where((x < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
+        tiny = (y > 0) & (x < _UNDERFLOWS)
+        if tiny.any():  # ``exp(-x) = 1``
+            log_x = np.log(np.where(tiny, y, 1.0)) + np.log(rate)
+            near = (a - 1) * log_x - scipy.special.gammaln(a) + np.log(rate)
+            density = np.where(tiny, near, density)
+        return np.where((y < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
     def _crps(self, y: Array, a: Array, rate: Array) -> Any:
-        x = y * rate
-        inside = np.maximum(x, 0.0)
-        density = np.where(inside > 0, np.exp(log_x_density(inside, a)), 0.0)
-        centred = (x - a) * (2 * gamma_tails.lower(a, inside) - 1)
-        out = centred + 2 * density - half_ratio(a) / np.sqrt(np.pi)
-        return np.where(np.isposinf(x), np.inf, out) / rate
+        x = np.maximum(y * rate, 0.0)
+        cdf = self._cdf(y, a, rate)
+        density = np.where((x > 0) & (x < np.inf), np.exp(log_x_density(x, a)), 0.0)
+        density = np.where((y > 0) & (x < _UNDERFLOWS), a * cdf, density)
+        centred = (y - a / rate) * (2 * cdf - 1)
+        out = centred + (2 * density - half_ratio(a) / np.sqrt(np.pi)) / rate
+        small = (a < _SMALL) & np.isfinite(y)
+        if small.any():  # x (2 F(x) - 1) and terms of the order of a^2, where those above cancel
+            rest = 2 * gamma_tails.lower(a + 1, x) + np.expm1(half_excess(np.minimum(a, _SMALL)))
+            out = np.where(small, y * (2 * cdf - 1) - a * rest / rate, out)
+        return np.where(np.isposinf(y), np.inf, out)
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        return gamma_tails.lower_inverse(a, level) / rate
+        found = gamma_tails.lower_inverse(a, level)
+        return _scaled(found, np.log(level), a, rate)
 
     def _upper_quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        return gamma_tails.upper_inverse(a, level) / rate
+        found = gamma_tails.upper_inverse(a, level)
+        return _scaled(found, np.log1p(-level), a, rate)
 
     def _sample(self, rng: Any, shape: Any, a: Array, rate: Array) -> Any:
         return rng.standard_gamma(a, shape) / rate
+
+
+def _at(found: Any, y: Array, a: Array, rate: Array, upper: bool) -> Any:
+    """Return a tail at y: where ``rate y`` underflows, and small shapes have mass, from its first term."""
+    tiny = (y > 0) & (y * rate < _UNDERFLOWS)
+    if not tiny.any():
+        return found
+    power = a * (np.log(np.where(tiny, y, 1.0)) + np.log(rate)) - scipy.special.gammaln(a + 1)
+    return np.where(tiny, -np.expm1(power) if upper else np.exp(power), found)
+
+
+def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Any:
+    """Return ``x / rate`` of a quantile x, from the first term of the cdf where x underflows."""
+    tiny = (x < _UNDERFLOWS) & (log_level > -np.inf)
+    if not np.any(tiny):
+        return x / rate
+    log_x = (log_level + scipy.special.gammaln(a + 1)) / a
+    return np.where(tiny, np.exp(log_x - np.log(rate)), x / rate)
 
 
 def _density(x: Array, a: Array) -> Any:

@@ -11,6 +11,7 @@ from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, as_rows, check_choice, check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
+from fastmcmd.predictive.numerics.spread import root
 
 __all__ = ["TAILS", "Quantiles"]
 
@@ -118,34 +119,49 @@ class Quantiles(Predictive):
     @property
     def mean(self) -> Array:
         """Means (n,)."""
-        p, v = self.levels, self.values
+        first = self.values[:, 0]
+        return first + self._mean_of(self.values - first[:, None], slice(None))
+
+    def _mean_of(self, v: Array, rows: slice) -> Array:
+        """Return the means of rows whose values are v."""
+        p = self.levels
         inner = (v[:, 1:] + v[:, :-1]) @ (np.diff(p) / 2)
-        return np.asarray(
-            inner + p[0] * (v[:, 0] - self._left) + (1 - p[-1]) * (v[:, -1] + self._right)
-        )
+        outer = p[0] * (v[:, 0] - self._left[rows]) + (1 - p[-1]) * (v[:, -1] + self._right[rows])
+        return np.asarray(inner + outer)
 
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
         p = self.levels
-        mean = self.mean
         out = np.empty(len(self))
 
         def work(rows: slice) -> None:
-            v = self.values[rows] - mean[rows, None]
+            # From the first quantile on: an atom has variance 0, whatever its mean rounds to.
+            v = self.values[rows] - self.values[rows, :1]
+            v -= self._mean_of(v, rows)[:, None]
             left, right = self._left[rows], self._right[rows]
-            inner = (v[:, 1:] ** 2 + v[:, 1:] * v[:, :-1] + v[:, :-1] ** 2) @ (np.diff(p) / 3)
-            lower = (v[:, 0] - left) ** 2 + left**2
-            upper = (v[:, -1] + right) ** 2 + right**2
-            out[rows] = inner + p[0] * lower + (1 - p[-1]) * upper
+            with np.errstate(over="ignore", invalid="ignore"):
+                inner = (v[:, 1:] ** 2 + v[:, 1:] * v[:, :-1] + v[:, :-1] ** 2) @ (np.diff(p) / 3)
+                lower = (v[:, 0] - left) ** 2 + left**2
+                upper = (v[:, -1] + right) ** 2 + right**2
+                out[rows] = inner + p[0] * lower + (1 - p[-1]) * upper
 
         over_rows(work, len(self), _BLOCK // len(p))
-        return out
+        return np.where(np.isnan(out), np.inf, out)  # squares of opposite signs that overflow
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+
+        def exact(rows: NDArray[np.intp]) -> Array:
+            v = self.values[rows]
+            unit = np.abs(v - v[:, :1]).max(axis=1)
+            unit = np.where(unit > 0, unit, 1.0)
+            part = self.take(rows)
+            part._set((v - v[:, :1]) / unit[:, None])
+            return unit * np.sqrt(part.variance)
+
+        return root(self.variance, exact)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""

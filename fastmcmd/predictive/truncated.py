@@ -23,8 +23,10 @@ from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES
+from fastmcmd.predictive.numerics.narrow_intervals import Narrow
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.spread import root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
@@ -33,6 +35,9 @@ _TAIL = 1e-16  # mass left out at either end of a discrete distribution
 _LOST = 1e-9  # share of the mass that the base's nodes may miss, before own ones are made
 _LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 _BLOCK = 1 << 18  # nodes held together
+_CANCELS = (
+    1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
+)
 _NARROW = 0.05  # variance, of one before, below which its closed form loses digits
 _NARROW_CRPS = 0.2  # the same for the score, which loses more
 
@@ -65,8 +70,9 @@ class Truncated(Predictive):
     the difference of two values of its survival function, one below that of two of its cdf: with a base
     whose survival function keeps its digits in the tail (Gaussian, counts, scipy.stats) intervals far out
     in either tail are as good as others, as long as their mass is above 1e-300. With another base, whose
-    survival function is ``1 - cdf``, and for an interval so narrow that both ends have almost the same
-    cdf, relative errors are 1e-16 divided by the mass of the interval.
+    survival function is ``1 - cdf``, relative errors are 1e-16 divided by the mass of the interval. Where
+    both ends have almost the same cdf, the density is integrated between them; of quantiles as a
+    base, which have no density, those errors stay.
 
     Means and variances of a truncated Gaussian are in closed form (Johnson, Kotz & Balakrishnan,
     *Continuous Univariate Distributions*, volume 1, section 13.10.1) where that keeps its digits; else
@@ -114,8 +120,11 @@ class Truncated(Predictive):
         self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
         self._upto, self._above = base.cdf(self.high), base.sf(self.high)
         self._mass = _between(self._below, self._from, self._upto, self._above)
-        if not (self._mass > 0).all():
-            row = int((~(self._mass > 0)).argmax())
+        with np.errstate(divide="ignore"):
+            self._log_mass = np.log(self._mass)
+        self._cancelled = self._integrate()
+        if not (self._log_mass > -np.inf).all():
+            row = int((~(self._log_mass > -np.inf)).argmax())
             raise ValueError(
                 f"base has no mass, or none that a double can hold, in [{self.low[row]:g}, "
                 f"{self.high[row]:g}] in row {row}"
@@ -133,32 +142,61 @@ class Truncated(Predictive):
         """Return P(B >= y)."""
         return self.base.sf(np.nextafter(y, -np.inf) if self.discrete else y)
 
+    def _integrate(self) -> NDArray[np.intp]:
+        """Integrate the density of rows whose mass cancels; return those rows."""
+        none = np.empty(0, dtype=np.intp)
+        if self.discrete or not self.has_density:
+            return none
+        tail = np.where(self._below > 0.5, self._from, self._upto)
+        with np.errstate(over="ignore"):
+            width = self.high - self.low
+        rows = np.flatnonzero((self._mass < _CANCELS * tail) & (width > 0) & np.isfinite(width))
+        if len(rows):
+            self._narrow = Narrow(self.base.take(rows), self.low[rows], self.high[rows])
+            self._log_mass[rows] = self._narrow.log_mass
+            self._mass[rows] = np.exp(self._narrow.log_mass)
+        return rows
+
     def _share(self, mass: Array) -> Array:
-        return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
+
+    def _with_narrow(self, found: Array, y: Array, upper: bool) -> Array:
+        """Return masses (n,) at y, those of rows that cancel from the integral of the density."""
+        rows = self._cancelled
+        if not len(rows):
+            return found
+        found = np.array(np.broadcast_to(found, self.shape))
+        place = self._narrow.place(np.broadcast_to(y, self.shape)[rows])
+        found[rows] = self._narrow.above(place) if upper else self._narrow.below(place)
+        return found
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self._below, self._from, self.base.cdf(y), self.base.sf(y))
-        return np.where(y < self.low, 0.0, np.where(y >= self.high, 1.0, self._share(mass)))
+        share = self._with_narrow(self._share(mass), y, False)
+        return np.where(y < self.low, 0.0, np.where(y >= self.high, 1.0, share))
 
     def cdf_below(self, y: Any) -> Array:
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
-        return np.where(y <= self.low, 0.0, np.where(y > self.high, 1.0, self._share(mass)))
+        share = self._with_narrow(self._share(mass), y, False)
+        return np.where(y <= self.low, 0.0, np.where(y > self.high, 1.0, share))
 
     def sf(self, y: Any) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self.base.cdf(y), self.base.sf(y), self._upto, self._above)
-        return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, self._share(mass)))
+        share = self._with_narrow(self._share(mass), y, True)
+        return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, share))
 
     def log_prob(self, y: Any) -> Array:
         """Return the log density or log probability (n,): -inf outside the interval."""
         y = self.outcomes(y)
         outside = (y < self.low) | (y > self.high)
-        return np.where(outside, -np.inf, self.base.log_prob(y) - np.log(self._mass))
+        return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
@@ -170,7 +208,7 @@ class Truncated(Predictive):
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         if self._inverts:
             return self._inverse(levels, 1 - levels)
-        found = by_halving(self, np.maximum(levels, _LEAST), Truncated._reaches)
+        found = by_halving(self, np.maximum(levels, _LEAST), Truncated.reaches)
         # Where the end is infinite, rounding reaches 1 before.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
         return np.where(last, self.base.quantile(1.0)[:, None], found) if last.any() else found
@@ -179,12 +217,14 @@ class Truncated(Predictive):
     def _inverts(self) -> bool:
         return self.base.has_inverse and not self.discrete
 
-    def _reaches(self, x: Array, level: Array) -> NDArray[np.bool_]:
+    def reaches(self, x: Array, level: Array) -> NDArray[np.bool_]:
         """Tell where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
         return np.where(level < 0.5, self.cdf(x) >= level, self.sf(x) <= 1 - level)
 
     def _inverse(self, level: Array, complement: Array) -> Array:
         """Return quantiles (n, j) of a continuous base, from the tail in which they lie."""
+        if len(self._cancelled):
+            return self._inverse_with_narrow(level, complement)
         mass = self._mass[:, None]
         lower = self._below[:, None] + level * mass
         upper = self._above[:, None] + complement * mass
@@ -205,6 +245,18 @@ class Truncated(Predictive):
             high = self.base.take(rows).upper_quantiles_at(above)
             found[rows] = np.where(left[rows], found[rows], high)
         return np.asarray(np.clip(found, self.low[:, None], self.high[:, None]))
+
+    def _inverse_with_narrow(self, level: Array, complement: Array) -> Array:
+        level, complement = (
+            np.broadcast_to(v, (len(self), v.shape[1])) for v in (level, complement)
+        )
+        out = np.empty(level.shape)
+        rows = self._cancelled
+        out[rows] = self._narrow.quantiles(level[rows])
+        others = np.setdiff1d(np.arange(len(self)), rows)
+        if len(others):
+            out[others] = self.take(others)._inverse(level[others], complement[others])
+        return out
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
@@ -235,32 +287,40 @@ class Truncated(Predictive):
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
-        return self._moments[1]
+        with np.errstate(over="ignore"):
+            return np.asarray(self._moments[1] ** 2)
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+        return self._moments[1]
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
-        if not isinstance(self.base, Gaussian):
-            return self._sums()
-        mean, variance, shrink = _gaussian_moments(self)
-        lost = np.flatnonzero(~(shrink > _NARROW))
-        if lost.size:
-            mean[lost], variance[lost] = self.take(lost)._sums()
-        return mean, variance
+        """Means and standard deviations (n,)."""
+        mean, std = np.empty(len(self)), np.empty(len(self))
+        lost = np.ones(len(self), dtype=bool)
+        if isinstance(self.base, Gaussian):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean, std, shrink = _gaussian_moments(self)
+            lost = ~(shrink > _NARROW)
+        rows = self._cancelled
+        if len(rows):
+            mean[rows], std[rows] = self._narrow.moments()
+            lost[rows] = False
+        rest = np.flatnonzero(lost)
+        if len(rest):
+            mean[rest], std[rest] = self.take(rest)._sums()
+        return mean, std
 
     def _sums(self) -> tuple[Array, Array]:
-        """Return means and variances as sums over nodes."""
-        mean, variance = np.empty(len(self)), np.empty(len(self))
+        """Return means and standard deviations as sums over nodes."""
+        mean, std = np.empty(len(self)), np.empty(len(self))
         for rows, part in self._blocks():
             values, weights = part.nodes()
             mean[rows] = np.einsum("nl,nl->n", weights, values)
-            gap = values - mean[rows, None]
-            variance[rows] = np.einsum("nl,nl->n", weights, gap * gap)
-        return mean, variance
+            std[rows] = root_of_squares(weights, values - mean[rows, None])
+        return mean, std
 
     def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
         for rows in row_blocks(len(self), _BLOCK // self.base.node_count):
@@ -280,15 +340,28 @@ class Truncated(Predictive):
                          - P(sqrt(2) a, sqrt(2) b) / (sqrt(pi) P^2)
         """
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        if not isinstance(self.base, Gaussian):
-            return super().crps(y)
         out = np.empty(self.shape)
-        closed = (_gaussian_moments(self)[2] > _NARROW_CRPS) & np.isfinite(y)
+        closed = np.zeros(len(self), dtype=bool)
+        if isinstance(self.base, Gaussian):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                closed = (_gaussian_moments(self)[2] > _NARROW_CRPS) & np.isfinite(y)
+            closed[self._cancelled] = False
+        elif not len(self._cancelled):
+            return super().crps(y)
         rows = np.flatnonzero(closed)
         if rows.size:
             whole = rows.size == len(self)
             out[rows] = _gaussian_crps(self if whole else self.take(rows), y[rows])
-        rows = np.flatnonzero(~closed)
+        narrow = np.zeros(len(self), dtype=bool)
+        if len(self._cancelled):
+            own = y[self._cancelled]
+            out[self._cancelled] = np.where(
+                np.isfinite(own),
+                self._narrow.crps(np.where(np.isfinite(own), own, 0.0)),
+                np.abs(own),
+            )
+            narrow[self._cancelled] = True
+        rows = np.flatnonzero(~closed & ~narrow)
         if rows.size:
             out[rows] = Predictive.crps(self.take(rows), y[rows])
         return out
@@ -420,7 +493,7 @@ def _between_ends(a: Array, b: Array) -> Array:
 
 
 def _gaussian_moments(of: Truncated) -> tuple[Array, Array, Array]:
-    """Return means and variances of a truncated Gaussian, and the latter as shares of those before.
+    """Return means and standard deviations of a truncated Gaussian, and the shares of variance left.
 
     With a and b the ends in standard deviations, Z the mass and h the density: ``E = (h(a) - h(b)) / Z``,
     ``Var = 1 + (a h(a) - b h(b)) / Z - E^2``.
@@ -431,4 +504,4 @@ def _gaussian_moments(of: Truncated) -> tuple[Array, Array, Array]:
     slope = [np.where(np.isinf(z), 0.0, z) * h for z, h in zip(ends, height, strict=True)]
     shift = (height[0] - height[1]) / of._mass
     shrink = 1 + (slope[0] - slope[1]) / of._mass - shift * shift
-    return base.mean + base.std * shift, base.variance * shrink, shrink
+    return base.mean + base.std * shift, base.std * np.sqrt(np.maximum(shrink, 0.0)), shrink

@@ -105,18 +105,25 @@ class ZeroInflated(Predictive):
     @property
     def mean(self) -> Array:
         """Means (n,)."""
-        return np.asarray((1 - self.probability) * self.base.mean)
+        with np.errstate(invalid="ignore"):
+            found = (1 - self.probability) * self.base.mean
+        return np.where(self.probability < 1, found, 0.0)
 
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
         p = self.probability
-        return np.asarray((1 - p) * (self.base.variance + p * self.base.mean**2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = (1 - p) * (self.base.variance + p * self.base.mean**2)
+        return np.where(p < 1, found, 0.0)
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+        p = self.probability
+        with np.errstate(invalid="ignore"):
+            found = np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean)
+        return np.where(p < 1, found, 0.0)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -151,8 +158,13 @@ class ZeroInflated(Predictive):
         """Return the continuous ranked probability score (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
-        away, rest = np.abs(y), self.base.crps(y) - p * self.base.crps(0.0)
-        return np.asarray(p * away + (1 - p) * rest)
+        at_zero = self.base.crps(0.0)
+        # Without a difference of D(y) and p D(0) where p is nearly 1.
+        with np.errstate(invalid="ignore"):
+            rest = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
+            rest = np.where(np.isinf(at_zero), at_zero, rest)  # of a base without a finite score
+            score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
+        return np.where(np.isfinite(y), score, np.abs(y))
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""

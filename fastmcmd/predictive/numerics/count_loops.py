@@ -29,6 +29,7 @@ __all__ = [
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 NOTHING = 1e-17  # of a total: below its rounding
+_LEAST_LOG = -690.0  # of a mass that a double holds with all digits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,14 +129,32 @@ def crps_by_sums(y: Array, mean: Array, alpha: Array, out: Array) -> None:
 
 
 @compiled
+def _last_mass(low: float, high: float, mean: float, alpha: float) -> float:
+    """Return the largest count in [low, high] whose mass a double holds with all its digits.
+
+    The sums below an outcome go downwards from a mass, each from the one above: from a mass that
+    underflows to 0 all of them would be 0. What lies above is too small to be seen in a score.
+    """
+    if log_mass(high, mean, alpha) > _LEAST_LOG:
+        return high
+    while high - low > 1.0:
+        middle = np.floor(0.5 * (low + high))
+        if log_mass(middle, mean, alpha) > _LEAST_LOG:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def _crps(y: float, mean: float, alpha: float) -> float:
     spread = 1.0 + alpha * mean
     step = mean / spread  # p(k + 1) / p(k) = step (1 + alpha k) / (k + 1), towards `limit`
     limit = alpha * step
     sd = math.sqrt(mean * spread)
-    # Outside lies less than e^-40, and the ends have more than e^-700, which a double can hold.
+    # Outside lies less than e^-40 of the mass.
     low = max(np.floor(mean - 9.0 * sd), 0.0)
-    high = np.ceil(mean + 12.0 * sd + 60.0 * spread)
+    high = _last_mass(low, np.ceil(mean + 12.0 * sd + 60.0 * spread), mean, alpha)
     start = max(min(np.floor(y), high), low - 1.0)
 
     score = moment = 0.0  # moment: of the masses so far, by their distance from y

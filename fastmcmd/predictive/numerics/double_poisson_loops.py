@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 _DEPTH = 42.0  # windows end where the mass is e^-42 = 6e-19 of that at mu: below rounding
+_DEEP = 1e-3  # of the mass at the mode: levels below may lie where what is below the window counts
+_LOG_NOTHING = math.log(NOTHING)
 _TABLE = 1 << 14  # counts whose logarithms are looked up: two tables that stay in the cache
 
 
@@ -185,6 +187,46 @@ def _upper_tail(
 
 
 @compiled
+def _below_window(
+    k: float,
+    low: float,
+    mu: float,
+    log_mu: float,
+    phi: float,
+    top: float,
+    logs: Array,
+    heads: Array,
+) -> float:
+    """Return the mass below the window, or 0 where it does not count against that from there to k."""
+    if low == 0.0:
+        return 0.0
+    end = _log_mass(low, mu, log_mu, phi, logs, heads)
+    # The masses below grow towards 0 by the root of k at most: `_lower_tail`.
+    if end + 1.5 * math.log(low + 1.0) < _log_mass(k, mu, log_mu, phi, logs, heads) + _LOG_NOTHING:
+        return 0.0
+    return _lower_tail(low - 1.0, mu, log_mu, phi, top, logs, heads)
+
+
+@compiled
+def _above_window(
+    k: float,
+    high: float,
+    mu: float,
+    log_mu: float,
+    phi: float,
+    top: float,
+    logs: Array,
+    heads: Array,
+) -> float:
+    """Return the mass above the window, or 0 where it does not count against that between k and there."""
+    end = _log_mass(high, mu, log_mu, phi, logs, heads)
+    end -= math.log(-math.expm1(-phi * (math.log(high) - log_mu)))  # a geometric series, at most
+    if end < _log_mass(k + 1.0, mu, log_mu, phi, logs, heads) + _LOG_NOTHING:
+        return 0.0
+    return _upper_tail(high + 1.0, mu, log_mu, phi, top, logs, heads)
+
+
+@compiled
 def lower_tails(
     y: Array, mu: Array, phi: Array, logs: Array, heads: Array, total: Array, out: Array
 ) -> None:
@@ -224,9 +266,11 @@ def _tail(
     if k < low:
         mass = _lower_tail(k, mu, log_mu, phi, top, logs, heads)
     elif k < mode:
+        mass = _below_window(k, low, mu, log_mu, phi, top, logs, heads)
         for j in range(int(k - low) + 1):
             mass += math.exp(_log_mass(low + j, mu, log_mu, phi, logs, heads) - top)
     elif k < high:
+        mass = _above_window(k, high, mu, log_mu, phi, top, logs, heads)
         for j in range(int(high - k)):
             mass += math.exp(_log_mass(high - j, mu, log_mu, phi, logs, heads) - top)
     else:
@@ -306,6 +350,8 @@ def quantiles(
             cdf[j] = math.exp(_log_mass(low + j, mu[i], log_mu, phi[i], logs, heads) - top)
         middle = int(mode - low)
         mass = 0.0
+        if middle > 0 and own.min() * total[i] < _DEEP * cdf[middle]:
+            mass = _below_window(low, low, mu[i], log_mu, phi[i], top, logs, heads)
         for j in range(middle):
             mass += cdf[j]
             cdf[j] = mass / total[i]

@@ -7,7 +7,7 @@ import scipy
 
 from fastmcmd.predictive.base import Array
 
-__all__ = ["half_ratio", "scaled_deviance", "stirling_error"]
+__all__ = ["half_excess", "half_ratio", "scaled_deviance", "stirling_error"]
 
 _SERIES = 10.0  # from here Stirling's series, cut after 8 terms, is exact to rounding
 # B_2k / (2k (2k - 1)): Abramowitz & Stegun, 6.1.40.
@@ -24,6 +24,7 @@ _STIRLING = [
 # Euler numbers E_2j, j from 1: at 10 the next term is below 1e-17.
 _EULER = [-1, 5, -61, 1385, -50521, 2702765, -199360981, 19391512145]
 _NEAR = 0.3  # relative distance up to which the deviance cancels and a series is used
+_TAYLOR = 16  # terms at 0.05: the next one is below 1e-17
 _TERMS = 10  # of it: the next one is below 1e-17
 
 
@@ -62,6 +63,18 @@ def half_ratio(x: Array) -> Array:
         steps *= start + k
         halves *= start + (k + 0.5)
     return np.asarray(np.sqrt(w) * np.exp(series) * np.where(below, steps / halves, 1.0))
+
+
+def half_excess(x: Array) -> Array:
+    """Return ``log(Gamma(x + 1/2) / (sqrt(pi) Gamma(x + 1)))`` for x in [0, 0.05], with all its digits.
+
+    ``-2 x log 2 + sum_k (-1)^k zeta(k) (2^k - 2) x^k / k``, from the Taylor series of log-gamma at 1 and at
+    1/2 (Abramowitz & Stegun, 6.4.2 and 6.4.4).
+    """
+    total = np.zeros_like(x)
+    for k in range(_TAYLOR, 1, -1):
+        total = total * x + (-1) ** k * scipy.special.zeta(k) * (2**k - 2) / k
+    return np.asarray(x * (x * total - 2 * np.log(2)))
 
 
 def scaled_deviance(x: Array, centre: Array) -> Array:

@@ -1,12 +1,20 @@
+<<<<<<< HEAD
 """Expectations of kernels that are narrow against a distribution: integrals around their points.
 
 Nodes are placed where the distribution has its mass. A kernel that is narrower than their distances falls
 between them, and sums over them miss it. There the integral of density times kernel is taken over the
 neighbourhood of the point alone.
+=======
+"""Distributions conditional on an interval whose mass cancels as a difference of two cdfs.
+
+Their density is integrated instead, over ``u = (y - low) / width`` in [0, 1], so that nothing is lost
+where the interval is narrow against its distance from 0, or lies between the modes of a mixture.
+>>>>>>> 68b51761ac971631af402b206ff2b947ac26d362
 """
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import numpy as np
 
 from fastmcmd.kernels import Kernel
@@ -67,3 +75,145 @@ def _is_local(kernel: Kernel, point: float, reach: float) -> bool:
     with np.errstate(all="ignore"):
         values = np.abs(kernel(here, far)[0])
     return bool((values <= _NEGLIGIBLE * abs(float(kernel.diagonal(here)[0]))).all())
+=======
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.predictive.numerics.kronrod import add_panels
+
+__all__ = ["Narrow"]
+
+_ENOUGH = 1e-15  # error of a panel, relative to an integral
+_STEPS = 12  # of Newton's method: the density is nearly constant, and three are enough
+_CLOSE = 1e-14  # of a level, or of its complement, at which a quantile is found
+
+
+class Narrow:
+    """The part of continuous distributions with a density in intervals of finite width.
+
+    Parameters
+    ----------
+    base : Predictive
+        Distributions (n,) of numbers.
+    low, high : ndarray (n,)
+        Ends, finite.
+
+    Attributes
+    ----------
+    log_mass : ndarray (n,)
+        Logarithms of the masses between the ends, -inf where the density is 0 there.
+    """
+
+    def __init__(self, base: Predictive, low: Array, high: Array) -> None:
+        self.base, self.low, self.high = base, low, high
+        self.width = high - low
+        with np.errstate(all="ignore"):
+            heights = np.stack([base.log_prob(self.at(u)) for u in (0.1, 0.3, 0.5, 0.7, 0.9)])
+            height = np.where(np.isfinite(heights), heights, -np.inf).max(axis=0)
+            self._height = np.where(np.isfinite(height), height, 0.0)
+            every = np.arange(len(low))
+            self._total = self._integral(every, np.zeros(len(low)), np.ones(len(low)))
+            self.log_mass = self._height + np.log(self.width) + np.log(self._total)
+
+    def at(self, u: Array | float) -> Array:
+        """Return the numbers at shares of the width."""
+        return np.asarray(np.minimum(self.low + self.width * u, self.high))
+
+    def place(self, y: Array) -> Array:
+        """Return the shares of the width at numbers, cut to [0, 1]."""
+        return np.clip((np.clip(y, self.low, self.high) - self.low) / self.width, 0.0, 1.0)
+
+    def below(self, u: Array) -> Array:
+        """Return the conditional masses below shares of the width."""
+        every = np.arange(len(u))
+        return np.asarray(np.minimum(self._integral(every, np.zeros(len(u)), u) / self._total, 1.0))
+
+    def above(self, u: Array) -> Array:
+        """Return the conditional masses above shares of the width."""
+        every = np.arange(len(u))
+        return np.asarray(np.minimum(self._integral(every, u, np.ones(len(u))) / self._total, 1.0))
+
+    def moments(self) -> tuple[Array, Array]:
+        """Return means and standard deviations (n,)."""
+        every, zero, one = np.arange(len(self.low)), np.zeros(len(self.low)), np.ones(len(self.low))
+        mean = self._integral(every, zero, one, lambda rows, u: u) / self._total
+        square = self._integral(every, zero, one, lambda rows, u: (u - mean[rows]) ** 2)
+        return self.at(mean), self.width * np.sqrt(square / self._total)
+
+    def crps(self, y: Array) -> Array:
+        """Return the continuous ranked probability scores of finite y."""
+        place = self.place(y)
+        zero, one = np.zeros(len(y)), np.ones(len(y))
+
+        def squares(rows: NDArray[np.intp], middle: Array) -> Callable[[Array], Array]:
+            left = middle < place[rows]
+
+            def values(u: Array) -> Array:
+                start, end = np.where(left, 0.0, u), np.where(left, u, 1.0)
+                return np.asarray((self._integral(rows, start, end) / self._total[rows]) ** 2)
+
+            return values
+
+        score = zero.copy()
+        rows = np.tile(np.arange(len(y)), 2)
+        ends = np.concatenate([zero, place]), np.concatenate([place, one])
+        add_panels(score, squares, rows, *ends, _ENOUGH)
+        return np.asarray(np.abs(y - np.clip(y, self.low, self.high)) + self.width * score)
+
+    def quantiles(self, levels: Array) -> Array:
+        """Return quantiles (n, j)."""
+        n, count = levels.shape
+        rows, level = np.repeat(np.arange(n), count), np.ascontiguousarray(levels).ravel()
+        part = Narrow(self.base.take(rows), self.low[rows], self.high[rows])
+        u = level.copy()
+        with np.errstate(all="ignore"):
+            for _ in range(_STEPS):
+                gap = np.where(u < 0.5, part.below(u) - level, 1 - level - part.above(u))
+                slope = np.exp(part.base.log_prob(part.at(u)) - part._height) / part._total
+                u = np.clip(u - gap / slope, 0.0, 1.0)
+                missed = np.abs(gap) > _CLOSE * np.minimum(level, 1 - level)
+                if not (missed & (level > 0) & (level < 1)).any():
+                    break
+        found = part.at(u)
+        found = np.where(level <= 0, part.low, np.where(level >= 1, part.high, found))
+        # What Newton's method has not found: to the next double, by halving.
+        resolved = np.spacing(np.abs(found)) * slope / part.width
+        lost = np.flatnonzero(~(np.abs(gap) <= 1e-9 * np.minimum(level, 1 - level) + 4 * resolved))
+        lost = lost[(level[lost] > 0) & (level[lost] < 1)]
+        if len(lost):
+            from fastmcmd.predictive.truncated import Truncated
+
+            own = Truncated(part.base.take(lost), part.low[lost], part.high[lost])
+            found[lost] = by_halving(own, level[lost][:, None], Truncated.reaches)[:, 0]
+        return found.reshape(n, count)
+
+    def _integral(
+        self,
+        rows: NDArray[np.intp],
+        left: Array,
+        right: Array,
+        factor: Callable[[NDArray[np.intp], Array], Array] | None = None,
+    ) -> Array:
+        """Return integrals (p,) of the scaled density of rows (p,), times a factor, between shares."""
+        total = np.zeros(len(rows))
+
+        def integrand(which: NDArray[np.intp], places: Array) -> Callable[[Array], Array]:
+            del places
+            own = rows[which]
+            part, height = self.base.take(own), self._height[own]
+            low, width, high = self.low[own], self.width[own], self.high[own]
+
+            def values(u: Array) -> Array:
+                density = np.exp(part.log_prob(np.minimum(low + width * u, high)) - height)
+                return density if factor is None else density * factor(own, u)
+
+            return values
+
+        with np.errstate(all="ignore"):
+            add_panels(total, integrand, np.arange(len(rows)), left, right, _ENOUGH)
+        return total
+>>>>>>> 68b51761ac971631af402b206ff2b947ac26d362

@@ -9,6 +9,8 @@ from fastmcmd.predictive.numerics.count_loops import compiled, deviance
 
 __all__ = ["large_tails"]
 
+_UNDERFLOWS = 800.0  # exponent; beyond, the series below would overflow
+
 
 @compiled
 def large_tails(k: Array, mean: Array, upper: bool, out: Array) -> None:
@@ -26,6 +28,9 @@ def large_tails(k: Array, mean: Array, upper: bool, out: Array) -> None:
     for i in range(len(k)):
         a = k[i] + 1.0
         half = deviance(a, mean[i])  # a eta^2 / 2
+        if half > _UNDERFLOWS:
+            out[i] = 0.0 if (mean[i] < a) == upper else 1.0
+            continue
         root = math.copysign(math.sqrt(half), mean[i] - a)
         eta = root * math.sqrt(2.0 / a)
         c = -281 / 151559100

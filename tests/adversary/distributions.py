@@ -1,0 +1,374 @@
+"""Attacks every predicted distribution and every score against mpmath at extreme parameters.
+
+    python tests/adversary/distributions.py --count 5000 --seed 0
+
+prints each violation as the seed of its problem, one line of Python that shows it, what came, what is
+right, and the tolerance. ``--only Gamma`` attacks one family, ``--seed S --count 1`` one problem.
+
+Tolerances
+----------
+A value is right if it is that of inputs which differ from those given by a few units of rounding, to a
+relative error: the outcome and each parameter are moved by 2^-50 of themselves in mpmath, and what the
+true value changes by, doubled, is allowed beside the relative error of `TOLERANCE`. Below 1e-307,
+where doubles lose digits, absolute errors of 1e-307 are allowed; so 0 is right only for values that
+small. Infinity is right only for values that round to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from distribution_oracles import INF, Oracle, Unknown
+from distribution_problems import FAMILIES, Problem, outcomes
+from mpmath import mp, mpf
+
+import fastmcmd as fm
+
+HUGE = float(np.finfo(np.float64).max)
+SMALL = mpf(10) ** -307
+MOVED = mpf(2) ** -50
+
+# Documented: sf and cdf "with all their digits", of SciPy's special functions 1e-11 at the worst; CRPS
+# "to about 1e-12 of the mean" for counts, quadrature 1e-10 elsewhere.
+TOLERANCE = {
+    "cdf": 1e-10,
+    "sf": 1e-10,
+    "cdf_below": 1e-10,
+    "log_prob": 1e-10,
+    "crps": 1e-8,
+    "mean": 1e-10,
+    "variance": 1e-9,
+    "std": 1e-9,
+}
+
+
+@dataclass
+class Violation:
+    """What was wrong."""
+
+    seed: int
+    family: str
+    what: str
+    line: str
+    came: Any
+    right: Any
+    allowed: Any
+
+    def __str__(self) -> str:
+        right = mp.nstr(self.right, 17) if isinstance(self.right, mp.mpf) else self.right
+        allowed = mp.nstr(self.allowed, 3) if isinstance(self.allowed, mp.mpf) else self.allowed
+        told = f"came {self.came!r}, right {right}, error allowed {allowed}"
+        return f"seed {self.seed}: {self.line}\n    {told}"
+
+
+def moved_values(
+    problem: Problem, oracle: Oracle, what: str, y: float | None, came: float
+) -> tuple[Any, Any]:
+    """Return the true value, and by how much it changes where inputs move by a few units of rounding."""
+    numbers = [mpf(v) for v in problem.numbers]
+    at = () if y is None else (mpf(y),)
+    right = value_of(oracle, what, *at)
+    if right is None or abs(right) == INF or agrees(what, came, right, mpf(0))[0]:
+        return right, mpf(0)
+    change = mpf(0)
+    for i, number in enumerate(numbers):
+        if i in problem.fixed:
+            continue
+        other = [*numbers[:i], number * (1 + MOVED), *numbers[i + 1 :]]
+        change += difference(value_of(problem.oracle(other), what, *at), right)
+    if y is not None and not problem.counts and abs(y) != np.inf:
+        for sign in (1, -1):
+            other = value_of(oracle, what, at[0] + sign * max(abs(at[0]) * MOVED, mpf(5e-324)))
+            if what == "log_prob" and abs(other) == INF:
+                continue
+            change = (
+                max(change, difference(other, right))
+                if what != "crps"
+                else change + difference(other, right) / 2
+            )
+    return right, change
+
+
+def difference(a: Any, b: Any) -> Any:
+    """Return |a - b|, or 0 where one is infinite."""
+    return mpf(0) if a is None or abs(a) == INF or abs(b) == INF else abs(a - b)
+
+
+def value_of(oracle: Oracle, what: str, *at: Any) -> Any:
+    """Return what an oracle says."""
+    if what == "std":
+        variance = oracle.variance()
+        return None if variance is None else mp.sqrt(variance)
+    return getattr(oracle, what)(*at)
+
+
+def agrees(what: str, came: float, right: Any, change: Any) -> tuple[bool, Any]:
+    """Return whether a value is right, and the error that was allowed."""
+    if right is None:
+        return bool(np.isnan(came)), 0
+    if abs(right) == INF:
+        return came == float(right), 0
+    scale = max(abs(right), mpf(1)) if what == "log_prob" else abs(right)
+    allowed = TOLERANCE[what] * scale + 2 * change + SMALL
+    if np.isnan(came):
+        return False, allowed
+    if np.isinf(came):
+        return bool(abs(right) + allowed >= HUGE and (came > 0) == (right > 0)), allowed
+    return abs(mpf(came) - right) <= allowed, allowed
+
+
+def line_of(problem: Problem, what: str, y: float | None = None) -> str:
+    """Return Python that shows one value."""
+    made = problem.expression.format(n=1)
+    if y is None:
+        return f"{made}.{what}"
+    text = {np.inf: "np.inf", -np.inf: "-np.inf"}.get(y, repr(y))
+    return f"{made}.{what}([{text}])"
+
+
+def infinite_outcome(what: str, y: float, problem: Problem) -> Any:
+    """Return the value at an infinite outcome."""
+    if what == "crps":
+        return INF
+    if what == "log_prob":
+        return -INF
+    return mpf((y > 0) != (what == "sf"))
+
+
+def attack(seed: int, only: str | None = None) -> Iterator[Violation | str]:
+    """Attack one distribution; yields violations, and words that are counted."""
+    rng = np.random.default_rng([seed, 14])
+    families = [f for f in FAMILIES if only is None or f.__name__.replace("_", "") == only.lower()]
+    problem = families[int(rng.integers(len(families)))](rng)
+    ys = outcomes(problem, rng, 5)
+    try:
+        oracle = problem.oracle([mpf(v) for v in problem.numbers])
+    except Unknown:
+        yield "skipped"
+        return
+    try:
+        # A name for NumPy, which the expressions of infinite ends use.
+        prediction = eval(problem.expression.format(n=len(ys)), {"fm": fm, "np": np})
+    except ValueError as error:
+        yield from _refused(seed, problem, str(error))
+        return
+    names = ["cdf", "sf", "crps"]
+    if prediction.discrete or problem.name in ("Draws", "Quantiles", "ZeroInflated", "Mixture"):
+        names.append("cdf_below")
+    if prediction.has_density:
+        names.append("log_prob")
+    for what in names:
+        yield from _values(seed, problem, oracle, prediction, what, ys)
+    for what in ("mean", "variance", "std"):
+        yield from _moments(seed, problem, oracle, prediction, what)
+    yield from _quantiles(seed, problem, oracle, prediction, rng)
+    if rng.random() < 0.3:
+        yield from _draws(seed, problem, oracle)
+
+
+def _refused(seed: int, problem: Problem, message: str) -> Iterator[Violation | str]:
+    """A refusal is right where the package says that it cannot: too many counts, no mass between ends."""
+    words = ("mass", "not finite", "overflow", "must increase", "infinity", "too many")
+    if any(word in message for word in words):
+        yield "refused"
+    else:
+        yield Violation(
+            seed, problem.name, "init", problem.expression.format(n=1), message, "a distribution", 0
+        )
+
+
+def _values(
+    seed: int, problem: Problem, oracle: Oracle, prediction: Any, what: str, ys: list[float]
+) -> Iterator[Violation | str]:
+    try:
+        came = getattr(prediction, what)(np.array(ys))
+    except ValueError as error:
+        if "too many" in str(error) or "finite" in str(error):
+            yield "refused"
+            return
+        yield Violation(
+            seed, problem.name, what, line_of(problem, what, ys[0]), error, "a value", 0
+        )
+        return
+    for y, value in zip(ys, came, strict=True):
+        try:
+            if np.isinf(y):
+                right, change = infinite_outcome(what, y, problem), mpf(0)
+            else:
+                right, change = moved_values(problem, oracle, what, y, float(value))
+        except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
+            yield "skipped"
+            continue
+        good, allowed = agrees(what, float(value), right, change)
+        yield what
+        if not good:
+            yield Violation(
+                seed, problem.name, what, line_of(problem, what, y), float(value), right, allowed
+            )
+
+
+def _moments(
+    seed: int, problem: Problem, oracle: Oracle, prediction: Any, what: str
+) -> Iterator[Violation | str]:
+    try:
+        came = float(getattr(prediction, what)[0])
+    except ValueError as error:
+        yield Violation(seed, problem.name, what, line_of(problem, what), error, "a number", 0)
+        return
+    try:
+        right, change = moved_values(problem, oracle, what, None, came)
+    except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
+        yield "skipped"
+        return
+    good, allowed = agrees(what, came, right, change)
+    yield what
+    if not good:
+        yield Violation(seed, problem.name, what, line_of(problem, what), came, right, allowed)
+
+
+def _quantiles(
+    seed: int, problem: Problem, oracle: Oracle, prediction: Any, rng: Any
+) -> Iterator[Violation | str]:
+    """The cdf in mpmath on either side of a quantile must enclose the level."""
+    levels = [
+        float(rng.random()),
+        float(10 ** rng.uniform(-300, 0)),
+        1 - float(10 ** rng.uniform(-16, -1)),
+    ]
+    if problem.name == "Draws":
+        return  # its quantiles interpolate between draws, as NumPy's do
+    for level in levels:
+        line = f"{problem.expression.format(n=1)}.quantile({level!r})"
+        try:
+            came = float(prediction.quantile(level)[0])
+        except ValueError as error:
+            yield Violation(seed, problem.name, "quantile", line, error, "a value", 0)
+            continue
+        yield "quantile"
+        if np.isnan(came):
+            yield Violation(seed, problem.name, "quantile", line, came, "a number", 0)
+            continue
+        try:
+            good = _encloses(oracle, problem, came, level)
+        except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
+            yield "skipped"
+            continue
+        if good is not True:
+            yield Violation(
+                seed, problem.name, "quantile", line, came, f"cdf beside {good}", "1e-9"
+            )
+
+
+def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> Any:
+    """Whether the quantile is that of the level, moved by 1e-9 of itself and its rest."""
+    if abs(came) == np.inf:
+        edge = mpf(HUGE) if came > 0 else -mpf(HUGE)
+        return (oracle.cdf(edge) <= level) if came > 0 else (oracle.cdf(edge) >= level)
+    q = mpf(came)
+    numbers = [abs(mpf(v)) for v in problem.numbers]
+    places = [abs(q - mpf(p)) for p in problem.places if abs(p) != np.inf]
+    step = abs(q) * MOVED * 4 + max([*places, mpf(0)]) * mpf(10) ** -12 + mpf(5e-324)
+    if problem.name in ("Gaussian", "Laplace", "StudentT", "Mixture", "Truncated"):
+        step += max(numbers) * MOVED if abs(q) <= max(numbers) else 0
+    below, above = q - step, q + step
+    if problem.name in ("Gamma", "Beta", "LogNormal", "ZeroInflated", "Mixture", "Truncated"):
+        step += abs(q) * mpf(10) ** -11  # SciPy's inverses
+        below, above = q - step, q + step
+    if oracle.discrete:
+        below, above = q - 1 if problem.counts else below, q
+    low, high = oracle.cdf(below), oracle.cdf(above)
+    slack = mpf(level) * mpf(10) ** -9
+    rest = (1 - mpf(level)) * mpf(10) ** -9 + mpf(2) ** -52
+    slack = min(slack, rest) if level > 0.5 else slack
+    if oracle.discrete and not problem.counts:
+        low = oracle.cdf_below(q)
+    if low - slack <= level <= high + slack:
+        return True
+    return mp.nstr(low, 12), mp.nstr(high, 12)
+
+
+def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | str]:
+    """Kolmogorov's distance of 1,000 draws: above 3.2 / sqrt(1,000) once in 1e9 of right samplers."""
+    count = 1000
+    line = f"{problem.expression.format(n=1)}.sample({count}, {seed})"
+    one = eval(problem.expression.format(n=1), {"fm": fm, "np": np})
+    try:
+        drawn = np.sort(one.sample(count, seed)[0])
+    except ValueError as error:
+        yield Violation(seed, problem.name, "sample", line, error, "draws", 0)
+        return
+    yield "sample"
+    if np.isnan(drawn).any():
+        yield Violation(seed, problem.name, "sample", line, "NaN", "draws", 0)
+        return
+    worst = 0.0
+    for i in np.linspace(0, count - 1, 6).astype(int):
+        if not np.isfinite(drawn[i]):
+            continue
+        try:
+            at = float(oracle.cdf(mpf(np.nextafter(drawn[i], np.inf))))
+            below = float(oracle.cdf_below(mpf(np.nextafter(drawn[i], -np.inf))))
+        except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
+            return
+        share = np.searchsorted(drawn, drawn[i], side="right") / count
+        least = np.searchsorted(drawn, drawn[i], side="left") / count
+        # Between the neighbours: a grid of doubles as coarse as the distribution makes atoms.
+        worst = max(worst, share - at, below - least)
+    if worst > 3.2 / np.sqrt(count):
+        yield Violation(
+            seed, problem.name, "sample", line, f"distance {worst:.3f}", "the distribution", 0.1
+        )
+
+
+def run(
+    count: int, seed: int, only: str | None = None, shown: bool = False
+) -> tuple[list[Violation], Counter[str]]:
+    """Attack ``count`` distributions; returns violations and what was checked how often."""
+    found: list[Violation] = []
+    counts: Counter[str] = Counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for one in range(seed, seed + count):
+            for result in attack(one, only):
+                if isinstance(result, str):
+                    counts[result] += 1
+                else:
+                    found.append(result)
+                    if shown:
+                        print(result, flush=True)
+    return found, counts
+
+
+def main() -> int:
+    """Run from the command line; the exit status tells whether something was found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default=None, help="one family, such as zeroinflated")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    found, counts = run(options.count, options.seed, options.only, True)
+    kinds = Counter((v.family, v.what) for v in found)
+    for (family, what), number in sorted(kinds.items(), key=lambda item: -item[1]):
+        print(f"{number:6d} {family}.{what}")
+    told = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+    print(f"{options.count} distributions in {time.perf_counter() - start:.0f} s: {told}")
+    print(f"{len(found)} violations")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

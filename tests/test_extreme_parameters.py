@@ -1,0 +1,223 @@
+"""Distributions and scores at extreme parameters: one test for each number that was wrong."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.evaluation.memo import Memo
+from fastmcmd.predictive import Predictive
+
+
+@pytest.mark.parametrize(
+    ("prediction", "y", "expected"),
+    [
+        (fm.Poisson([1e-4]), 100.0, 99.99980001),
+        (fm.Poisson([1e-20]), 20.0, 20.0),
+        (fm.Poisson([1e-300]), 1e6, 1e6),
+        (fm.NegativeBinomial([1e-9], 0.5), 40.0, 40 - 2e-9),
+        (fm.ZeroInflated(fm.Poisson([1e-4]), 0.5), 100.0, 99.9999000025),
+        (fm.StudentT(1.0, [0.0], 1.0), 1e160, 1e160),
+        (fm.StudentT(5.0, [0.0], 1e-200), 1e200, 1e200),
+        (fm.Gaussian([0.0], 1e-300), 1e100, 1e100),
+        (fm.Laplace([0.0], 1e-300), 1e100, 1e100),
+        (fm.Uniform([0.0], 1e-300), 1e100, 1e100),
+        (fm.Gamma([2.0], 1e200), -1e200, 1e200),
+    ],
+)
+def test_far_outliers_score_their_distance(prediction, y, expected):
+    np.testing.assert_allclose(prediction.crps([y]), expected, rtol=1e-12)
+
+
+def test_count_scores_of_far_outliers_by_plain_sums():
+    """The integral of (F - 1{y <= t})^2 over the first 200 counts, from exact masses."""
+    from math import exp, lgamma, log
+
+    for mean in (1e-4, 0.01, 1.0):
+        masses = [exp(k * log(mean) - mean - lgamma(k + 1)) for k in range(200)]
+        for y in (3, 25, 60, 150):
+            below = np.cumsum(masses)
+            above = np.cumsum(masses[::-1])[::-1]
+            expected = (below[:y] ** 2).sum() + (above[y + 1 :] ** 2).sum()
+            found = fm.Poisson([mean]).crps([float(y)])[0]
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("a", "b"), [(2.0, 5.0), (3.758, 15.97), (6.93, 5e-6), (1e-3, 5.0)])
+def test_beta_quantiles_at_tiny_levels_reach_them(a, b):
+    beta = fm.Beta([a], b)
+    for level in (1e-10, 1e-100, 1e-200, 1e-300):
+        q = beta.quantile(level)[0]
+        assert q >= 0
+        before = np.nextafter(q, 0)
+        close = 1 + 1e-9
+        assert beta.cdf([q])[0] * close >= level
+        assert q <= 5e-324 or beta.cdf([before])[0] <= level * close
+    many = beta.quantile(np.linspace(0.001, 0.999, 50))  # these are marched
+    assert (np.diff(many, axis=1) >= 0).all()
+
+
+def test_double_poisson_tails_just_inside_the_window_count_what_lies_outside():
+    """Near the last count of the sums, the mass beyond was left out: up to 38 % of the tail."""
+    from math import lgamma, log
+
+    for mu, phi in ((5.0, 0.05), (20.0, 0.3), (300.0, 1.0), (0.5, 2.0)):
+        counts = range(0, 6000)
+        logs = np.array([
+            -lgamma(k + 1) - k + (k * log(k) if k else 0.0)
+            - phi * ((k * log(k / mu) if k else 0.0) + mu - k)
+            for k in counts
+        ])  # fmt: skip
+        masses = np.exp(logs - logs.max())
+        masses /= masses.sum()
+        above = np.cumsum(masses[::-1])[::-1] - masses
+        below = np.cumsum(masses)
+        seen = np.flatnonzero((above > 1e-40) & (above < 1e-8))
+        one = fm.DoublePoisson(np.full(len(seen), mu), phi)
+        np.testing.assert_allclose(one.sf(seen), above[seen], rtol=1e-9)
+        seen = np.flatnonzero((below > 1e-40) & (below < 1e-8))
+        one = fm.DoublePoisson(np.full(len(seen), mu), phi)
+        np.testing.assert_allclose(one.cdf(seen), below[seen], rtol=1e-9)
+
+
+def test_truncated_to_a_narrow_interval_keeps_its_digits():
+    high = 1 + 1e-9
+    width = high - 1.0
+    narrow = fm.Truncated(fm.Gaussian([0.0], 1.0), 1.0, high)
+    np.testing.assert_allclose(narrow.std, width / np.sqrt(12), rtol=1e-9)
+    np.testing.assert_allclose(narrow.crps([1.0]), width / 3, rtol=1e-8)
+    np.testing.assert_allclose(narrow.log_prob([1.0]), -np.log(width), rtol=1e-9)
+    y = 1.0 + width / 4
+    np.testing.assert_allclose(narrow.cdf([y]), (y - 1) / width, rtol=1e-8)
+    np.testing.assert_allclose(narrow.sf([y]), 1 - (y - 1) / width, rtol=1e-8)
+    at_zero = fm.Truncated(fm.Gaussian([0.0], 1.0), 0.0, 1e-12)  # doubles are fine there
+    np.testing.assert_allclose(at_zero.quantile([0.25, 0.5]), [[0.25e-12, 0.5e-12]], rtol=1e-9)
+    np.testing.assert_allclose(at_zero.mean, 0.5e-12, rtol=1e-9)
+
+
+def test_truncated_between_the_modes_of_a_mixture():
+    both = fm.Mixture([fm.Gaussian([0.0], 0.1), fm.Gaussian([10.0], 0.1)])
+    between = fm.Truncated(both, 1.0, 5.0)  # both cdfs are 1/2 to rounding
+    tail = fm.Truncated(fm.Gaussian([0.0], 0.1), 1.0, 5.0)
+    for y in (1.001, 1.01, 1.05):
+        np.testing.assert_allclose(between.sf([y]), tail.sf([y]), rtol=1e-9)
+    np.testing.assert_allclose(between.quantile(0.5), tail.quantile(0.5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e-170, 1e170, 1e250])
+def test_standard_deviations_whose_squares_leave_the_range(scale):
+    draws = scale * np.array([[1.0, 2.0, 4.0, 9.0]])
+    cases = [
+        (fm.Laplace([0.0], scale), np.sqrt(2)),
+        (fm.StudentT(4.0, [0.0], scale), np.sqrt(2)),
+        (fm.Uniform([0.0], scale), 1 / np.sqrt(12)),
+        (fm.Gamma([4.0], scale=scale), 2.0),
+        (fm.LogNormal([np.log(scale)], 0.5), np.sqrt(np.exp(0.25) * np.expm1(0.25))),
+        (fm.Draws(draws), np.std([1.0, 2.0, 4.0, 9.0])),
+        (fm.Categorical([[0.5, 0.5]], [0.0, 2 * scale]), 1.0),
+        (fm.Mixture([fm.Gaussian([0.0], scale), fm.Gaussian([2 * scale], scale)]), np.sqrt(2)),
+        (fm.ZeroInflated(fm.Gaussian([scale], scale), 0.5), np.sqrt(0.75)),
+        (fm.Quantiles([0.25, 0.75], [[0.0, scale]], tails="flat"), 1 / np.sqrt(6)),
+        (fm.Truncated(fm.Gaussian([0.0], scale), 0.0), np.sqrt(1 - 2 / np.pi)),
+    ]
+    for prediction, expected in cases:
+        np.testing.assert_allclose(
+            prediction.std / scale, expected, rtol=1e-9, err_msg=repr(prediction)
+        )
+    y, p = scale * np.array([1.0, 2.0, 4.0, 3.0]), scale * np.array([1.1, 2.3, 3.5, 3.0])
+    np.testing.assert_allclose(fm.metrics.rmse(y, p) / scale, 0.2958039891549808, rtol=1e-12)
+    np.testing.assert_allclose(fm.metrics.r2(y, p), 0.93, rtol=1e-12)
+    np.testing.assert_allclose(fm.metrics.pearson(y, p), 0.9802514955924523, rtol=1e-12)
+    for stream, expected in ((fm.streaming.R2, 0.93), (fm.streaming.Pearson, 0.9802514955924523)):
+        parts = stream().update(y[:2], p[:2]).update(y[2:], p[2:])
+        np.testing.assert_allclose(parts.compute(), expected, rtol=1e-12)
+
+
+def test_equal_draws_have_no_variance():
+    """The mean of equal numbers rounds: about it they had a variance."""
+    assert fm.Draws([[0.1] * 6, [1e140] * 6]).variance.tolist() == [0.0, 0.0]
+    levels = [0.1, 0.2, 0.4, 0.7]
+    assert fm.Quantiles(levels, [[4.17e123] * 4]).std.tolist() == [0.0]
+
+
+def test_student_tails_of_few_degrees_of_freedom():
+    heavy = fm.StudentT(0.005, [0.0, 0.0], 1.0)
+    upper = heavy.sf([1e170, 1e-200])
+    np.testing.assert_allclose(heavy.cdf([1e170, 1e-200]), 1 - upper, rtol=1e-12)
+    assert 0.05 < upper[0] < 0.15
+    cauchy = fm.StudentT(1.0, [0.0], 1.0)
+    for y in (1e-8, 7e-8, 1e-5, 1e-3):  # SciPy loses half of the digits there
+        np.testing.assert_allclose(cauchy.cdf([y])[0] - 0.5, np.arctan(y) / np.pi, rtol=1e-7)
+    q = fm.StudentT(0.02, [0.0], 1e-250).quantile(0.01)[0]
+    np.testing.assert_allclose(fm.StudentT(0.02, [0.0], 1e-250).cdf([q]), 0.01, rtol=1e-9)
+
+
+def test_gamma_where_rate_times_outcome_underflows():
+    small = fm.Gamma([1e-4], 1e-200)
+    np.testing.assert_allclose(small.cdf([1e-200]), 10.0 ** (-400e-4), rtol=1e-3)
+    np.testing.assert_allclose(small.cdf([1e-200]) + small.sf([1e-200]), 1.0, rtol=1e-15)
+    assert fm.Gamma([2e6], 0.28).cdf([1e219]).tolist() == [1.0]
+
+
+def test_memo_answers_all_that_its_base_answers():
+    """A method of the base that Memo lacks would fall back to a plainer one, as sf did to 1 - cdf."""
+    passed = {
+        "expected_kernel",
+        "outcomes",
+        "columns",
+    }  # from what Memo has, without loss of digits
+    own = {name for name, _ in inspect.getmembers(Predictive) if not name.startswith("_")}
+    missing = [
+        name
+        for name in own - passed
+        if name not in vars(Memo) and name not in ("discrete", "has_density", "has_inverse")
+    ]
+    assert not missing
+    y = np.array([10.0])
+    base = fm.Gaussian([0.0], 1.0)
+    assert Memo(base, y).sf(y)[0] == base.sf(y)[0] > 0
+
+
+BAD = {
+    "NaN": [[np.nan, 0.5, 0.5], [0.2, 0.3, 0.5]],
+    "negative": [[-5.0, 5.5, 0.5], [0.2, 0.3, 0.5]],
+    "above one": [[7.0, -3.0, -3.0], [0.2, 0.3, 0.5]],
+    "not summing to one": [[0.7, 0.7, 0.7], [0.2, 0.3, 0.5]],
+    "NaN of class 1": [np.nan, 0.5],
+    "class 1 above one": [7.0, 0.5],
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_streamed_classification_refuses_what_are_no_probabilities(what):
+    tried = 0
+    for name in fm.streaming.__all__:
+        kind = getattr(fm.streaming, name)
+        if "classification" not in kind.__module__:
+            continue
+        for options in ({}, {"binning": "mass"}):
+            if not set(options) <= set(inspect.signature(kind).parameters):
+                continue
+            first = BAD[what] if name == "UncertaintyHistogram" else [0, 1]
+            with pytest.raises(ValueError, match="p"):
+                kind(**options).update(first, BAD[what])
+            tried += 1
+    assert tried > 10
+
+
+@pytest.mark.parametrize("method", ["cdf", "sf", "log_prob", "crps", "quantile", "cdf_below"])
+@pytest.mark.parametrize(
+    "value",
+    [["0.5"], "0.5", np.array([0.5 + 2j]), np.ma.array([0.5], mask=[True]), None],
+    ids=["strings", "string", "complex", "masked", "none"],
+)
+def test_predictive_methods_read_their_arguments_as_others_do(method, value):
+    for prediction in (fm.Gaussian([0.0], 1.0), fm.Poisson([1.0]), fm.Categorical([[0.5, 0.5]])):
+        with pytest.raises((ValueError, TypeError), match=r"^(y|level)"):
+            getattr(prediction, method)(value)
+
+
+def test_ranges_wider_than_the_largest_double_are_refused():
+    with pytest.raises(ValueError, match=r"low is -1e\+308 and high 1e\+308 in row 0"):
+        fm.Uniform([-1e308], 1e308)
