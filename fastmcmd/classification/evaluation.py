@@ -31,7 +31,7 @@ from fastmcmd.classification.confidence import (
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import Rows, read, read_probabilities
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import (
@@ -283,7 +283,7 @@ def _ood(
     rows: Rows, summary: RowSummary, p_out: Any, nan_policy: str, sum_tolerance: float | None
 ) -> dict[str, tuple[float, UncertaintyHistogram]]:
     """Return areas and histograms of both measures of uncertainty, each row read once."""
-    outside = read(None, p_out, None, nan_policy, sum_tolerance, "p_out")
+    outside = read_probabilities(p_out, None, nan_policy, sum_tolerance, "p_out")
     check_same_classes(rows, outside)
     other = summarize(outside, entropy=True)[0]
     found = {}

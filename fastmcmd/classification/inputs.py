@@ -21,7 +21,15 @@ from fastmcmd.checks import (
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.predictive.base import Array
 
-__all__ = ["SUM_TOLERANCES", "Rows", "as_labels", "as_numbers", "count_classes", "read"]
+__all__ = [
+    "SUM_TOLERANCES",
+    "Rows",
+    "as_labels",
+    "as_numbers",
+    "count_classes",
+    "read",
+    "read_probabilities",
+]
 
 # How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
 # over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
@@ -100,6 +108,13 @@ class Rows:
         """Return the probabilities (m,) of class 1."""
         p = self.given(slice(None))
         return np.ascontiguousarray(p if p.ndim == 1 else p[:, 1])
+
+    @property
+    def known_labels(self) -> NDArray[np.int64]:
+        """The labels, where there must be some: compiled loops read them without a check."""
+        if self.labels is None:
+            raise TypeError("y is None; labels from 0 to C - 1 are needed")
+        return self.labels
 
     def labels_of(self, rows: slice) -> NDArray[np.int64]:
         """Return the labels of a block; an empty array where there are none."""
@@ -195,8 +210,8 @@ def read(
 
     Parameters
     ----------
-    y : array_like (n,) or None
-        Labels, integers from 0 to C - 1; booleans for two classes. None where a metric needs none.
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Arrays of float32 and float64 are not copied.
     sample_weight : array_like (n,), optional
@@ -218,6 +233,29 @@ def read(
         Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
         weights; that of p is found where its values are read), or no row left.
     """
+    return _read(as_numbers(y), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
+
+
+def read_probabilities(
+    p: Any,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+    name: str = "p",
+) -> Rows:
+    """Return probabilities and weights without labels, checked as by `read`."""
+    return _read(None, p, sample_weight, nan_policy, sum_tolerance, name, False)
+
+
+def _read(
+    labels: NDArray[Any] | None,
+    p: Any,
+    sample_weight: Any,
+    nan_policy: str,
+    sum_tolerance: float | None,
+    name: str,
+    labels_later: bool,
+) -> Rows:
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     size = 2 if "float16" in str(getattr(p, "dtype", "")) else 0  # float16 and torch's bfloat16
     p = as_array(p, name)
@@ -225,7 +263,6 @@ def read(
     tolerance = SUM_TOLERANCES[size or p.dtype.itemsize]
     if sum_tolerance is not None:
         tolerance = check_positive(sum_tolerance, "sum_tolerance")
-    labels = None if y is None else as_numbers(y)
     if labels is not None:
         check_same_length(y=labels, **{name: p})
     if sample_weight is not None:
