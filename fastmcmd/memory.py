@@ -6,6 +6,8 @@ import os
 import re
 from typing import Any
 
+from fastmcmd import cgroups
+
 __all__ = ["available_memory", "format_bytes", "parse_memory"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -55,7 +57,7 @@ def format_bytes(size: float) -> str:
 def available_memory() -> int:
     """Return the bytes that can be allocated now, from the system and its container's limit."""
     free = _system_free()
-    limit = _cgroup_free()
+    limit = cgroups.free_memory()
     return min(free, limit) if limit is not None else free
 
 
@@ -91,21 +93,3 @@ def _windows_free() -> int:
     if windll is not None and windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
         return int(status.free)
     return 4 * 10**9  # unknown system: a size that any machine of today has
-
-
-def _cgroup_free() -> int | None:
-    for limit_file, used_file in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        try:
-            with open(limit_file) as limit, open(used_file) as used:
-                text = limit.read().strip()
-                if text != "max":
-                    return max(0, int(text) - int(used.read()))
-        except (OSError, ValueError):
-            continue
-    return None
