@@ -342,6 +342,7 @@ def test_labels_are_needed(name, p):
 
 
 def test_streaming_needs_labels():
-    for accumulator in (fm.streaming.ECE(), fm.streaming.ClasswiseECE(), fm.streaming.AUROC()):
+    for kind in ("ClassificationECE", "ClasswiseECE", "AUROC", "TopKAccuracy"):
+        accumulator = getattr(fm.streaming, kind)()
         with pytest.raises(TypeError, match="y is None"):
             accumulator.update(None, P)
