@@ -245,8 +245,10 @@ def read_two_sets(
     sum_tolerance: float | None,
 ) -> tuple[Rows, Rows]:
     """Return the rows of two sets of the same classes."""
-    inside = read_probabilities(p_in, weight_in, nan_policy, sum_tolerance, "p_in")
-    outside = read_probabilities(p_out, weight_out, nan_policy, sum_tolerance, "p_out")
+    inside = read_probabilities(p_in, weight_in, nan_policy, sum_tolerance, "p_in", "weight_in")
+    outside = read_probabilities(
+        p_out, weight_out, nan_policy, sum_tolerance, "p_out", "weight_out"
+    )
     check_same_classes(inside, outside)
     return inside, outside
 

@@ -17,6 +17,7 @@ from fastmcmd.checks import (
     check_positive,
     check_same_length,
     is_cupy,
+    weights_of_rows,
 )
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.predictive.base import Array
@@ -242,9 +243,10 @@ def read_probabilities(
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
     name: str = "p",
+    weight_name: str = "sample_weight",
 ) -> Rows:
     """Return probabilities and weights without labels, checked as by `read`."""
-    return _read(None, p, sample_weight, nan_policy, sum_tolerance, name, False)
+    return _read(None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name)
 
 
 def _read(
@@ -255,6 +257,7 @@ def _read(
     sum_tolerance: float | None,
     name: str,
     labels_later: bool,
+    weight_name: str = "sample_weight",
 ) -> Rows:
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     size = 2 if "float16" in str(getattr(p, "dtype", "")) else 0  # float16 and torch's bfloat16
@@ -266,11 +269,7 @@ def _read(
     if labels is not None:
         check_same_length(y=labels, **{name: p})
     if sample_weight is not None:
-        sample_weight = as_array(sample_weight, "sample_weight")
-        if sample_weight.shape != (len(p),):
-            raise ValueError(
-                f"sample_weight has shape {sample_weight.shape}; ({len(p)},) is needed: a weight a row"
-            )
+        sample_weight = weights_of_rows(sample_weight, weight_name, len(p))
     kept = None
     if nan_policy != "raise":
         kept = _without_nan(p, labels, sample_weight)
@@ -282,7 +281,7 @@ def _read(
     return Rows(
         p,
         labels if later or labels is None else as_labels(labels, classes, kept),
-        as_weights(sample_weight, "sample_weight", count),
+        as_weights(sample_weight, weight_name, count),
         kept,
         classes,
         tolerance,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.arrays import HOST, Namespace, card_among
-from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, check_same_length
+from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, weights_of_rows
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array
 
@@ -116,13 +116,12 @@ def read(
     if nan_policy == "raise":
         rows = as_rows(y, "y", columns=columns)
         n, kept = len(rows), None
-        if sample_weight is not None:
-            check_same_length(y=rows, sample_weight=as_array(sample_weight, "sample_weight"))
     else:
         y = as_array(y, "y")
         n = len(y) if y.ndim else 0
         bad = _with_nan(y, n)
-        sample_weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        if sample_weight is not None:
+            sample_weight = weights_of_rows(sample_weight, "sample_weight", n)
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
         for part in (sample_weight, *parts):
             bad |= _with_nan(part, n)

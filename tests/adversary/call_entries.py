@@ -138,11 +138,6 @@ def _kernels(fm: Any) -> list[Entry]:
     for name in kinds.split():
         kind = getattr(fm, name)
         found.append(entry(name, kind, **required(kind, base)))
-        found.append(
-            method(
-                f"{name}.resolve", lambda k=kind, b=required(kind, base): k(**b), "resolve", data=X
-            )
-        )
     found.append(
         entry("kernels.kernel_from_dict", fm.kernels.kernel_from_dict, described=fm.RBF(0.5).to_dict())
     )  # fmt: skip
