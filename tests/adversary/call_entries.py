@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = ["Entry", "entries", "unlisted"]
 
+_FOLDER = tempfile.TemporaryDirectory()  # removed at the end of the process
 N = 24
 _R = np.random.default_rng(0)
 X = _R.normal(size=(N, 2))
@@ -190,7 +191,7 @@ def _threads(count: Any) -> None:
 
 
 def _path(name: str) -> str:
-    return os.path.join(tempfile.gettempdir(), f"fastmcmd-adversary-{os.getpid()}-{name}")
+    return os.path.join(_FOLDER.name, name)
 
 
 def _metrics(fm: Any) -> list[Entry]:

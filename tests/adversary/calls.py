@@ -14,10 +14,12 @@ import collections
 import copy
 import hashlib
 import json
+import os
 import re
 import select
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -200,7 +202,14 @@ ENTRIES = {}
 
 
 def work(seed, known):
-    """Read numbers of cases, write what was found."""
+    """Read numbers of cases, write what was found; files go to a folder that is removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        _work(seed, known)
+        os.chdir("/")
+
+
+def _work(seed, known):
     for line in sys.stdin:
         number = int(line)
         entry, replaced = cases(seed, number, known)
