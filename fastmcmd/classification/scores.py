@@ -336,6 +336,6 @@ def ranked_probability_score_of(rows: Rows, normalize: bool) -> Array:
 
     score = np.empty(len(rows))
     rows.over(
-        lambda part, block, _: loops.cumulative_squares(block, rows.known_labels[part], score[part])
+        lambda part, block, _: loops.cumulative_squares(block, rows.labels_of(part), score[part])
     )
     return score / (rows.classes - 1) if normalize else score
