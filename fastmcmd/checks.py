@@ -35,6 +35,7 @@ __all__ = [
 
 _EXACT = 1 << 53  # integers up to here are float64 numbers
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
+_MOST_COUNT = 1 << 40  # of anything: more does not fit in any memory, and overflows products
 _FINITE_BLOCK = 1 << 18  # elements looked at together: they are still in the cache at a second look
 
 
@@ -344,7 +345,7 @@ def check_count(
         number = operator.index(value)
     except (TypeError, ValueError, RuntimeError, NotImplementedError):  # arrays and tensors
         raise TypeError(f"{name} is {shown(value)}; {told}") from None
-    if number < least or (most is not None and number > most):
+    if number < least or number > (_MOST_COUNT if most is None else most):
         raise ValueError(f"{name} is {shown(number)}; {told}")
     return number
 

@@ -30,7 +30,9 @@ WAYS = pytest.mark.parametrize("copied", [pickled, copy.deepcopy], ids=["pickle"
 def test_fitted_estimators(copied, solver, y_kernel):
     if solver == "lowrank" and isinstance(y_kernel, fm.Laplacian):
         pytest.skip("low rank needs features of the outputs")
-    fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, solver=solver, tol=10.0)
+    fitted = fm.ConditionalCongruence(
+        x_kernel=fm.RBF(0.5), y_kernel=y_kernel, solver=solver, tol=10.0
+    )
     fitted.fit(X, Y, P)
     new = RNG.normal(size=(7, 2))
     expected = fitted.evaluate(new)

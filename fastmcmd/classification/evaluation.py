@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd.checks import check_choice, check_count, check_flag
 from fastmcmd.classification.above_confidence import (
     AccuracyAboveConfidence,
     above_confidence_of,
@@ -224,7 +224,7 @@ def evaluate(
     check_choice(norm, "norm", NORMS)
     clip, taus = check_clip(clip), check_thresholds(thresholds)
     width, mass = Binning(bins, "width", closed), Binning(bins, "mass", closed)
-    k = check_count(k, "k")
+    k, ordered = check_count(k, "k"), check_flag(ordered, "ordered")
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
     of, half = check_event(of, rows), halved(scale_by_half, rows.classes)
 

@@ -124,6 +124,8 @@ def evaluate(
     )  # fmt: skip
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
     labels = asked.labels(outcomes)
+    if x is None:
+        asked.congruence.options()  # options that are not used are checked all the same
     with Progress(progress, tol) as told:
         congruence = None
         if x is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_choice, check_count
+from fastmcmd.checks import as_array, check_choice, check_count, check_flag
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
@@ -182,7 +182,7 @@ def adversarial_group_calibration(
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     found = np.sort(read_levels(levels, TOOLBOX_LEVELS))
     trials, draws = check_count(trials, "trials"), check_count(draws, "draws")
-    shares = _fractions(fractions)
+    shares, replace = _fractions(fractions), check_flag(replace, "replace")
     rng = np.random.default_rng(random_state)
     rows = read(y, prediction, sample_weight, nan_policy)
     place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, rng), found, kind)
@@ -195,7 +195,7 @@ def adversarial_group_calibration(
     sizes = np.maximum(np.round(n * shares).astype(np.intp), _LEAST)
     if not replace:
         sizes = np.minimum(sizes, n)
-    worst = _of_random(places, sizes, trials, draws, bool(replace), rng)
+    worst = _of_random(places, sizes, trials, draws, replace, rng)
     return _result(shares, sizes, worst, norm)
 
 

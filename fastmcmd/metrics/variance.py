@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.arrays import on_its_card
-from fastmcmd.checks import check_choice, check_count, check_positive
+from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
@@ -136,9 +136,9 @@ def check_limits(limits: Any, binning: str) -> tuple[float, float] | None:
         return None
     if binning == "mass":
         raise ValueError("limits are for binning='width'; bins of equal mass follow from the data")
-    found = np.asarray(limits, dtype=np.float64)
+    found = as_array(limits, "limits")
     if found.shape != (2,) or not np.isfinite(found).all() or not found[0] < found[1]:
-        raise ValueError(f"limits is {limits!r}; two finite numbers, low < high, are needed")
+        raise ValueError(f"limits is {shown(limits)}; two finite numbers, low < high, are needed")
     return float(found[0]), float(found[1])
 
 

@@ -151,7 +151,11 @@ def _rows(value: Any) -> int:
         return int(value.batch_shape[0]) if len(value.batch_shape) else 1
     if hasattr(value, "cdf") and callable(getattr(value, "mean", None)):  # other distributions
         return int(np.size(value.mean()))
-    return len(value) if hasattr(value, "__len__") else 1
+    if getattr(value, "ndim", 1) == 0 or isinstance(value, type):
+        return 1  # no rows: what converts it says what is needed
+    return (
+        value.shape[0] if hasattr(value, "nnz") else len(value) if hasattr(value, "__len__") else 1
+    )
 
 
 def _told(value: Any) -> str:

@@ -40,7 +40,7 @@ ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder"
 # What else names an argument: the parts of a prediction, a group of arguments.
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
-    "predictions": ("prediction",), "components": ("component",),
+    "predictions": ("prediction",), "components": ("component",), "optimizer_bounds": ("bounds",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
          "draw_with_replacement", "flag"}  # fmt: skip
@@ -165,7 +165,7 @@ def judge_error(error, replaced):
     import fastmcmd as fm
 
     told = f"{type(error).__name__}: {error}".split("\n")[0][:300]
-    if isinstance(error, fm.MemoryLimitError | fm.MissingDependencyError):
+    if isinstance(error, MemoryError | fm.MissingDependencyError):
         return None
     kinds = (ValueError, TypeError)
     if any(name in ("path", "cache_dir", "checkpoint", "out") for name in replaced):
