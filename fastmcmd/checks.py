@@ -120,7 +120,7 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
             number = issubclass(kind, (np.number, np.bool_))
         if issubclass(kind, (complex, np.complexfloating)) or not (number or missing):
             raise TypeError(
-                f"{name} holds objects of type {kind.__name__}, which are not real numbers; convert them "
+                f"{name} holds Python objects that are not numbers (of type {kind.__name__}); convert them "
                 "first, or use NaN for missing values"
             )
         if kind.__name__ == "NAType":

@@ -66,6 +66,8 @@ class Rows:
         Whether a row left out makes aggregates NaN.
     name : str
         What p is called in messages.
+    blank : bool
+        Whether all rows held NaN, which propagates: p only stands in, and all that follows is NaN.
     unchecked : bool
         Whether labels of two classes are still to be looked at, by `check_labels` or where they are read.
     """
@@ -79,6 +81,7 @@ class Rows:
     propagate: bool
     name: str
     unchecked: bool = False
+    blank: bool = False
 
     def __len__(self) -> int:
         return len(self.p) if self.kept is None else len(self.kept)
@@ -194,7 +197,8 @@ class Rows:
         if self.kept is None:
             return values
         out = np.full(len(self.p), np.nan)
-        out[self.kept] = values
+        if not self.blank:
+            out[self.kept] = values
         return out
 
 
@@ -270,10 +274,17 @@ def _read(
         check_same_length(y=labels, **{name: p})
     if sample_weight is not None:
         sample_weight = weights_of_rows(sample_weight, weight_name, len(p))
-    kept = None
+    kept, blank = None, False
     if nan_policy != "raise":
         kept = _without_nan(p, labels, sample_weight)
-        if kept is not None:
+        blank = kept is not None and not len(kept)
+        if blank and nan_policy == "omit":
+            raise ValueError(f"all {len(p)} rows hold NaN; at least one without is needed")
+        if blank:
+            kept, sample_weight = np.arange(len(p)), None
+            labels = None if labels is None else kept % classes
+            p = _stand_in(p)
+        elif kept is not None:
             labels = None if labels is None else labels[kept]
             sample_weight = None if sample_weight is None else sample_weight[kept]
     count = len(p) if kept is None else len(kept)
@@ -288,6 +299,7 @@ def _read(
         nan_policy == "propagate",
         name,
         later,
+        blank,
     )
 
 
@@ -372,8 +384,14 @@ def _without_nan(
     for values in (labels, weights):
         if values is not None:
             bad |= np.isnan(values)
-    if not bad.any():
-        return None
-    if bad.all():
-        raise ValueError(f"all {len(p)} rows hold NaN; at least one without is needed")
-    return np.flatnonzero(~bad)
+    return np.flatnonzero(~bad) if bad.any() else None
+
+
+def _stand_in(p: Array) -> Array:
+    """Return probabilities of the shape and type of p: each class in turn is the likeliest."""
+    turn = np.arange(len(p))
+    if p.ndim == 1:
+        return (0.25 + 0.5 * (turn % 2)).astype(p.dtype)
+    found = np.full(p.shape, 0.5 / p.shape[1], dtype=p.dtype)
+    found[turn, turn % p.shape[1]] += 0.5
+    return found
