@@ -182,7 +182,7 @@ def adversarial_group_calibration(
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     found = np.sort(read_levels(levels, TOOLBOX_LEVELS))
     trials, draws = check_count(trials, "trials"), check_count(draws, "draws")
-    shares, replace = _fractions(fractions), check_flag(replace, "replace")
+    shares = _fractions(fractions)
     rng = np.random.default_rng(random_state)
     rows = read(y, prediction, sample_weight, nan_policy)
     place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, rng), found, kind)
@@ -193,9 +193,9 @@ def adversarial_group_calibration(
     if groups is not None:
         return _of_groups(places, groups, n)
     sizes = np.maximum(np.round(n * shares).astype(np.intp), _LEAST)
-    if not replace:
+    if not check_flag(replace, "replace"):
         sizes = np.minimum(sizes, n)
-    worst = _of_random(places, sizes, trials, draws, replace, rng)
+    worst = _of_random(places, sizes, trials, draws, bool(replace), rng)
     return _result(shares, sizes, worst, norm)
 
 
