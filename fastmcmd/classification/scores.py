@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_flag, check_positive
+from fastmcmd.checks import check_positive
 from fastmcmd.classification.inputs import Rows, read
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import total
@@ -338,4 +338,4 @@ def ranked_probability_score_of(rows: Rows, normalize: bool) -> Array:
     rows.over(
         lambda part, block, _: loops.cumulative_squares(block, rows.labels_of(part), score[part])
     )
-    return score / (rows.classes - 1) if check_flag(normalize, "normalize") else score
+    return score / (rows.classes - 1) if normalize else score
