@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import numbers
 import operator
+import os
 import sys
 from collections.abc import Sized
 from typing import Any, Literal, NoReturn, overload
@@ -24,6 +25,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_flag",
+    "check_path",
     "check_positive",
     "check_same_length",
     "is_cupy",
@@ -363,6 +365,18 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
             f"{name} is {shown(value)}; one of {', '.join(map(repr, choices))} is needed"
         )
     return str(value)
+
+
+def check_path(value: Any, name: str) -> str:
+    """Return the path of a file as text; it need not exist."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} is {shown(value)}; the path of a file is needed")
+    path = os.fspath(value)
+    if not isinstance(path, str):
+        raise TypeError(f"{name} is {shown(value)}; a path as text is needed, not as bytes")
+    if not path or "\0" in path:
+        raise ValueError(f"{name} is {path!r}; the path of a file is needed")
+    return path
 
 
 def check_flag(value: Any, name: str) -> bool:

@@ -112,7 +112,10 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
     found = labels if isinstance(labels, RowLabels) else row_labels(labels)
     index = None
     if found is None and labels is not None:
-        given = np.asarray(labels)
+        try:
+            given = np.asarray(labels)
+        except Exception as error:  # __array__ of other libraries raises what it likes
+            raise TypeError(f"index cannot be made an array: {error}") from None
         if given.ndim != 1:
             raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
         index = pd.Index(given)

@@ -58,9 +58,7 @@ def set_num_threads(count: int | None) -> None:
     """
     global _chosen
     if count is not None:
-        if isinstance(count, bool) or not hasattr(count, "__index__"):
-            raise TypeError(f"count is {count!r}; a positive integer or None is needed")
-        if count < 1:
-            raise ValueError(f"count is {count}; a positive integer or None is needed")
-        count = int(count)
+        from fastmcmd.checks import check_count
+
+        count = check_count(count, "count", most=1 << 16)
     _chosen = count

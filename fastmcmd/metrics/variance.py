@@ -117,9 +117,7 @@ def _curve(
 
 def check_bins(bins: Any, n: int) -> int:
     """Return the number of bins, at most n."""
-    if isinstance(bins, bool) or not hasattr(bins, "__index__") or not 1 <= bins <= n:
-        raise ValueError(f"bins is {bins!r}; an integer from 1 to the {n} rows of y is needed")
-    return int(bins)
+    return check_count(bins, "bins", most=n, what=f"y has {n} rows")
 
 
 def check_kurtosis(kurtosis: Any) -> float:

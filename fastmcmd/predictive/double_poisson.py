@@ -179,6 +179,8 @@ class DoublePoisson(Predictive):
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty((len(self), levels.shape[1]))
+        if not out.size:
+            return out
         if len(levels) == len(self):
             self._by_rows(loops.quantiles, self._sums[0], out, first=levels)
             return out

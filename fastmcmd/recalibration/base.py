@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fastmcmd.checks import check_choice
+from fastmcmd.checks import check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
 
@@ -50,6 +50,7 @@ class Fitted:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
         from fastmcmd.recalibration.stored import save
 
+        check_path(path, "path")
         save(self, path)
 
 

@@ -245,8 +245,8 @@ def _recalibration(fm: Any) -> list[Entry]:
         data = {"logits": np.log(PROBS), "y": LABELS} if logits else {"prediction": right, "y": Y}
         first = "logits" if logits else "prediction"
 
-        def run(kind: Any = kind, data: Any = data, **options: Any) -> Any:
-            return kind(**options).fit(**data)
+        def run(*, _kind: Any = kind, _data: Any = data, **options: Any) -> Any:
+            return _kind(**options).fit(**_data)
 
         found.append(
             Entry(f"recalibration.{name}", run, {}, tuple(parameters_of(kind.__init__)))
@@ -294,15 +294,15 @@ def _streaming(fm: Any) -> list[Entry]:
         def make(kind: Any = kind, own: Any = own) -> Any:
             return kind(**own)
 
-        def run(kind: Any = kind, given: Any = given, **options: Any) -> Any:
-            return kind(**options).update(**given).compute()
+        def run(*, _kind: Any = kind, _given: Any = given, **options: Any) -> Any:
+            return _kind(**options).update(**_given).compute()
 
         names = tuple(parameters_of(kind.__init__))
         own = {key: value for key, value in own.items() if key in names}
         found.append(Entry(f"streaming.{name}", run, own, names))
 
-        def update(kind: Any = kind, own: Any = own, **batch: Any) -> Any:
-            return kind(**own).update(**batch).compute()
+        def update(*, _kind: Any = kind, _own: Any = own, **batch: Any) -> Any:
+            return _kind(**_own).update(**batch).compute()
 
         found.append(Entry(f"streaming.{name}.update", update, given, tuple(gather)))
     found.append(
@@ -323,9 +323,9 @@ def _toolbox() -> list[Entry]:
         function = getattr(module, name)
         if inspect.isfunction(function):
 
-            def quiet(function: Any = function, **options: Any) -> Any:
+            def quiet(*, _function: Any = function, **options: Any) -> Any:
                 with contextlib.redirect_stdout(None):
-                    return function(**options)
+                    return _function(**options)
 
             found.append(
                 Entry(
@@ -369,11 +369,11 @@ def _plots(fm: Any) -> list[Entry]:
         if name in ("over_inputs", "cce_over_inputs"):
             given["x"] = X[:, 0].copy()
 
-        def closed(function: Any = function, **options: Any) -> None:
+        def closed(*, _function: Any = function, **options: Any) -> None:
             import matplotlib.pyplot as plt
 
             try:
-                function(**options)
+                _function(**options)
             finally:
                 plt.close("all")
 

@@ -36,11 +36,11 @@ TIMEOUT = 30.0  # seconds a call may take; the first of a kind compiles loops
 # Arguments for which a value is what its caller likes, or any rows, or any callable.
 ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder", "function",
              "projection", "x_kernel", "y_kernel", "kernel", "random_state", "recal_model",
-             "devices", "described", "models", "predictions", "other"}  # fmt: skip
+             "devices", "described", "index", "models", "predictions", "other"}  # fmt: skip
 # What else names an argument: the parts of a prediction, a group of arguments.
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
-    "predictions": ("prediction",), "components": ("component",), "optimizer_bounds": ("bounds",),
+    "predictions": ("prediction",), "components": ("component",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
          "draw_with_replacement", "flag"}  # fmt: skip
