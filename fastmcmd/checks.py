@@ -25,6 +25,8 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_flag",
+    "check_instance",
+    "check_lam",
     "check_path",
     "check_positive",
     "check_same_length",
@@ -37,6 +39,8 @@ __all__ = [
 
 _EXACT = 1 << 53  # integers up to here are float64 numbers
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
+_LEAST_LAM, _MOST_LAM = 1e-100, 1e100  # products with n and weights stay in range
+_LEAST_SHARE = 1e-100  # of the largest weight that a positive one must have: so do their ratios
 _MOST_COUNT = 1 << 40  # of anything: more does not fit in any memory, and overflows products
 _FINITE_BLOCK = 1 << 18  # elements looked at together: they are still in the cache at a second look
 
@@ -248,7 +252,14 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
             f"{name} has a largest value of {largest:g}; weights whose largest lies in [{_LEAST_WEIGHT:g}, "
             f"{_MOST_WEIGHT:g}] are needed, so that sums of their squares stay in range: rescale them"
         )
-    return weights.astype(np.float64)
+    found = weights.astype(np.float64)
+    least = float(np.min(found, where=found > 0, initial=np.inf))
+    if least < _LEAST_SHARE * largest:
+        raise ValueError(
+            f"{name} has a positive value of {least:g} beside {largest:g}; their ratio leaves the range of "
+            "float64: use 0 for rows that do not count"
+        )
+    return found
 
 
 def weights_of_rows(value: Any, name: str, n: int) -> NDArray[Any]:
@@ -265,6 +276,23 @@ def check_positive(value: Any, name: str) -> float:
     if not (number > 0 and np.isfinite(number)):
         raise ValueError(f"{name} is {number:g}; a positive finite number is needed")
     return number
+
+
+def check_lam(value: Any, name: str = "lam") -> float:
+    """Return a regulariser as a float that neither vanishes beside kernel values nor overflows."""
+    number = check_positive(value, name)
+    if not _LEAST_LAM <= number <= _MOST_LAM:
+        raise ValueError(
+            f"{name} is {number:g}; a number in [{_LEAST_LAM:g}, {_MOST_LAM:g}] is needed: beyond it "
+            "products with the number of rows leave the range of float64"
+        )
+    return number
+
+
+def check_instance(value: Any, name: str, kind: type, needed: str) -> None:
+    """Raise unless ``value`` is of a class; ``needed`` says how to get one."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
 
 
 def as_float(value: Any, name: str, needed: str = "a number") -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checkpoint import Checkpoint
-from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
+from fastmcmd.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
@@ -185,8 +185,8 @@ def mcmd(
     x, x_prime, grid = common_dtype(x, x_prime, grid)
     weights = as_weights(weights, "weights", len(x))
     weights_prime = as_weights(weights_prime, "weights_prime", len(x_prime))
-    lam = check_positive(lam, "lam")
-    lam_prime = lam if lam_prime is None else check_positive(lam_prime, "lam_prime")
+    lam = check_lam(lam)
+    lam_prime = lam if lam_prime is None else check_lam(lam_prime, "lam_prime")
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from fastmcmd import cgroups
+from fastmcmd.checks import shown
 
 __all__ = ["available_memory", "format_bytes", "parse_memory"]
 
@@ -24,7 +25,9 @@ def parse_memory(value: Any, name: str = "memory_limit") -> int:
     """
     if value is None:
         return available_memory() // 2
-    needed = f"{name} is {value!r}; a positive number of bytes or a text such as '2GB' is needed"
+    needed = (
+        f"{name} is {shown(value)}; a positive number of bytes or a text such as '2GB' is needed"
+    )
     if isinstance(value, str):
         match = _PATTERN.match(value)
         if match is None:
@@ -37,9 +40,10 @@ def parse_memory(value: Any, name: str = "memory_limit") -> int:
     ):
         raise TypeError(needed)
     else:
-        if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError(needed)
-        size = int(value)
+        try:
+            size = int(value)
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # NaN, infinity, arrays
+            raise ValueError(needed) from None
     if size <= 0:
         raise ValueError(needed)
     return size

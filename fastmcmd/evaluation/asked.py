@@ -15,6 +15,7 @@ from fastmcmd.checks import (
     check_choice,
     check_count,
     check_flag,
+    check_lam,
     check_positive,
     check_same_length,
 )
@@ -88,7 +89,7 @@ class Asked:
         bins = check_count(bins, "bins")
         n_boot = check_count(n_boot, "n_boot", least=0)
         adversarial = check_flag(adversarial, "adversarial")
-        check_positive(lam, "lam")
+        check_lam(lam)
         check_count(draws, "draws", optional=True)
         level, confidence = _share(level, "level"), _share(confidence, "confidence")
         congruence = ConditionalCongruence(

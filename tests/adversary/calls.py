@@ -40,7 +40,8 @@ ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder"
 # What else names an argument: the parts of a prediction, a group of arguments.
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
-    "predictions": ("prediction",), "components": ("component",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
+    "predictions": ("prediction",), "components": ("component",),
+    "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
          "draw_with_replacement", "flag"}  # fmt: skip
@@ -104,7 +105,7 @@ def never_valid(name, argument, tags):
         return "a class is no value"
     if "callable" in tags and argument not in ("score", "predict", "x_kernel", "prediction"):
         return "a function is no value"
-    if "nan number" in tags and argument not in TAKES_NAN | ARRAYS and "cdf" not in name:
+    if {"nan", "number"} <= tags and argument not in TAKES_NAN | ARRAYS:
         return "NaN"
     if argument in POSITIVE and tags & {"negative"}:
         return "it must be positive"
@@ -152,6 +153,9 @@ def judge(name, function, base, replaced):
         found = judge_answer(name, function, base, replaced, tags, result)
     if found is None:
         for one in caught:
+            huge = any(its & {"huge"} for its in tags.values())
+            if huge and "overflow" in str(one.message):
+                continue  # the square of 1e300 is infinite: NumPy says so, and so does the answer
             if issubclass(one.category, (RuntimeWarning, DeprecationWarning, FutureWarning)):
                 found = "warning", f"{one.category.__name__}: {one.message}"
     if found is None:

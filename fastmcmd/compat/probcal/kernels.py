@@ -12,6 +12,7 @@ from fastmcmd.checks import (
     as_float,
     as_rows,
     check_count,
+    check_flag,
     check_positive,
     is_tensor,
 )
@@ -110,7 +111,7 @@ def laplacian_kernel(
 
         distance = torch.cdist(x, z, p=1.0)
         return torch.exp(-gamma * (distance**2 if squared else distance))
-    if not squared:
+    if not check_flag(squared, "squared"):
         return _matrix(Laplacian(gamma), x, z)
     if x.shape[1] == 1:
         return _matrix(RBF(gamma), x, z)
