@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class Outcomes:
     kept: NDArray[np.intp] | None
     n: int
     propagate: bool
-    blank: bool = False
+    blank: bool = field(default=False, kw_only=True)
 
     @property
     def spoiled(self) -> bool:
@@ -152,7 +152,7 @@ def read(
     weights = as_weights(sample_weight, "sample_weight", len(rows))
     predictive = as_predictive(prediction, len(rows), rows.shape[1])
     values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64, copy=False)
-    return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate", blank)
+    return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate", blank=blank)
 
 
 def weighted_mean(values: Array, weights: Array | None) -> Any:
