@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, as_weights, check_count, check_positive, check_same_length
+from fastmcmd.checks import as_rows, as_weights, check_count, check_lam, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs, prepared_inputs
@@ -174,7 +174,7 @@ def samples_of_all(
     outputs = [_predicted_outputs(p, len(x), y.shape[1], draws, random_state) for p in predictions]
     outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
     weights = as_weights(weights, "weights", len(x))
-    lam = check_positive(lam, "lam")
+    lam = check_lam(lam)
     kernels = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     return nature, [Sample(x, each, weights, lam, nature) for each in outputs], kernels

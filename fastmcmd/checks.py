@@ -6,28 +6,42 @@ and what is needed.
 
 from __future__ import annotations
 
+import decimal
 import numbers
 import operator
+import os
 import sys
 from collections.abc import Sized
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
     "as_array",
+    "as_float",
     "as_rows",
     "as_weights",
     "check_choice",
     "check_count",
+    "check_flag",
+    "check_instance",
+    "check_lam",
+    "check_path",
     "check_positive",
     "check_same_length",
     "is_cupy",
     "is_tensor",
     "on_card",
+    "shown",
+    "weights_of_rows",
 ]
 
+_EXACT = 1 << 53  # integers up to here are float64 numbers
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
+_LEAST_LAM, _MOST_LAM = 1e-100, 1e100  # products with n and weights stay in range
+_LEAST_SHARE = 1e-100  # of the largest weight that a positive one must have: so do their ratios
+_MOST_COUNT = 1 << 40  # of anything: more does not fit in any memory, and overflows products
 _FINITE_BLOCK = 1 << 18  # elements looked at together: they are still in the cache at a second look
 
 
@@ -48,10 +62,8 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
             )
         value = value.data
     if not isinstance(value, np.ndarray):
-        if hasattr(value, "detach"):  # torch: an array only once it needs no gradient
-            value = value.detach().cpu()
-            if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
-                value = value.float()
+        if hasattr(value, "detach"):
+            value = _of_torch(value, name)
         elif is_cupy(value):
             with value.device:  # of whose current stream the copy waits for
                 value = value.get()
@@ -66,16 +78,13 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
             raise TypeError(f"{name} is a LazyFrame; {name}.collect() is needed")
     try:
         array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be made an array: {error}") from None
+    except Exception as error:  # __array__ of other libraries raises what it likes
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} cannot be made an array: {error}") from None
     if array.dtype == object:
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{name} holds Python objects that are not numbers; an array of numbers is needed"
-            ) from None
+        array = _of_objects(array, name)
     if array.dtype.kind in "iub":
+        _check_exact(array, name)
         return array.astype(np.float64)
     if array.dtype.kind != "f":
         raise TypeError(f"{name} has dtype {array.dtype}; real numbers are needed")
@@ -84,6 +93,84 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
     if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
         return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64)
     return array
+
+
+def _of_torch(value: Any, name: str) -> Any:
+    """Return a torch tensor as one that NumPy takes: on the host, dense, without a gradient."""
+    if getattr(value, "is_meta", False):
+        raise TypeError(
+            f"{name} is a meta tensor, which has no values; a tensor with data is needed"
+        )
+    layout = str(getattr(value, "layout", "torch.strided"))
+    if layout != "torch.strided":
+        raise TypeError(f"{name} is a sparse tensor; a dense one is needed: {name}.to_dense()")
+    value = value.detach().cpu()
+    if getattr(value, "is_quantized", False):
+        value = value.dequantize()
+    if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
+        value = value.float()
+    for resolve in ("resolve_conj", "resolve_neg"):  # views that NumPy cannot express
+        value = getattr(value, resolve)() if hasattr(value, resolve) else value
+    return value
+
+
+def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return an array of Python objects as float64: of numbers, and None or NA for missing values.
+
+    Text is refused even where it reads as a number: what is meant by "1,5" or "0x1" is a guess.
+    """
+    for kind in set(map(type, array.ravel().tolist())):
+        missing = kind is type(None) or kind.__name__ == "NAType"
+        number = hasattr(kind, "__float__") or hasattr(kind, "__index__")
+        if issubclass(kind, np.generic):
+            number = issubclass(kind, (np.number, np.bool_))
+        if issubclass(kind, (complex, np.complexfloating)) or not (number or missing):
+            raise TypeError(
+                f"{name} holds Python objects that are not numbers (of type {kind.__name__}); convert them "
+                "first, or use NaN for missing values"
+            )
+        if kind.__name__ == "NAType":
+            kept = [None if type(one) is kind else one for one in array.ravel()]
+            array = np.array(kept, dtype=object).reshape(array.shape)
+    try:
+        found: NDArray[Any] = array.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} holds integers beyond the range of float64") from None
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} holds Python objects that are not numbers; an array of numbers is needed"
+        ) from None
+    integers = [one for one in array.ravel().tolist() if type(one) is int and abs(one) > _EXACT]
+    for one in integers:
+        if int(float(one)) != one:
+            _refuse_integer(one, name)
+    return found
+
+
+def _check_exact(array: NDArray[Any], name: str) -> None:
+    """Raise where an integer has no float64 of its own: different ones would become equal in silence."""
+    if array.dtype.itemsize < 8 or array.dtype.kind == "b" or not array.size:
+        return
+    low, high = int(array.min()), int(array.max())
+    if high <= _EXACT and low >= -_EXACT:
+        return
+    flat = array.ravel()
+    large = flat[(flat > _EXACT) if array.dtype.kind == "u" else (flat > _EXACT) | (flat < -_EXACT)]
+    # An integer is exact where the digits before its trailing zeros fit: dividing by its lowest bit.
+    with np.errstate(over="ignore"):
+        size = large.astype(np.uint64)
+        size = np.where(large < 0, ~size + np.uint64(1), size)
+        digits = size // (size & (~size + np.uint64(1)))
+    bad = digits > _EXACT
+    if bad.any():
+        _refuse_integer(int(large[int(np.argmax(bad))]), name)
+
+
+def _refuse_integer(value: int, name: str) -> NoReturn:
+    raise ValueError(
+        f"{name} holds {value}, which float64 cannot represent: integers beyond 2**53 would be rounded, "
+        "and different ones become equal; subtract an offset, or number them anew"
+    )
 
 
 def is_cupy(value: Any) -> bool:
@@ -151,9 +238,7 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
     """Return nonnegative weights (n,) as float64, or None; at least one must be positive."""
     if value is None:
         return None
-    weights = as_array(value, name)
-    if weights.shape != (n,):
-        raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: a weight a row")
+    weights = weights_of_rows(value, name, n)
     _check_finite(weights, name)
     if (weights < 0).any():
         raise ValueError(
@@ -161,20 +246,77 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
         )
     if not (weights > 0).any():
         raise ValueError(f"{name} are all zero; at least one must be positive")
-    return weights.astype(np.float64)
+    largest = float(weights.max())
+    if not _LEAST_WEIGHT <= largest <= _MOST_WEIGHT:
+        raise ValueError(
+            f"{name} has a largest value of {largest:g}; weights whose largest lies in [{_LEAST_WEIGHT:g}, "
+            f"{_MOST_WEIGHT:g}] are needed, so that sums of their squares stay in range: rescale them"
+        )
+    found = weights.astype(np.float64)
+    least = float(np.min(found, where=found > 0, initial=np.inf))
+    if least < _LEAST_SHARE * largest:
+        raise ValueError(
+            f"{name} has a positive value of {least:g} beside {largest:g}; their ratio leaves the range of "
+            "float64: use 0 for rows that do not count"
+        )
+    return found
+
+
+def weights_of_rows(value: Any, name: str, n: int) -> NDArray[Any]:
+    """Return weights (n,) whose values are still to be checked: they may hold NaN."""
+    weights = as_array(value, name)
+    if weights.shape != (n,):
+        raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: a weight a row")
+    return weights
 
 
 def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a positive finite float."""
-    is_scalar = isinstance(value, numbers.Real) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )
-    if not is_scalar or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; a positive number is needed")
-    number = float(value)
+    number = as_float(value, name, "a positive finite number")
     if not (number > 0 and np.isfinite(number)):
         raise ValueError(f"{name} is {number:g}; a positive finite number is needed")
     return number
+
+
+def check_lam(value: Any, name: str = "lam") -> float:
+    """Return a regulariser as a float that neither vanishes beside kernel values nor overflows."""
+    number = check_positive(value, name)
+    if not _LEAST_LAM <= number <= _MOST_LAM:
+        raise ValueError(
+            f"{name} is {number:g}; a number in [{_LEAST_LAM:g}, {_MOST_LAM:g}] is needed: beyond it "
+            "products with the number of rows leave the range of float64"
+        )
+    return number
+
+
+def check_instance(value: Any, name: str, kind: type, needed: str) -> None:
+    """Raise unless ``value`` is of a class; ``needed`` says how to get one."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+
+
+def as_float(value: Any, name: str, needed: str = "a number") -> float:
+    """Return a real number as a float; what cannot be one is refused, booleans and text too."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    real = isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(
+        value, (bool, np.bool_)
+    )
+    if not real:
+        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is beyond the range of float64; {needed} is needed") from None
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: on one line, and not at full length."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # objects of others: the message is about another matter
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 @overload
@@ -228,13 +370,13 @@ def check_count(
     others = [*(["None"] if optional else []), *map(repr, also)]
     told = f"{''.join(f'{other} or ' for other in others)}{needed}{f' ({what})' if what else ''} is needed"
     try:
-        if isinstance(value, bool):
+        if isinstance(value, (bool, np.bool_)):
             raise TypeError
         number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; {told}") from None
-    if number < least or (most is not None and number > most):
-        raise ValueError(f"{name} is {number}; {told}")
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):  # arrays and tensors
+        raise TypeError(f"{name} is {shown(value)}; {told}") from None
+    if number < least or number > (_MOST_COUNT if most is None else most):
+        raise ValueError(f"{name} is {shown(number)}; {told}")
     return number
 
 
@@ -246,6 +388,27 @@ def is_tensor(value: Any) -> bool:
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; one of {', '.join(map(repr, choices))} is needed")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(
+            f"{name} is {shown(value)}; one of {', '.join(map(repr, choices))} is needed"
+        )
     return str(value)
+
+
+def check_path(value: Any, name: str) -> str:
+    """Return the path of a file as text; it need not exist."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} is {shown(value)}; the path of a file is needed")
+    path = os.fspath(value)
+    if not isinstance(path, str):
+        raise TypeError(f"{name} is {shown(value)}; a path as text is needed, not as bytes")
+    if not path or "\0" in path:
+        raise ValueError(f"{name} is {path!r}; the path of a file is needed")
+    return path
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value`` as a bool: True or False, of Python or NumPy, or 0 or 1."""
+    if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{name} is {shown(value)}; True or False is needed")

@@ -17,7 +17,7 @@ from fastmcmd.checks import (
     as_weights,
     check_choice,
     check_count,
-    check_positive,
+    check_lam,
     check_same_length,
 )
 from fastmcmd.kernels import Kernel
@@ -255,7 +255,7 @@ def downsampled_cce(
     check_same_length(x=x, y=y)
     prediction = as_predictive(prediction, len(x), y.shape[1])
     own_weights = as_weights(weights, "weights", len(x))
-    lam = check_positive(lam, "lam")
+    lam = check_lam(lam)
     check_choice(method, "method", METHODS)
     repeats = check_count(repeats, "repeats")
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.cce import encoded, samples_of, samples_of_all
-from fastmcmd.checks import as_rows
+from fastmcmd.checks import as_rows, check_path
 from fastmcmd.estimate.fit import Fit, fit_together
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at, inputs, prepared_inputs
@@ -252,6 +252,7 @@ class ConditionalCongruence(Parameters):
         """
         from fastmcmd.storage import save
 
+        check_path(path, "path")
         save(self, path)
 
     def __repr__(self) -> str:

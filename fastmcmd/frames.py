@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastmcmd.checks import shown
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.predictive.base import Array
 
@@ -109,7 +110,15 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
             "a frame needs pandas: pip install 'fastmcmd[frame]'; the values by row are arrays without it"
         ) from None
     found = labels if isinstance(labels, RowLabels) else row_labels(labels)
-    index = pd.Index(np.asarray(labels)) if found is None and labels is not None else None
+    index = None
+    if found is None and labels is not None:
+        try:
+            given = np.asarray(labels)
+        except Exception as error:  # __array__ of other libraries raises what it likes
+            raise TypeError(f"index cannot be made an array: {error}") from None
+        if given.ndim != 1:
+            raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
+        index = pd.Index(given)
     index = found.index if found is not None else index
     _check_length(columns, index)
     return pd.DataFrame(dict(columns), index=index)
@@ -165,5 +174,5 @@ def _check_length(columns: Mapping[str, Array], index: Any) -> None:
     for name, values in columns.items():
         if index is not None and len(values) != len(index):
             raise ValueError(
-                f"there are {len(index)} labels of rows, and {name} has {len(values)} rows"
+                f"index has {len(index)} labels of rows, and {name} has {len(values)} rows"
             )

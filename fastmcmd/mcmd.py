@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checkpoint import Checkpoint
-from fastmcmd.checks import as_rows, as_weights, check_positive, check_same_length
+from fastmcmd.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.fit import Fit, fit
@@ -190,8 +190,8 @@ def mcmd(
     y, y_prime = prepared_inputs(y_kernel, y=y, y_prime=y_prime)
     weights = as_weights(weights, "weights", len(x))
     weights_prime = as_weights(weights_prime, "weights_prime", len(x_prime))
-    lam = check_positive(lam, "lam")
-    lam_prime = lam if lam_prime is None else check_positive(lam_prime, "lam_prime")
+    lam = check_lam(lam)
+    lam_prime = lam if lam_prime is None else check_lam(lam_prime, "lam_prime")
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)

@@ -6,6 +6,9 @@ import os
 import re
 from typing import Any
 
+from fastmcmd import cgroups
+from fastmcmd.checks import shown
+
 __all__ = ["available_memory", "format_bytes", "parse_memory"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -22,7 +25,9 @@ def parse_memory(value: Any, name: str = "memory_limit") -> int:
     """
     if value is None:
         return available_memory() // 2
-    needed = f"{name} is {value!r}; a positive number of bytes or a text such as '2GB' is needed"
+    needed = (
+        f"{name} is {shown(value)}; a positive number of bytes or a text such as '2GB' is needed"
+    )
     if isinstance(value, str):
         match = _PATTERN.match(value)
         if match is None:
@@ -35,9 +40,10 @@ def parse_memory(value: Any, name: str = "memory_limit") -> int:
     ):
         raise TypeError(needed)
     else:
-        if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError(needed)
-        size = int(value)
+        try:
+            size = int(value)
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # NaN, infinity, arrays
+            raise ValueError(needed) from None
     if size <= 0:
         raise ValueError(needed)
     return size
@@ -55,7 +61,7 @@ def format_bytes(size: float) -> str:
 def available_memory() -> int:
     """Return the bytes that can be allocated now, from the system and its container's limit."""
     free = _system_free()
-    limit = _cgroup_free()
+    limit = cgroups.free_memory()
     return min(free, limit) if limit is not None else free
 
 
@@ -91,21 +97,3 @@ def _windows_free() -> int:
     if windll is not None and windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
         return int(status.free)
     return 4 * 10**9  # unknown system: a size that any machine of today has
-
-
-def _cgroup_free() -> int | None:
-    for limit_file, used_file in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        try:
-            with open(limit_file) as limit, open(used_file) as used:
-                text = limit.read().strip()
-                if text != "max":
-                    return max(0, int(text) - int(used.read()))
-        except (OSError, ValueError):
-            continue
-    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import is_cupy
+from fastmcmd.checks import as_array, is_cupy, shown
 from fastmcmd.errors import ROUNDING_ALONE, UNSCALED, NumericalError, ToleranceWarning
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ class PointValues:
 
     def quantile(self, level: Any) -> Any:
         """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
-        return np.quantile(on_host(self.values), level)
+        levels = as_array(level, "level")
+        if not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(f"level is {shown(level)}; numbers in [0, 1] are needed")
+        return np.quantile(on_host(self.values), levels)
 
     def _named_quantiles(self) -> dict[str, float]:
         """Return the 5, 25, 50, 75 and 95 % quantiles of the values, by name."""

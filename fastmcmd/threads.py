@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+from functools import lru_cache
+
+from fastmcmd import cgroups
 
 __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 
@@ -19,7 +23,8 @@ def one_of_many() -> None:
 def get_num_threads() -> int:
     """Return the number of threads of later calls.
 
-    What `set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors this process may use.
+    What `set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors this process may use: its
+    affinity, and the quota of processor time of its control groups (containers), rounded up.
     """
     if getattr(_THREAD, "alone", False):
         return 1
@@ -28,10 +33,22 @@ def get_num_threads() -> int:
     told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if told.isdecimal() and int(told) > 0:
         return int(told)
+    return _usable_processors()
+
+
+def _usable_processors() -> int:
     try:
-        return len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows
-        return os.cpu_count() or 1
+        count = os.cpu_count() or 1
+    quota = _quota()
+    return count if quota is None else max(1, min(count, math.ceil(quota)))
+
+
+@lru_cache(maxsize=1)
+def _quota() -> float | None:
+    """Return the quota of processor time, read once: it is spread over several small files."""
+    return cgroups.processors()
 
 
 def set_num_threads(count: int | None) -> None:
@@ -41,9 +58,7 @@ def set_num_threads(count: int | None) -> None:
     """
     global _chosen
     if count is not None:
-        if isinstance(count, bool) or not hasattr(count, "__index__"):
-            raise TypeError(f"count is {count!r}; a positive integer or None is needed")
-        if count < 1:
-            raise ValueError(f"count is {count}; a positive integer or None is needed")
-        count = int(count)
+        from fastmcmd.checks import check_count
+
+        count = check_count(count, "count", most=1 << 16)
     _chosen = count

@@ -330,3 +330,19 @@ def test_results_do_not_depend_on_threads(rng):
     finally:
         fm.set_num_threads(None)
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("name", [*EVERYTHING, "log_score", "brier_score", "evaluate"])
+@pytest.mark.parametrize("p", [P, P[:, 0]], ids=["classes", "binary"])
+def test_labels_are_needed(name, p):
+    """Without labels compiled loops read memory that was not theirs, or an assertion failed."""
+    call = {**EVERYTHING, **BY_ROW, "evaluate": c.evaluate}[name]
+    with pytest.raises(TypeError, match="y is None"):
+        call(None, p)
+
+
+def test_streaming_needs_labels():
+    for kind in ("ClassificationECE", "ClasswiseECE", "AUROC", "TopKAccuracy"):
+        accumulator = getattr(fm.streaming, kind)()
+        with pytest.raises(TypeError, match="y is None"):
+            accumulator.update(None, P)

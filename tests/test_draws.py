@@ -205,8 +205,8 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fm.Draws(np.zeros((2, 0))), r"draws have shape \(2, 0\)"),
-        (lambda: fm.Draws(1.0), r"draws have shape \(\)"),
+        (lambda: fm.Draws(np.zeros((2, 0))), r"array of draws has shape \(2, 0\)"),
+        (lambda: fm.Draws(1.0), r"array of draws has shape \(\)"),
         (lambda: fm.Draws([[0.0, 1.0], [np.nan, 0.0]]), r"draws hold NaN \(first in row 1\)"),
         (lambda: fm.Draws([0.0, np.inf]), "draws hold infinity"),
         (lambda: fm.Draws([0.0]).crps([0.0], "akr"), "estimator is 'akr'"),

@@ -495,7 +495,7 @@ def test_what_is_accepted(rng):
         ((np.zeros(4), [1.0, np.nan, 1.0, 1.0]), ValueError, "std holds NaN"),
         ((np.zeros(4), np.ones(3)), ValueError, "std has shape"),
         (np.full(4, np.inf), ValueError, "prediction holds infinity"),
-        (np.zeros((4, 0)), ValueError, "draws have shape"),
+        (np.zeros((4, 0)), ValueError, r"prediction has shape \(4, 0\)"),
         (np.zeros((4, 2, 3)), ValueError, "3 components and y has 1"),
         (stats.norm(np.zeros(3), 1.0), ValueError, "3 rows and y has 4"),
         (stats.gamma(np.ones(4), scale=np.ones(3)), ValueError, r"parameter of shape \(3,\)|\(4,\)"),

@@ -87,6 +87,8 @@ def get_backend(
         try:
             core()
         except ImportError as error:
+            if "FASTMCMD_ISA" in str(error):
+                raise
             raise ImportError(
                 f"backend='cpu' needs the compiled extension fastmcmd._core, which cannot be imported "
                 f"({error}); reinstall fastmcmd with a C++ compiler at hand, or use backend='numba'"
@@ -108,6 +110,10 @@ def _core_is_there() -> bool:
     try:
         core()
     except ImportError as error:
+        if "FASTMCMD_ISA" in str(
+            error
+        ):  # a setting that is wrong, not an extension that is missing
+            raise
         warnings.warn(
             f"the compiled extension fastmcmd._core cannot be imported ({error}); the slower 'numba' "
             "backend stands in. Reinstall fastmcmd with a C++ compiler at hand",

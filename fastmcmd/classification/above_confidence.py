@@ -160,13 +160,12 @@ class AboveSums:
 
 def gather_above(rows: Rows, summary: RowSummary, taus: Array) -> AboveSums:
     """Return the sums behind `accuracy_above_confidence`."""
-    assert rows.labels is not None
     order = np.argsort(taus)
     sorted_taus = taus.astype(rows.p.dtype)[order]
     reached = np.searchsorted(
         sorted_taus.astype(summary.confidence.dtype), summary.confidence, "right"
     )
-    hits = summary.predicted == rows.labels
+    hits = summary.predicted == rows.known_labels
     weights = hits if rows.weights is None else rows.weights * hits
 
     def at_least(weights: Any) -> Array:

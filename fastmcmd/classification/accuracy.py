@@ -213,8 +213,7 @@ class ConfusionCounts:
 
 def gather_confusion(rows: Rows, summary: RowSummary) -> ConfusionCounts:
     """Return the table of `confusion_matrix`."""
-    assert rows.labels is not None
-    cells = rows.labels * rows.classes + summary.predicted
+    cells = rows.known_labels * rows.classes + summary.predicted
     found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
     table = found.reshape(rows.classes, rows.classes).astype(np.float64)
     return ConfusionCounts(np.full_like(table, np.nan) if rows.spoiled else table)

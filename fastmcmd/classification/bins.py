@@ -264,7 +264,7 @@ class ClassBins:
         """Add the sums of a block to a state."""
         from fastmcmd.classification import loops
 
-        labels = self.rows.labels_of(part)
+        labels = self.rows.known_labels[part]
         if self.rows.classes == 2:
             block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1
         loops.bin_classes(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import Rows, read_probabilities
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
 from fastmcmd.tables import columns_as_text
@@ -52,7 +52,7 @@ def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None
     >>> fm.classification.confidence([0.25, 0.5, 1.0]).tolist()
     [0.75, 0.5, 1.0]
     """
-    rows = read(None, p, None, nan_policy, sum_tolerance)
+    rows = read_probabilities(p, None, nan_policy, sum_tolerance)
     return rows.scatter(summarize(rows)[0].confidence)
 
 
@@ -97,7 +97,7 @@ def entropy(
         if not base > 1:
             raise ValueError(f"base is {base:g}; a number above 1 is needed")
         scale = float(np.log(base))
-    rows = read(None, p, None, nan_policy, sum_tolerance)
+    rows = read_probabilities(p, None, nan_policy, sum_tolerance)
     return rows.scatter(uncertainty_of(rows, "entropy") / scale)
 
 
@@ -245,8 +245,10 @@ def read_two_sets(
     sum_tolerance: float | None,
 ) -> tuple[Rows, Rows]:
     """Return the rows of two sets of the same classes."""
-    inside = read(None, p_in, weight_in, nan_policy, sum_tolerance, "p_in")
-    outside = read(None, p_out, weight_out, nan_policy, sum_tolerance, "p_out")
+    inside = read_probabilities(p_in, weight_in, nan_policy, sum_tolerance, "p_in", "weight_in")
+    outside = read_probabilities(
+        p_out, weight_out, nan_policy, sum_tolerance, "p_out", "weight_out"
+    )
     check_same_classes(inside, outside)
     return inside, outside
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd.checks import check_choice, check_count, check_flag
 from fastmcmd.classification.above_confidence import (
     AccuracyAboveConfidence,
     above_confidence_of,
@@ -31,7 +31,7 @@ from fastmcmd.classification.confidence import (
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import Rows, read, read_probabilities
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import (
@@ -224,7 +224,7 @@ def evaluate(
     check_choice(norm, "norm", NORMS)
     clip, taus = check_clip(clip), check_thresholds(thresholds)
     width, mass = Binning(bins, "width", closed), Binning(bins, "mass", closed)
-    k = check_count(k, "k")
+    k, ordered = check_count(k, "k"), check_flag(ordered, "ordered")
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
     of, half = check_event(of, rows), halved(scale_by_half, rows.classes)
 
@@ -283,7 +283,7 @@ def _ood(
     rows: Rows, summary: RowSummary, p_out: Any, nan_policy: str, sum_tolerance: float | None
 ) -> dict[str, tuple[float, UncertaintyHistogram]]:
     """Return areas and histograms of both measures of uncertainty, each row read once."""
-    outside = read(None, p_out, None, nan_policy, sum_tolerance, "p_out")
+    outside = read_probabilities(p_out, None, nan_policy, sum_tolerance, "p_out")
     check_same_classes(rows, outside)
     other = summarize(outside, entropy=True)[0]
     found = {}

@@ -49,14 +49,13 @@ def event_of(
     Reads p unless a summary is given. Those of class 1 given alone are not checked yet, nor are their
     labels where they were left for later: `gather_values` looks at both.
     """
-    assert rows.labels is not None
     if of == "positive":
         if not rows.binary and summary is None:
             rows.check()
-        return rows.positive(), rows.labels
+        return rows.positive(), rows.known_labels
     rows.check_labels()
     summary = summary or summarize(rows)[0]
-    return summary.confidence, (summary.predicted == rows.labels).astype(np.int64)
+    return summary.confidence, (summary.predicted == rows.known_labels).astype(np.int64)
 
 
 @on_its_card

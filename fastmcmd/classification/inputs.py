@@ -17,11 +17,20 @@ from fastmcmd.checks import (
     check_positive,
     check_same_length,
     is_cupy,
+    weights_of_rows,
 )
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.predictive.base import Array
 
-__all__ = ["SUM_TOLERANCES", "Rows", "as_labels", "as_numbers", "count_classes", "read"]
+__all__ = [
+    "SUM_TOLERANCES",
+    "Rows",
+    "as_labels",
+    "as_numbers",
+    "count_classes",
+    "read",
+    "read_probabilities",
+]
 
 # How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
 # over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
@@ -57,6 +66,8 @@ class Rows:
         Whether a row left out makes aggregates NaN.
     name : str
         What p is called in messages.
+    blank : bool
+        Whether all rows held NaN, which propagates: p only stands in, and all that follows is NaN.
     unchecked : bool
         Whether labels of two classes are still to be looked at, by `check_labels` or where they are read.
     """
@@ -70,6 +81,7 @@ class Rows:
     propagate: bool
     name: str
     unchecked: bool = False
+    blank: bool = False
 
     def __len__(self) -> int:
         return len(self.p) if self.kept is None else len(self.kept)
@@ -100,6 +112,13 @@ class Rows:
         """Return the probabilities (m,) of class 1."""
         p = self.given(slice(None))
         return np.ascontiguousarray(p if p.ndim == 1 else p[:, 1])
+
+    @property
+    def known_labels(self) -> NDArray[np.int64]:
+        """The labels, where there must be some: compiled loops read them without a check."""
+        if self.labels is None:
+            raise TypeError("y is None; labels from 0 to C - 1 are needed")
+        return self.labels
 
     def labels_of(self, rows: slice) -> NDArray[np.int64]:
         """Return the labels of a block; an empty array where there are none."""
@@ -178,7 +197,8 @@ class Rows:
         if self.kept is None:
             return values
         out = np.full(len(self.p), np.nan)
-        out[self.kept] = values
+        if not self.blank:
+            out[self.kept] = values
         return out
 
 
@@ -195,8 +215,8 @@ def read(
 
     Parameters
     ----------
-    y : array_like (n,) or None
-        Labels, integers from 0 to C - 1; booleans for two classes. None where a metric needs none.
+    y : array_like (n,)
+        Labels, integers from 0 to C - 1; booleans for two classes.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Arrays of float32 and float64 are not copied.
     sample_weight : array_like (n,), optional
@@ -218,6 +238,31 @@ def read(
         Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
         weights; that of p is found where its values are read), or no row left.
     """
+    return _read(as_numbers(y), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
+
+
+def read_probabilities(
+    p: Any,
+    sample_weight: Any = None,
+    nan_policy: str = "raise",
+    sum_tolerance: float | None = None,
+    name: str = "p",
+    weight_name: str = "sample_weight",
+) -> Rows:
+    """Return probabilities and weights without labels, checked as by `read`."""
+    return _read(None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name)
+
+
+def _read(
+    labels: NDArray[Any] | None,
+    p: Any,
+    sample_weight: Any,
+    nan_policy: str,
+    sum_tolerance: float | None,
+    name: str,
+    labels_later: bool,
+    weight_name: str = "sample_weight",
+) -> Rows:
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     size = 2 if "float16" in str(getattr(p, "dtype", "")) else 0  # float16 and torch's bfloat16
     p = as_array(p, name)
@@ -225,19 +270,21 @@ def read(
     tolerance = SUM_TOLERANCES[size or p.dtype.itemsize]
     if sum_tolerance is not None:
         tolerance = check_positive(sum_tolerance, "sum_tolerance")
-    labels = None if y is None else as_numbers(y)
     if labels is not None:
         check_same_length(y=labels, **{name: p})
     if sample_weight is not None:
-        sample_weight = as_array(sample_weight, "sample_weight")
-        if sample_weight.shape != (len(p),):
-            raise ValueError(
-                f"sample_weight has shape {sample_weight.shape}; ({len(p)},) is needed: a weight a row"
-            )
-    kept = None
+        sample_weight = weights_of_rows(sample_weight, weight_name, len(p))
+    kept, blank = None, False
     if nan_policy != "raise":
         kept = _without_nan(p, labels, sample_weight)
-        if kept is not None:
+        blank = kept is not None and not len(kept)
+        if blank and nan_policy == "omit":
+            raise ValueError(f"all {len(p)} rows hold NaN; at least one without is needed")
+        if blank:
+            kept, sample_weight = np.arange(len(p)), None
+            labels = None if labels is None else kept % classes
+            p = _stand_in(p)
+        elif kept is not None:
             labels = None if labels is None else labels[kept]
             sample_weight = None if sample_weight is None else sample_weight[kept]
     count = len(p) if kept is None else len(kept)
@@ -245,13 +292,14 @@ def read(
     return Rows(
         p,
         labels if later or labels is None else as_labels(labels, classes, kept),
-        as_weights(sample_weight, "sample_weight", count),
+        as_weights(sample_weight, weight_name, count),
         kept,
         classes,
         tolerance,
         nan_policy == "propagate",
         name,
         later,
+        blank,
     )
 
 
@@ -336,8 +384,14 @@ def _without_nan(
     for values in (labels, weights):
         if values is not None:
             bad |= np.isnan(values)
-    if not bad.any():
-        return None
-    if bad.all():
-        raise ValueError(f"all {len(p)} rows hold NaN; at least one without is needed")
-    return np.flatnonzero(~bad)
+    return np.flatnonzero(~bad) if bad.any() else None
+
+
+def _stand_in(p: Array) -> Array:
+    """Return probabilities of the shape and type of p: each class in turn is the likeliest."""
+    turn = np.arange(len(p))
+    if p.ndim == 1:
+        return (0.25 + 0.5 * (turn % 2)).astype(p.dtype)
+    found = np.full(p.shape, 0.5 / p.shape[1], dtype=p.dtype)
+    found[turn, turn % p.shape[1]] += 0.5
+    return found

@@ -8,13 +8,12 @@ that are not given.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -29,18 +28,12 @@ __all__ = [
     "summarize_rows",
 ]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Integers = NDArray[Any]
 
 _CHUNK = 512  # values whose bins are found together, in one vectorised loop that stays in the cache
 
 
-def _compiled(function: Function) -> Function:
-    jit: Any = numba.njit(nogil=True, cache=True)  # typed by some versions of Numba only
-    return jit(function)
-
-
-@_compiled
+@compiled
 def check_rows(p: Array, tolerance: float) -> int:
     """Return the first row with a value outside [0, 1], NaN, or a sum that is not one."""
     for i in range(p.shape[0]):
@@ -55,7 +48,7 @@ def check_rows(p: Array, tolerance: float) -> int:
     return -1
 
 
-@_compiled
+@compiled
 def summarize_rows(
     p: Array,
     labels: Integers,
@@ -124,7 +117,7 @@ def summarize_rows(
     return -1
 
 
-@_compiled
+@compiled
 def cumulative_squares(p: Array, labels: Integers, out: Array) -> None:
     """Fill ``sum_k (F_k - 1{label <= k})^2`` of each row, over all classes but the last."""
     for i in range(p.shape[0]):
@@ -141,7 +134,7 @@ def cumulative_squares(p: Array, labels: Integers, out: Array) -> None:
         out[i] = total
 
 
-@_compiled
+@compiled
 def _settle(values: Array, bins: int, right: bool, index: Integers, steps: Array) -> None:
     """Move values into the right ones of even bins; each is there, or next to it."""
     width = 1.0 / bins
@@ -160,7 +153,7 @@ def _settle(values: Array, bins: int, right: bool, index: Integers, steps: Array
         index[i] = min(max(index[i], np.int32(0)), np.int32(bins - 1))
 
 
-@_compiled
+@compiled
 def _place(
     values: Array, edges: Array, even: bool, right: bool, index: Integers, steps: Array
 ) -> bool:
@@ -196,7 +189,7 @@ def _place(
     return inside
 
 
-@_compiled
+@compiled
 def bin_values(
     values: Array,
     hits: Integers,
@@ -256,7 +249,7 @@ def bin_values(
     return -1
 
 
-@_compiled
+@compiled
 def bin_classes(
     p: Array,
     labels: Integers,
@@ -301,7 +294,7 @@ def bin_classes(
         sums[:, :, 3] = sums[:, :, 0]
 
 
-@_compiled
+@compiled
 def rank_sum(scores: Array, positive: Array) -> int:
     """Return the sum over positives of the scores below them and the scores not above them.
 
@@ -318,7 +311,7 @@ def rank_sum(scores: Array, positive: Array) -> int:
     return total
 
 
-@_compiled
+@compiled
 def concordance(scores: Array, positive: Integers, weights: Array) -> tuple[float, float, float]:
     """Return the weight of pairs in order (ties by half), and of positives and negatives.
 
@@ -341,7 +334,7 @@ def concordance(scores: Array, positive: Integers, weights: Array) -> tuple[floa
     return pairs, positives, negatives
 
 
-@_compiled
+@compiled
 def _fine_bin(x: float, octaves: int, steps: int) -> int:
     """Return the fine bin of a probability, from 0 to ``2 * octaves * steps - 1``.
 
@@ -357,14 +350,14 @@ def _fine_bin(x: float, octaves: int, steps: int) -> int:
     return rank if x <= 0.5 else 2 * half - 1 - rank
 
 
-@_compiled
+@compiled
 def fine_bins(values: Array, octaves: int, steps: int, out: Integers) -> None:
     """Fill the fine bin of each value in [0, 1]."""
     for i in range(len(values)):
         out[i] = _fine_bin(values[i], octaves, steps)
 
 
-@_compiled
+@compiled
 def sketch_rows(
     p: Array, labels: Integers, weights: Array, octaves: int, steps: int, hits: Array, misses: Array
 ) -> None:

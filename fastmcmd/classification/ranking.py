@@ -204,10 +204,10 @@ class ClassAreas:
     @staticmethod
     def of(rows: Rows) -> ClassAreas:
         """Return what the areas of all classes need."""
-        assert rows.labels is not None
-        counts = np.bincount(rows.labels, minlength=rows.classes)
-        weights = np.bincount(rows.labels, weights=rows.weights, minlength=rows.classes)
-        order = np.argsort(rows.labels, kind="stable")
+        labels = rows.known_labels
+        counts = np.bincount(labels, minlength=rows.classes)
+        weights = np.bincount(labels, weights=rows.weights, minlength=rows.classes)
+        order = np.argsort(labels, kind="stable")
         starts = np.concatenate([[0], np.cumsum(counts)])
         return ClassAreas(rows, order, starts, weights.astype(np.float64))
 
@@ -344,7 +344,7 @@ def gather_sketch(rows: Rows, resolution: int) -> RankSketch:
     sketch = RankSketch(np.zeros(shape), np.zeros(shape))
     # On one thread: histograms of its own for each would cost more than they save.
     for part in row_blocks(len(rows), _SKETCH_BLOCK // rows.classes):
-        block, labels = rows.block(part), rows.labels_of(part)
+        block, labels = rows.block(part), rows.known_labels[part]
         rows.check_block(part, block)
         if rows.classes == 2:
             block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1

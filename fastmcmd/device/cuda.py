@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.cached import cached_property
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.memory import CardMemory, free_pieces
 from fastmcmd.device.slots import Slot, Slots, copy_rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.cached import cached_property
 from fastmcmd.embedding.design import Design
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows

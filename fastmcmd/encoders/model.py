@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 from abc import ABC, abstractmethod
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.cached import cached_property
 from fastmcmd.encoders.batched import Batched
 from fastmcmd.encoders.cache import file_digest
 from fastmcmd.encoders.items import items_of

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError

@@ -6,12 +6,12 @@ f are features at p landmarks and W is p x r: nothing of the size of the sample 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.cached import cached_property
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.progress import Progress

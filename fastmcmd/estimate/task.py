@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.cached import cached_property
 from fastmcmd.gram import check_finite, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_choice, check_count, check_positive, check_same_length
+from fastmcmd.checks import (
+    as_array,
+    check_choice,
+    check_count,
+    check_flag,
+    check_lam,
+    check_positive,
+    check_same_length,
+)
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
 from fastmcmd.kernels import Kernel
@@ -80,6 +88,9 @@ class Asked:
         check_choice(binning, "binning", ("mass", "width"))
         bins = check_count(bins, "bins")
         n_boot = check_count(n_boot, "n_boot", least=0)
+        adversarial = check_flag(adversarial, "adversarial")
+        check_lam(lam)
+        check_count(draws, "draws", optional=True)
         level, confidence = _share(level, "level"), _share(confidence, "confidence")
         congruence = ConditionalCongruence(
             x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws, encoder=encoder,
@@ -96,7 +107,10 @@ class Asked:
         """Return the labels of the rows kept, where there are groups."""
         if self.by is None:
             return None
-        labels = np.asarray(self.by)
+        try:
+            labels = np.asarray(self.by)
+        except Exception as error:  # __array__ of other libraries raises what it likes
+            raise ValueError(f"by cannot be made an array: {error}") from None
         if labels.ndim != 1:
             raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
         if labels.dtype == object:  # as data frames hold text, and integers beside missing ones
@@ -106,6 +120,11 @@ class Asked:
                     f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
                     "integers are needed"
                 )
+        if labels.dtype.kind in "fcmM" and (labels != labels).any():
+            row = int(np.argmax(labels != labels))
+            raise ValueError(
+                f"by has no label in row {row} ({labels[row]}); one in each row is needed"
+            )
         if len(labels) != outcomes.n:
             raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
         return labels if outcomes.kept is None else labels[outcomes.kept]

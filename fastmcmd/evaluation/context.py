@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import metrics
+from fastmcmd.cached import cached_property
 from fastmcmd.evaluation.memo import Memo
 from fastmcmd.metrics.inputs import Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms

@@ -124,7 +124,11 @@ def evaluate(
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    if outcomes.blank:
+        raise ValueError(f"all {outcomes.n} rows hold NaN; at least one without is needed")
     labels = asked.labels(outcomes)
+    if x is None:
+        asked.congruence.options()  # options that are not used are checked all the same
     with Progress(progress, tol) as told:
         congruence, failure = None, ""
         if x is not None:

@@ -8,7 +8,6 @@ is factored so (feature form), and the input kernel (low-rank solver).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall import row_squares
+from fastmcmd.cached import cached_property
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import relative_error
@@ -54,6 +54,10 @@ class KernelFeatures:
     backend: Backend
     offset: NDArray[np.float64] | None = None
     entry: float = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle holds: rows prepared by the backend are made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_points"}
 
     @property
     def rank(self) -> int:

@@ -66,6 +66,11 @@ class GramOperator:
             self.max_norm2 = largest_norm2(x, self.offset)
         check_finite(kernel, self.diagonal, self.max_norm2)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle holds: prepared rows and tiles are made again when needed."""
+        made_again = {"_points": None, "_exact_points": None, "_packed": None}
+        return {**self.__dict__, **made_again}
+
     def __len__(self) -> int:
         return len(self.x)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from fastmcmd.checks import shown
 from fastmcmd.kernels.base import Kernel
 from fastmcmd.kernels.combined import Constant, Product, Sum
 from fastmcmd.kernels.custom import CustomKernel
@@ -34,10 +36,14 @@ _SAVED: dict[str, type[Kernel]] = {
 
 def kernel_from_dict(described: dict[str, Any]) -> Kernel:
     """Return the kernel that ``Kernel.to_dict`` described."""
+    if not isinstance(described, Mapping):
+        raise TypeError(f"described is {shown(described)}; a dict as of Kernel.to_dict() is needed")
     parameters = dict(described)
     name = parameters.pop("kernel", None)
     if name not in _SAVED:
-        raise ValueError(f"kernel is {name!r}; one of {', '.join(_SAVED)} is needed")
+        raise ValueError(
+            f"described['kernel'] is {shown(name)}; one of {', '.join(_SAVED)} is needed"
+        )
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value
         for key, value in parameters.items()

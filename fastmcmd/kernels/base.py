@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import as_float
+
 __all__ = [
     "Array",
     "Instruction",
@@ -85,7 +87,7 @@ def check_number(value: Any, name: str, *, least: float = 0.0, strict: bool = Tr
     """Return ``value`` as a finite float above ``least`` (or equal to it where not strict)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; a number is needed")
-    number = float(value)
+    number = as_float(value, name)
     if not np.isfinite(number) or number < least or (strict and number == least):
         sign = ">" if strict else ">="
         raise ValueError(f"{name} is {number:g}; a finite number {sign} {least:g} is needed")

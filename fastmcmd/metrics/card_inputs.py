@@ -17,7 +17,7 @@ from fastmcmd.blocks import row_blocks
 from fastmcmd.checks import as_rows, as_weights, check_choice, check_same_length
 from fastmcmd.metrics.card_predictions import CardDraws, CardGaussian, CardPrediction
 from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes
-from fastmcmd.predictive import Draws, Gaussian, as_predictive
+from fastmcmd.predictive import Gaussian, as_predictive
 from fastmcmd.predictive.base import Array
 
 __all__ = ["CardOutcomes", "bring_weights", "read_on_card", "scattered", "without_nan"]
@@ -154,7 +154,7 @@ def _draws(card: Namespace, draws: Any, rows: Any) -> CardPrediction:
     if rows.shape[1] > 1 and draws.ndim == 2:  # one vector an input
         draws = draws[:, None, :]
     if draws.ndim not in (1, 2, 3) or 0 in draws.shape:
-        Draws(_shape_of(draws))
+        as_predictive(_shape_of(draws), 1)  # says what is needed
     if draws.ndim == 1:
         draws = draws[:, None]
     elif draws.ndim == 3 and draws.shape[2] == 1:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = ["count_drawn", "count_rows", "count_undrawn"]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def count_rows(rows: NDArray[Any], place: NDArray[Any], weights: Array, counts: Array) -> None:
     """Add the weight of rows to the counts of their places; an empty array stands for weights of 1."""
     if len(weights) == 0:
@@ -24,7 +24,7 @@ def count_rows(rows: NDArray[Any], place: NDArray[Any], weights: Array, counts: 
             counts[place[rows[i]]] += weights[rows[i]]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def count_drawn(
     uniform: Array,
     place: NDArray[Any],
@@ -38,7 +38,7 @@ def count_drawn(
         counts[place[row]] += 1.0 if len(weights) == 0 else weights[row]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def count_undrawn(
     uniform: Array,
     order: NDArray[np.int32],

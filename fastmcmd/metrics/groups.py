@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_choice, check_count
+from fastmcmd.checks import as_array, check_choice, check_count, check_flag
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
@@ -193,7 +193,7 @@ def adversarial_group_calibration(
     if groups is not None:
         return _of_groups(places, groups, n)
     sizes = np.maximum(np.round(n * shares).astype(np.intp), _LEAST)
-    if not replace:
+    if not check_flag(replace, "replace"):
         sizes = np.minimum(sizes, n)
     worst = _of_random(places, sizes, trials, draws, bool(replace), rng)
     return _result(shares, sizes, worst, norm)

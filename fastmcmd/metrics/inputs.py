@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.arrays import HOST, Namespace, card_among
-from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, check_same_length
+from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, weights_of_rows
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array
 
@@ -36,6 +36,9 @@ class Outcomes:
         Rows given.
     propagate : bool
         Whether a row left out makes a mean NaN.
+    blank : bool
+        Whether all rows held NaN, which propagates: these rows only stand in, so that every metric runs as
+        usual, and all that follows from them is NaN.
     """
 
     y: Array
@@ -44,6 +47,7 @@ class Outcomes:
     kept: NDArray[np.intp] | None
     n: int
     propagate: bool
+    blank: bool = field(default=False, kw_only=True)
 
     @property
     def spoiled(self) -> bool:
@@ -60,7 +64,8 @@ class Outcomes:
         if self.kept is None:
             return values
         out = np.full((self.n, *values.shape[1:]), np.nan)
-        out[self.kept] = values
+        if not self.blank:
+            out[self.kept] = values
         return out
 
     def mean(self, values: Array) -> Any:
@@ -113,23 +118,28 @@ def read(
 
         return read_on_card(card, y, prediction, sample_weight, nan_policy, columns)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
+    blank = False
     if nan_policy == "raise":
         rows = as_rows(y, "y", columns=columns)
         n, kept = len(rows), None
-        if sample_weight is not None:
-            check_same_length(y=rows, sample_weight=as_array(sample_weight, "sample_weight"))
     else:
         y = as_array(y, "y")
         n = len(y) if y.ndim else 0
         bad = _with_nan(y, n)
-        sample_weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        if sample_weight is not None:
+            sample_weight = weights_of_rows(sample_weight, "sample_weight", n)
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
         for part in (sample_weight, *parts):
             bad |= _with_nan(part, n)
         kept = np.flatnonzero(~bad) if bad.any() else None
-        if kept is not None:
-            if not len(kept):
-                raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
+        blank = kept is not None and not len(kept)
+        if blank and nan_policy == "omit":
+            raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
+        if blank:
+            kept = np.arange(n)
+            y, prediction = _stand_in(y, 0.0), _stand_ins(prediction, n)
+            sample_weight = None
+        elif kept is not None:
             y = y[kept]
             sample_weight = _rows(sample_weight, kept, n)
             if isinstance(prediction, tuple):
@@ -142,7 +152,7 @@ def read(
     weights = as_weights(sample_weight, "sample_weight", len(rows))
     predictive = as_predictive(prediction, len(rows), rows.shape[1])
     values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64, copy=False)
-    return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate")
+    return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate", blank=blank)
 
 
 def weighted_mean(values: Array, weights: Array | None) -> Any:
@@ -151,6 +161,26 @@ def weighted_mean(values: Array, weights: Array | None) -> Any:
         values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
     with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
         return np.average(values, axis=0, weights=weights)
+
+
+def _stand_in(array: Any, least: float) -> Array:
+    """Return finite numbers of the shape of an array, ``least`` and more, rising along its rows."""
+    if np.isfinite(array).all():
+        return array
+    row, *within = np.indices(array.shape)
+    return np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
+
+
+def _stand_ins(prediction: Any, n: int) -> Any:
+    """Return a prediction without NaN in its arrays of n rows."""
+    if isinstance(prediction, tuple):
+        return tuple(
+            _stand_in(as_array(part, "prediction"), float(place)) if _is_array(part) else part
+            for place, part in enumerate(prediction)  # a mean from 0, a standard deviation from 1
+        )
+    return (
+        _stand_in(as_array(prediction, "prediction"), 0.0) if _is_array(prediction) else prediction
+    )
 
 
 def _is_array(value: Any) -> bool:

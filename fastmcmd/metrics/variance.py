@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.arrays import on_its_card
-from fastmcmd.checks import check_choice, check_count, check_positive
+from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
@@ -117,9 +117,7 @@ def _curve(
 
 def check_bins(bins: Any, n: int) -> int:
     """Return the number of bins, at most n."""
-    if isinstance(bins, bool) or not hasattr(bins, "__index__") or not 1 <= bins <= n:
-        raise ValueError(f"bins is {bins!r}; an integer from 1 to the {n} rows of y is needed")
-    return int(bins)
+    return check_count(bins, "bins", most=n, what=f"y has {n} rows")
 
 
 def check_kurtosis(kurtosis: Any) -> float:
@@ -136,9 +134,9 @@ def check_limits(limits: Any, binning: str) -> tuple[float, float] | None:
         return None
     if binning == "mass":
         raise ValueError("limits are for binning='width'; bins of equal mass follow from the data")
-    found = np.asarray(limits, dtype=np.float64)
+    found = as_array(limits, "limits")
     if found.shape != (2,) or not np.isfinite(found).all() or not found[0] < found[1]:
-        raise ValueError(f"limits is {limits!r}; two finite numbers, low < high, are needed")
+        raise ValueError(f"limits is {shown(limits)}; two finite numbers, low < high, are needed")
     return float(found[0]), float(found[1])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.checks import as_float
 from fastmcmd.metrics.inputs import Outcomes, read
 
 __all__ = ["SpreadSums", "conclude_variation", "gather_spread", "variance_variation"]
@@ -44,6 +45,9 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
 
 def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
     """Return the coefficient of variation."""
+    ddof = as_float(ddof, "ddof")
+    if not 0 <= ddof < np.inf:
+        raise ValueError(f"ddof is {ddof:g}; a finite number >= 0 is needed")
     if sums.weight <= ddof:
         raise ValueError(f"ddof is {ddof:g}; it must be below the sum of weights, {sums.weight:g}")
     if sums.mean == 0:

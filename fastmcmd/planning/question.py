@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import check_count, check_positive
+from fastmcmd.checks import check_count, check_lam
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import default_kernels, inputs
 from fastmcmd.options import Options, where_data_are
@@ -85,7 +85,7 @@ def plan(
         progress=False, certificate=certificate, rank=rank, cache_dir=cache_dir,
         devices=devices, device_memory_limit=device_memory_limit,
     )  # fmt: skip
-    lam = check_positive(lam, "lam")
+    lam = check_lam(lam)
     features = check_count(features, "features")
     shaped = _is_shape(x)
     rows = _of_shape(x) if shaped else inputs(x, "x", options)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastmcmd.checks import check_instance
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def reliability(
     -------
     matplotlib axes
     """
+    from fastmcmd.metrics import ReliabilityCurve
+
+    check_instance(curve, "curve", ReliabilityCurve, "what metrics.reliability_curve returns")
     ax = axes(ax)
     expected, scatter = curve.expected, _Z * curve.scatter
     if not ax.lines:  # bands of several models over each other would look like one of another width
@@ -77,6 +81,9 @@ def pit_histogram(
     -------
     matplotlib axes
     """
+    from fastmcmd.metrics import PITHistogram
+
+    check_instance(histogram, "histogram", PITHistogram, "what metrics.pit_histogram returns")
     ax = axes(ax)
     bins = len(histogram.mass)
     scatter = _Z * np.sqrt((bins - 1) / histogram.n)  # of a density: bins sqrt(p (1 - p) / n)
@@ -109,6 +116,9 @@ def variance(
     -------
     matplotlib axes
     """
+    from fastmcmd.metrics import VarianceCurve
+
+    check_instance(curve, "curve", VarianceCurve, "what metrics.ence_curve returns")
     ax = axes(ax)
     rmv, rmse = curve.rmv, curve.rmse
     bars = np.minimum(_Z * curve.null_std * rmv, rmse)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from fastmcmd.checks import as_rows, check_same_length
+from fastmcmd.checks import as_array, as_float, as_rows, check_same_length
 from fastmcmd.plots.style import COLOURS, axes, finish
 from fastmcmd.plots.values import histogram, over_inputs, over_plane
 
@@ -99,7 +97,8 @@ def witness(
     matplotlib axes
     """
     outputs = as_rows(y, "y", columns=1)[:, 0]
-    h = as_rows(np.ravel(np.asarray(values)), "values")[:, 0]
+    h = as_rows(as_array(values, "values").ravel(), "values")[:, 0]
+    outcome = None if outcome is None else as_float(outcome, "outcome")
     check_same_length(y=outputs, values=h)
     ax = axes(ax)
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd.checks import as_rows, check_same_length
+from fastmcmd.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, axes, finish
 from fastmcmd.plots.values import bins_of
@@ -44,6 +44,9 @@ def downsampled_cce(
     -------
     matplotlib axes
     """
+    from fastmcmd.downsampling import DownsampledResult
+
+    check_instance(result, "result", DownsampledResult, "what downsampled_cce returns")
     values, std = result.values, result.std
     if x is None:
         order = np.argsort(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fastmcmd.checks import shown
 from fastmcmd.plots.panels import inputs_of, panels, panels_over_plane
 from fastmcmd.plots.style import matplotlib, plain
 
@@ -50,6 +51,14 @@ def evaluation(
     from fastmcmd.evaluation.result import Evaluation
 
     plt = matplotlib()
+    if not isinstance(found, (Comparison, Evaluation, Mapping)) or (
+        isinstance(found, Mapping)
+        and not all(isinstance(one, Evaluation) for one in found.values())
+    ):
+        raise TypeError(
+            f"found is {shown(found)}; an Evaluation, a dict of them by the name of the model, or a "
+            "Comparison is needed"
+        )
     if not isinstance(found, Comparison):
         found = compare({"model": found} if isinstance(found, Evaluation) else found)
     evaluations = found.evaluations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_same_length
+from fastmcmd.checks import as_array, check_count, check_same_length, shown
 from fastmcmd.plots.inputs import Inputs, some
 from fastmcmd.plots.projection import Plane, line, project
 from fastmcmd.plots.style import COLOURS, axes, finish
@@ -167,7 +167,7 @@ def over_inputs(
     >>> plots.over_inputs([0.0, 1.0, 2.0], [0.3, 0.1, 0.4], name="CRPS").get_ylabel()
     'CRPS'
     """
-    found = _read(values)
+    found, points = _read(values), check_count(points, "points", least=0)
     inputs = Inputs.of(x)
     check_same_length(x=inputs, values=found)
     ax = axes(ax)
@@ -256,13 +256,21 @@ def over_plane(
     ax = axes(ax)
     cells = _hexagons(ax, plane, found)
     means = cells.get_array()
-    low, high = _limits(means) if limits is None else limits
+    low, high = _limits(means) if limits is None else check_limits(limits)
     cells.set_clim(low, high)
     below, above = bool((means < low).any()), bool((means > high).any())
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
     ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
     ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
     return finish(ax)
+
+
+def check_limits(limits: Any) -> tuple[float, float]:
+    """Return the ends of a colour bar."""
+    found = as_array(limits, "limits")
+    if found.shape != (2,) or not np.isfinite(found).all() or found[0] > found[1]:
+        raise ValueError(f"limits is {shown(limits)}; two finite numbers, low <= high, are needed")
+    return float(found[0]), float(found[1])
 
 
 def colour_limits(drawn: Sequence[tuple[Plane, Any]]) -> tuple[float, float]:

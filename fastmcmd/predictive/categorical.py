@@ -190,6 +190,8 @@ class Categorical(Predictive):
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         levels = np.maximum(levels, np.finfo(np.float64).tiny)
+        if not levels.size:
+            return np.empty(levels.shape)
 
         def one_block(rows: slice) -> Array:
             cumulative = self._cumulative(rows)[:, None, :]

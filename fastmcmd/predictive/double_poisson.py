@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
+from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
@@ -178,6 +179,8 @@ class DoublePoisson(Predictive):
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty((len(self), levels.shape[1]))
+        if not out.size:
+            return out
         if len(levels) == len(self):
             self._by_rows(loops.quantiles, self._sums[0], out, first=levels)
             return out

@@ -54,10 +54,11 @@ class Draws(Predictive):
     has_density = False
 
     def __init__(self, array: Any) -> None:
-        given = as_array(array, "draws")
+        given = as_array(array, "array")
         if given.ndim not in (1, 2, 3) or given.size == 0:
             raise ValueError(
-                f"draws have shape {given.shape}; (n,), (n, m) or (n, m, k) is needed, none of them 0"
+                f"array of draws has shape {given.shape}; (n,), (n, m) or (n, m, k) is needed, none of "
+                "them 0"
             )
         if given.ndim == 1:
             given = given[:, None]

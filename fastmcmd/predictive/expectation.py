@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from fastmcmd.checks import shown
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
@@ -87,6 +88,8 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
 
     Quadrature goes on with finer panels until it no longer changes.
     """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel is {shown(kernel)}; a kernel such as fastmcmd.RBF(0.5) is needed")
     known = closed_form(prediction, kernel, points)
     if known is not None:
         return known

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, check_levels, parameter

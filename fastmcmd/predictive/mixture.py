@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_count
+from fastmcmd.checks import as_array, check_count, shown
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
@@ -76,6 +76,8 @@ class Mixture(Predictive):
     """
 
     def __init__(self, components: Sequence[Predictive], weights: Any = None) -> None:
+        if not isinstance(components, Iterable):
+            raise TypeError(f"components is {shown(components)}; a list of distributions is needed")
         components = tuple(components)
         if not components:
             raise ValueError("components are empty; at least one distribution is needed")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, as_rows, check_choice, check_count
+from fastmcmd.checks import as_array, as_rows, check_choice, check_count, check_flag
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 from fastmcmd.predictive.numerics.spread import root
@@ -85,7 +85,7 @@ class Quantiles(Predictive):
                 f"values have shape {array.shape}; (n, {count}) is needed: a column a level"
             )
         array = as_rows(array, "values").astype(np.float64)
-        if sort:
+        if check_flag(sort, "sort"):
             array.sort(axis=1)
         else:
             crossing = (array[:, 1:] < array[:, :-1]).any(axis=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
 from fastmcmd.predictive.base import (
     Array,

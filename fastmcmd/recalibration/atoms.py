@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array, Nodes, check_levels

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fastmcmd.checks import check_choice
+from fastmcmd.checks import check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
 
@@ -50,6 +50,7 @@ class Fitted:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
         from fastmcmd.recalibration.stored import save
 
+        check_path(path, "path")
         save(self, path)
 
 
@@ -151,7 +152,11 @@ def _rows(value: Any) -> int:
         return int(value.batch_shape[0]) if len(value.batch_shape) else 1
     if hasattr(value, "cdf") and callable(getattr(value, "mean", None)):  # other distributions
         return int(np.size(value.mean()))
-    return len(value) if hasattr(value, "__len__") else 1
+    if getattr(value, "ndim", 1) == 0 or isinstance(value, type):
+        return 1  # no rows: what converts it says what is needed
+    return (
+        value.shape[0] if hasattr(value, "nnz") else len(value) if hasattr(value, "__len__") else 1
+    )
 
 
 def _told(value: Any) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["pooled"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import row_blocks
+from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Gaussian, Predictive

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import check_choice, check_count, check_positive
+from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array
@@ -69,11 +69,12 @@ class StdRatio(Recalibrator):
         self, criterion: str = "ma_cal", bounds: Any = (1e-2, 1e2), levels: int = 100
     ) -> None:
         self.criterion = check_choice(criterion, "criterion", _CRITERIA)
-        if np.shape(bounds) != (2,):
-            raise ValueError(f"bounds are {bounds!r}; a pair (smallest, largest) is needed")
-        low, high = (check_positive(float(bound), "bounds") for bound in bounds)
+        pair = as_array(bounds, "bounds")
+        if pair.shape != (2,):
+            raise ValueError(f"bounds are {shown(bounds)}; a pair (smallest, largest) is needed")
+        low, high = (check_positive(float(bound), "bounds") for bound in pair)
         if not low < high:
-            raise ValueError(f"bounds are {bounds!r}; the first must be the smaller one")
+            raise ValueError(f"bounds are {shown(bounds)}; the first must be the smaller one")
         self.bounds = (low, high)
         self.levels: int = check_count(levels, "levels", 2)
 

@@ -250,7 +250,9 @@ def _read(
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != found.shape[:1]:
-        raise ValueError(f"y has shape {labels.shape}; {found.shape[:1]} is needed: a label a row")
+        raise ValueError(
+            f"y has shape {labels.shape} and logits {found.shape}; a label a row is needed"
+        )
     weights = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if weights is not None and weights.shape != labels.shape:
         raise ValueError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from fastmcmd.cached import cached_property
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import inputs_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd.checks import check_choice, check_count, check_flag
 from fastmcmd.classification.above_confidence import (
     AboveSums,
     check_thresholds,
@@ -67,7 +67,9 @@ class RankedProbabilityScore(MeanScore):
         sum_tolerance: float | None = None,
     ) -> None:
         super().__init__(
-            normalize=bool(normalize), nan_policy=nan_policy, sum_tolerance=sum_tolerance
+            normalize=check_flag(normalize, "normalize"),
+            nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
         )
 
     def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:

@@ -189,8 +189,7 @@ def sketch_event(rows: Rows, values: Array, hits: NDArray[Any], resolution: int)
 
 def sketch_classes(rows: Rows, threshold: float | None, resolution: int) -> MassSketch:
     """Return the sketch of each class's probabilities above a threshold."""
-    assert rows.labels is not None
-    labels, columns = rows.labels, class_columns(rows)
+    labels, columns = rows.known_labels, class_columns(rows)
 
     def work(label: int, scores: Array) -> FineSums:
         hits, weights = labels == label, rows.weights

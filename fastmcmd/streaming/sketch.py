@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import as_float
 from fastmcmd.predictive.base import Array
 
 __all__ = ["LogSketch", "check_accuracy", "sketch_keys", "union"]
@@ -21,9 +22,10 @@ _FINEST = 1e-6
 
 def check_accuracy(accuracy: Any) -> float:
     """Return a relative error of a sketch as a float in [1e-6, 0.5]."""
-    found = float(accuracy)
+    needed = f"a number in [{_FINEST:g}, 0.5]"
+    found = as_float(accuracy, "accuracy", needed)
     if not _FINEST <= found <= 0.5:
-        raise ValueError(f"accuracy is {accuracy!r}; a number in [{_FINEST:g}, 0.5] is needed")
+        raise ValueError(f"accuracy is {found:g}; {needed} is needed")
     return found
 
 

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.backends import get_backend
-from fastmcmd.checks import as_array, as_rows, is_tensor
+from fastmcmd.checks import (
+    as_array,
+    as_float,
+    as_rows,
+    check_count,
+    check_flag,
+    check_positive,
+    is_tensor,
+)
 from fastmcmd.gram import offset_of
 from fastmcmd.kernels import RBF, Kernel, Laplacian, Polynomial
 from fastmcmd.kernels.base import Array
@@ -45,12 +53,12 @@ def rbf_kernel(x: Any, x_prime: Any, gamma: float | None = None) -> Any:
     [[0.3679]]
     """
     x, z = _pair(x, x_prime)
-    gamma = gamma or 1.0 / x.shape[1]
+    gamma = _width(gamma, x.shape[1])
     if is_tensor(x):
         import torch
 
         return torch.exp(-gamma * torch.cdist(x, z) ** 2)
-    return _matrix(RBF(float(gamma)), x, z)
+    return _matrix(RBF(gamma), x, z)
 
 
 def laplacian_kernel(
@@ -97,21 +105,21 @@ def laplacian_kernel(
     [[0.3679]]
     """
     x, z = _pair(x, x_prime)
-    gamma = gamma or 1.0 / x.shape[1]
+    gamma = _width(gamma, x.shape[1])
     if is_tensor(x):
         import torch
 
         distance = torch.cdist(x, z, p=1.0)
         return torch.exp(-gamma * (distance**2 if squared else distance))
-    if not squared:
-        return _matrix(Laplacian(float(gamma)), x, z)
+    if not check_flag(squared, "squared"):
+        return _matrix(Laplacian(gamma), x, z)
     if x.shape[1] == 1:
-        return _matrix(RBF(float(gamma)), x, z)
+        return _matrix(RBF(gamma), x, z)
     from scipy.spatial.distance import cdist
 
     out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
     for rows in _blocks(x, z):
-        out[rows] = np.exp(-float(gamma) * cdist(x[rows], z, "cityblock") ** 2)
+        out[rows] = np.exp(-gamma * cdist(x[rows], z, "cityblock") ** 2)
     return out
 
 
@@ -148,9 +156,20 @@ def polynomial_kernel(
     [[64.0]]
     """
     x, z = _pair(x, x_prime)
+    gamma, coef0 = check_positive(gamma, "gamma"), as_float(coef0, "coef0")
+    degree = check_count(degree, "degree")
     if is_tensor(x):
         return (gamma * (x @ z.T) + coef0) ** degree
-    return _matrix(Polynomial(degree, float(gamma), float(coef0)), x, z)
+    return _matrix(Polynomial(degree, gamma, coef0), x, z)
+
+
+def _width(gamma: Any, columns: int) -> Any:
+    """Return gamma, 1/d for None and 0; a tensor, which may need a gradient, as it is."""
+    if gamma is None:
+        return 1.0 / columns
+    if is_tensor(gamma):
+        return gamma
+    return 1.0 / columns if as_float(gamma, "gamma") == 0 else check_positive(gamma, "gamma")
 
 
 def _pair(x: Any, z: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_count
+from fastmcmd.checks import check_count, check_flag
 from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number
 from fastmcmd.metrics.interval_scores import mean_interval_score
 from fastmcmd.metrics.quantile_scores import mean_check_score
@@ -41,7 +41,7 @@ def nll_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> f
     0.918939
     """
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
-    return nll(outcomes, predicted) * (1 if scaled else len(outcomes))
+    return nll(outcomes, predicted) * (1 if check_flag(scaled, "scaled") else len(outcomes))
 
 
 def crps_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> float:
@@ -68,7 +68,7 @@ def crps_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> 
     0.233695
     """
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
-    return mean_crps(outcomes, predicted) * (1 if scaled else len(outcomes))
+    return mean_crps(outcomes, predicted) * (1 if check_flag(scaled, "scaled") else len(outcomes))
 
 
 def check_score(
@@ -111,7 +111,7 @@ def check_score(
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
     levels = _levels(start_q, "start_q", end_q, "end_q", resolution)
     score = mean_check_score(outcomes, predicted, levels=levels)
-    return score * (1 if scaled else len(levels))
+    return score * (1 if check_flag(scaled, "scaled") else len(levels))
 
 
 def interval_score(
@@ -152,7 +152,7 @@ def interval_score(
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
     levels = _levels(start_p, "start_p", end_p, "end_p", resolution)
     score = mean_interval_score(outcomes, predicted, level=levels)
-    return score * (1 if scaled else len(levels))
+    return score * (1 if check_flag(scaled, "scaled") else len(levels))
 
 
 def _levels(start: Any, start_name: str, end: Any, end_name: str, resolution: Any) -> Vector:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.checks import check_same_length
-from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number, vector
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, number, vector, vectors
 from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
     get_prediction_interval,
     get_proportion_lists_vectorized,
     get_quantile,
 )
 from fastmcmd.errors import MissingDependencyError
+from fastmcmd.predictive import Gaussian
 from fastmcmd.recalibration import StdRatio
 
 __all__ = [
@@ -197,7 +198,8 @@ def optimize_recalibration_ratio(
     >>> abs(optimize_recalibration_ratio(np.zeros(20000), np.full(20000, 0.25), y) - 4) < 0.2
     True
     """
-    outcomes, predicted = gaussian(y_mean, y_std, y_true)
+    mean, std, outcomes = vectors(y_mean=y_mean, y_std=y_std, y_true=y_true)
+    predicted = Gaussian(mean, std)
     found = StdRatio(criterion, optimizer_bounds).fit(predicted, outcomes)
     return found.ratio_
 

@@ -94,6 +94,10 @@ def _from_draws(value: Any, columns: int, name: str) -> Draws:
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise ValueError(f"{name} holds {what}; remove such rows first")
+    if array.ndim not in (1, 2, 3) or 0 in array.shape:
+        raise ValueError(
+            f"{name} has shape {array.shape}; draws (n,), (n, m) or (n, m, k), none of them 0, are needed"
+        )
     if columns > 1 and array.ndim == 2:  # one vector an input
         array = array[:, None, :]
     return Draws(array)

@@ -7,12 +7,10 @@ A dispersion of 0 is the Poisson distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -30,13 +28,6 @@ __all__ = [
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 NOTHING = 1e-17  # of a total: below its rounding
 _LEAST_LOG = -690.0  # of a mass that a double holds with all digits
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """Return the function compiled on first use, cached on disk, without the interpreter's lock."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
 @compiled

@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.count_loops import compiled, log_mass
+from fastmcmd.predictive.numerics.count_loops import log_mass
 
 __all__ = ["quantiles"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["bisect_rows", "count_rows", "crps_of_sorted"]
 

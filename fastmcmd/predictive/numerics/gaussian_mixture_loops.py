@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["quantiles"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import numba
 import numpy as np
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = ["march"]
@@ -29,7 +29,7 @@ _SETTLED = 1e-8  # correction of a step after which the next, of its square, is 
 
 # Division as NumPy has it, without an exception: loops over rows become vector instructions.
 def _compiled(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return compiled(function, error_model="numpy")
 
 
 @_compiled

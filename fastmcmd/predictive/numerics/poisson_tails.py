@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.count_loops import compiled, deviance
+from fastmcmd.predictive.numerics.count_loops import deviance
 
 __all__ = ["large_tails"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from fastmcmd.compiled import compiled
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.count_loops import compiled
 
 __all__ = ["cdf_rows", "crps_rows"]
 

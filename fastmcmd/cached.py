@@ -1,0 +1,30 @@
+"""A cached property that holds no lock while it computes.
+
+Before Python 3.12 `functools.cached_property` holds one lock per class during the computation. A
+process that forks while another thread computes inherits that lock, held by a thread which does not
+exist in the child: the child waits forever. The lock also makes threads that work on different
+objects of one class wait for each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cached_property"]
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """The property of Python 3.12: two threads may compute a value twice, and both see the first."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            known = instance.__dict__
+            if self.attrname in known:
+                return known[self.attrname]
+            return known.setdefault(self.attrname, self.func(instance))

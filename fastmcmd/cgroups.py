@@ -1,0 +1,122 @@
+"""Limits that control groups of Linux set on this process: memory and processor time.
+
+Groups are nested, and the limits of all ancestors hold. A container often mounts only its own
+subtree of the hierarchy, so the path in ``/proc/self/cgroup`` may not exist below the mount point:
+what is there of it is looked at, from the mount point down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["free_memory", "processors"]
+
+_ROOT = Path("/")  # replaced by tests
+_UNLIMITED = 1 << 60  # version 1 writes the largest multiple of a page for "no limit"
+
+
+def free_memory() -> int | None:
+    """Return the bytes that the groups of this process still allow, or None without a limit.
+
+    Pages of files that were read (``inactive_file``) count as usage in the kernel's books, and are
+    given back as soon as memory is short: they are free.
+    """
+    found: list[int] = []
+    for folder, version in _folders("memory"):
+        names = (
+            ("memory.max", "memory.current", "inactive_file")
+            if version == 2
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        )
+        limits = [_number(folder / names[0])]
+        if version == 2:
+            limits.append(_number(folder / "memory.high"))  # beyond it processes are slowed down
+        known = [limit for limit in limits if limit is not None and limit < _UNLIMITED]
+        usage = _number(folder / names[1])
+        if known and usage is not None:
+            used = max(0, usage - _field(folder / "memory.stat", names[2]))
+            found.append(max(0, min(known) - used))
+    return min(found) if found else None
+
+
+def processors() -> float | None:
+    """Return the processors whose time the groups of this process may use, or None without a quota."""
+    found: list[float] = []
+    for folder, version in _folders("cpu"):
+        if version == 2:
+            text = _text(folder / "cpu.max").split()
+            quota, period = [*text, "", ""][:2]
+        else:
+            quota = _text(folder / "cpu.cfs_quota_us").strip()
+            period = _text(folder / "cpu.cfs_period_us").strip()
+        if quota.isdecimal() and period.isdecimal() and int(quota) > 0 and int(period) > 0:
+            found.append(int(quota) / int(period))
+    return min(found) if found else None
+
+
+def _folders(controller: str) -> Iterator[tuple[Path, int]]:
+    """Yield the folders of the groups of this process, ancestors included, and the version of each."""
+    for line in _text(_ROOT / "proc/self/cgroup").splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        version = 1 if controllers else 2
+        for mount, inside in _mounts(version, controller):
+            folder = _ROOT / mount.lstrip("/")
+            if not folder.is_dir():
+                continue
+            yield folder, version
+            parts = [part for part in _below(path, inside).split("/") if part not in ("", "..")]
+            for part in parts:
+                folder = folder / part
+                if not folder.is_dir():
+                    break
+                yield folder, version
+
+
+def _mounts(version: int, controller: str) -> list[tuple[str, str]]:
+    """Return where a hierarchy is mounted, and which of its groups is the root there."""
+    found = []
+    for line in _text(_ROOT / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) < 5 or not kind:
+            continue
+        options = kind[2].split(",") if len(kind) > 2 else []
+        if kind[0] == "cgroup2" if version == 2 else kind[0] == "cgroup" and controller in options:
+            found.append((_unescaped(fields[4]), _unescaped(fields[3])))
+    return found
+
+
+def _below(path: str, inside: str) -> str:
+    """Return a group's path below the group that is mounted."""
+    inside = inside.rstrip("/")
+    if inside and (path == inside or path.startswith(inside + "/")):
+        return path[len(inside) :]
+    return path
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _field(path: Path, name: str) -> int:
+    for line in _text(path).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name and value.strip().isdecimal():
+            return int(value)
+    return 0

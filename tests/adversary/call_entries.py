@@ -1,0 +1,422 @@
+"""One valid call of every public entry point, found by introspection."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Entry", "entries", "unlisted"]
+
+_FOLDER = tempfile.TemporaryDirectory()  # removed at the end of the process
+N = 24
+_R = np.random.default_rng(0)
+X = _R.normal(size=(N, 2))
+Y = X[:, 0] + 0.3 * _R.normal(size=N)
+MEAN, STD = X[:, 0].copy(), np.full(N, 0.4)
+COUNTS = np.arange(N) % 4 + 0.0
+WEIGHTS = np.linspace(0.5, 1.5, N)
+PROBS = np.abs(_R.normal(size=(N, 3))) + 0.1
+PROBS /= PROBS.sum(axis=1, keepdims=True)
+LABELS = (np.arange(N) % 3).astype(float)
+SHARES = np.linspace(0.1, 0.9, N)
+LEVELS = np.array([0.1, 0.5, 0.9])
+SETS = _R.normal(size=(N, 5))
+
+# Names that are given to matplotlib, or that are what a caller likes.
+SKIPPED = {
+    "ax",
+    "figure",
+    "label",
+    "colour",
+    "title",
+    "name",
+    "progress",
+    "verbose",
+    "deep",
+    "self",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A callable, the arguments of a valid call, and the arguments that may be replaced."""
+
+    name: str
+    function: Any
+    base: dict[str, Any]
+    parameters: tuple[str, ...]
+
+
+def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
+    found = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {p.name: p for p in found if p.kind not in kinds and p.name not in SKIPPED}
+
+
+def entry(name: str, function: Any, /, **base: Any) -> Entry:
+    return Entry(name, function, base, tuple(parameters_of(function)))
+
+
+def method(name: str, make: Any, attribute: str, /, **base: Any) -> Entry:
+    """Return a method of an object that is made anew for each call."""
+    probe = getattr(make(), attribute)
+
+    def call(**options: Any) -> Any:
+        return getattr(make(), attribute)(**options)
+
+    return Entry(name, call, base, tuple(parameters_of(probe)))
+
+
+def required(function: Any, known: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of the arguments that must be given."""
+    empty = inspect.Parameter.empty
+    return {
+        name: known[name] for name, one in parameters_of(function).items() if one.default is empty
+    }
+
+
+def families(fm: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
+    positive = np.linspace(0.5, 2.0, N)
+    return {
+        "Beta": (fm.Beta, {"a": positive, "b": positive + 1}),
+        "Categorical": (fm.Categorical, {"probs": PROBS}),
+        "DoublePoisson": (fm.DoublePoisson, {"mean": positive, "phi": positive}),
+        "Draws": (fm.Draws, {"array": SETS}),
+        "Gamma": (fm.Gamma, {"shape": positive, "rate": positive}),
+        "Gaussian": (fm.Gaussian, {"mean": MEAN, "std": STD}),
+        "Laplace": (fm.Laplace, {"loc": MEAN, "scale": STD}),
+        "LogNormal": (fm.LogNormal, {"mu": MEAN, "sigma": STD}),
+        "Mixture": (fm.Mixture, {"components": (fm.Gaussian(MEAN, STD), fm.Gaussian(-MEAN, STD))}),
+        "NegativeBinomial": (fm.NegativeBinomial, {"mean": positive, "dispersion": positive}),
+        "Poisson": (fm.Poisson, {"mean": positive}),
+        "Quantiles": (fm.Quantiles, {"levels": LEVELS, "values": np.sort(SETS[:, :3], axis=1)}),
+        "StudentT": (fm.StudentT, {"df": positive + 3, "loc": MEAN, "scale": STD}),
+        "Truncated": (fm.Truncated, {"base": fm.Gaussian(MEAN, STD), "low": -2.0, "high": 2.0}),
+        "Uniform": (fm.Uniform, {"low": MEAN - 1, "high": MEAN + 1}),
+        "ZeroInflated": (
+            fm.ZeroInflated, {"base": fm.Poisson(positive), "probability": np.full(N, 0.2)},
+        ),
+    }  # fmt: skip
+
+
+def _predictive(fm: Any) -> list[Entry]:
+    found = []
+    for name, (kind, base) in families(fm).items():
+        found.append(entry(name, kind, **base))
+
+        def make(kind: Any = kind, base: Any = base) -> Any:
+            return kind(**base)
+
+        y = {"Categorical": LABELS, "Beta": SHARES, "Gamma": SHARES + 1, "LogNormal": SHARES + 1}
+        y = y.get(name, COUNTS if make().discrete else Y)
+        for attribute in ("cdf", "sf", "log_prob", "crps", "cdf_below"):
+            if attribute == "log_prob" and name in ("Draws", "Quantiles"):
+                continue  # they have no density
+            found.append(method(f"{name}.{attribute}", make, attribute, y=y))
+        found.append(method(f"{name}.quantile", make, "quantile", level=LEVELS))
+        found.append(method(f"{name}.sample", make, "sample", size=4, random_state=0))
+        found.append(
+            method(
+                f"{name}.expected_kernel", make, "expected_kernel",
+                kernel=fm.RBF(0.5), points=np.linspace(-1, 1, 4)[:, None],
+            )
+        )  # fmt: skip
+    found.append(entry("Gamma.from_mean", fm.Gamma.from_mean, mean=STD, dispersion=STD))
+    return found
+
+
+def _kernels(fm: Any) -> list[Entry]:
+    base = {"value": 1.0, "left": fm.RBF(0.5), "right": fm.Linear(), "function": _product}
+    kinds = "RBF Constant Cosine CustomKernel Delta Laplacian Linear Matern Polynomial Product Sum"
+    found = []
+    for name in kinds.split():
+        kind = getattr(fm, name)
+        found.append(entry(name, kind, **required(kind, base)))
+    found.append(
+        entry("kernels.kernel_from_dict", fm.kernels.kernel_from_dict, described=fm.RBF(0.5).to_dict())
+    )  # fmt: skip
+    return found
+
+
+def _product(a: Any, b: Any) -> Any:
+    return (a * b).sum()
+
+
+def _core(fm: Any) -> list[Entry]:
+    right = fm.Gaussian(MEAN, STD)
+    data = {"x": X, "y": Y, "prediction": right}
+    fitted = fm.ConditionalCongruence().fit(X, Y, right)
+    estimator = fm.ConditionalCongruence
+    cases = [
+        entry("cce", fm.cce, **data),
+        entry("mcmd", fm.mcmd, grid=X[:5], x=X, y=Y, x_prime=X, y_prime=-Y),
+        entry("plan", fm.plan, x=X),
+        entry("evaluate", fm.evaluate, y=Y, prediction=right),
+        entry("evaluate with x", fm.evaluate, y=Y, prediction=right, x=X),
+        entry("compare", fm.compare, models={"a": right}, y=Y),
+        entry("downsampled_cce", fm.downsampled_cce, **data, size=12, repeats=2, random_state=0),
+        entry("ConditionalCongruence", lambda **o: estimator(**o).fit(X, Y, right).result_.values),
+        method("ConditionalCongruence.fit", estimator, "fit", **data),
+        method("ConditionalCongruence.fit_each", estimator, "fit_each", x=X, y=Y,
+               predictions={"a": right}),
+        method("ConditionalCongruence.evaluate", lambda: fitted, "evaluate", x_new=X),
+        method("ConditionalCongruence.score_samples", lambda: fitted, "score_samples", x_new=X),
+        method("ConditionalCongruence.witness", lambda: fitted, "witness", x_new=X,
+               y_grid=np.linspace(-1, 1, 4)),
+        method("ConditionalCongruence.save", lambda: fitted, "save", path=_path("saved.npz")),
+        method("Result.quantile", lambda: fitted.result_, "quantile", level=LEVELS),
+        method("Result.to_frame", lambda: fitted.result_, "to_frame"),
+        entry("set_num_threads", _threads, count=1),
+        entry("load", fm.load, path=_path("saved.npz")),
+    ]  # fmt: skip
+    fitted.save(_path("saved.npz"))
+    cases[7] = Entry(cases[7].name, cases[7].function, {}, tuple(parameters_of(estimator)))
+    return cases
+
+
+def _threads(count: Any) -> None:
+    import fastmcmd as fm
+
+    try:
+        fm.set_num_threads(count)
+    finally:
+        fm.set_num_threads(1)
+
+
+def _path(name: str) -> str:
+    return os.path.join(_FOLDER.name, name)
+
+
+def _metrics(fm: Any) -> list[Entry]:
+    pairs = np.stack([Y, -Y], axis=1)
+    draws = _R.normal(size=(N, 6, 2))
+    found = []
+    for name in fm.metrics.__all__:
+        function = getattr(fm.metrics, name)
+        if inspect.isclass(function):
+            continue
+        vector = "energy" in name or "variogram" in name
+        base = {
+            "y": pairs if vector else Y,
+            "prediction": fm.Draws(draws) if vector else fm.Gaussian(MEAN, STD),
+            "lower": Y - 1,
+            "upper": Y + 0.5,
+        }
+        found.append(entry(f"metrics.{name}", function, **required(function, base)))
+        if not vector and "lower" not in found[-1].base:
+            base["prediction"] = (MEAN, STD)
+            found.append(entry(f"metrics.{name} of arrays", function, **required(function, base)))
+    found += [entry(name, getattr(fm, name), y=Y, prediction=(MEAN, STD))
+              for name in ("ence", "nll", "pit_values", "regression_ece")]  # fmt: skip
+    return found
+
+
+def _classification(fm: Any) -> list[Entry]:
+    base = {"y": LABELS, "p": PROBS, "p_in": PROBS, "p_out": PROBS[::2].copy()}
+    binary = {"y": (LABELS > 0) + 0.0, "p": SHARES, "p_in": SHARES, "p_out": SHARES}
+    found = []
+    for name in fm.classification.__all__:
+        function = getattr(fm.classification, name)
+        if inspect.isclass(function):
+            continue
+        for label, known in (("", base), (" binary", binary)):
+            given = required(function, known)
+            if "k" in parameters_of(function):
+                given["k"] = 2
+            found.append(entry(f"classification.{name}{label}", function, **given))
+    return found
+
+
+def _recalibration(fm: Any) -> list[Entry]:
+    right = fm.Gaussian(MEAN, STD)
+    found = []
+    for name in fm.recalibration.__all__:
+        kind = getattr(fm.recalibration, name)
+        if not hasattr(kind, "fit") or name == "Recalibrator":
+            continue
+        logits = name == "TemperatureScaling"
+        data = {"logits": np.log(PROBS), "y": LABELS} if logits else {"prediction": right, "y": Y}
+        first = "logits" if logits else "prediction"
+
+        def run(*, _kind: Any = kind, _data: Any = data, **options: Any) -> Any:
+            return _kind(**options).fit(**_data)
+
+        found.append(
+            Entry(f"recalibration.{name}", run, {}, tuple(parameters_of(kind.__init__)))
+        )  # fmt: skip
+        found.append(method(f"recalibration.{name}.fit", kind, "fit", **data))
+        fitted = kind().fit(**data)
+        for attribute in ("transform", "interval"):
+            if hasattr(fitted, attribute):
+                found.append(
+                    method(
+                        f"recalibration.{name}.{attribute}",
+                        lambda f=fitted: f, attribute, **{first: data[first]},
+                    )
+                )  # fmt: skip
+        saved = _path(f"{name}.npz")
+        found.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=saved))
+    fm.recalibration.StdScaling().fit(right, Y).save(_path("recalibrator.npz"))
+    found.append(entry("recalibration.load", fm.recalibration.load, path=_path("recalibrator.npz")))
+    mapping = fm.recalibration.IsotonicCDF().fit(right, Y).transform(right)
+    for attribute in ("cdf", "crps"):
+        found.append(method(f"Recalibrated.{attribute}", lambda: mapping, attribute, y=Y))
+    found.append(method("Recalibrated.quantile", lambda: mapping, "quantile", level=LEVELS))
+    return found
+
+
+def _streaming(fm: Any) -> list[Entry]:
+    found = []
+    for name in fm.streaming.__all__:
+        kind = getattr(fm.streaming, name)
+        if name in ("Accumulator", "MeanOf"):
+            continue
+        gather = parameters_of(kind.gather)
+        vector = name in ("EnergyScore", "VariogramScore")
+        known = {
+            "y": LABELS if "p" in gather else np.stack([Y, -Y], axis=1) if vector else Y,
+            "prediction": fm.Draws(_R.normal(size=(N, 6, 2))) if vector else fm.Gaussian(MEAN, STD),
+            "p": PROBS, "p_in": PROBS, "p_out": PROBS,
+        }  # fmt: skip
+        given = required(kind.gather, known)
+        own = {"limits": (0.1, 1.0)} if name in ("ENCE", "UCE", "ENCECurve") else {}
+        own |= {"binning": "width"} if own else {}
+        own |= {"k": 2} if name == "TopKAccuracy" else {}
+        own |= {"binning": "width", "limits": (0.1, 4.0)} if name == "QCE" else {}
+
+        def make(kind: Any = kind, own: Any = own) -> Any:
+            return kind(**own)
+
+        def run(*, _kind: Any = kind, _given: Any = given, **options: Any) -> Any:
+            return _kind(**options).update(**_given).compute()
+
+        names = tuple(parameters_of(kind.__init__))
+        own = {key: value for key, value in own.items() if key in names}
+        found.append(Entry(f"streaming.{name}", run, own, names))
+
+        def update(*, _kind: Any = kind, _own: Any = own, **batch: Any) -> Any:
+            return _kind(**_own).update(**batch).compute()
+
+        found.append(Entry(f"streaming.{name}.update", update, given, tuple(gather)))
+    found.append(
+        method("streaming.CRPS.merge", fm.streaming.CRPS, "merge", other=fm.streaming.CRPS())
+    )
+    return found
+
+
+def _toolbox() -> list[Entry]:
+    known = {
+        "y_pred": MEAN, "y_mean": MEAN, "y_std": STD, "y_true": Y, "num_bins": 10, "resolution": 9,
+        "scaled": True, "quantile": 0.9, "exp_props": SHARES, "obs_props": SHARES,
+        "cali_type": "mean_abs",
+    }  # fmt: skip
+    module = importlib.import_module("fastmcmd.compat.uncertainty_toolbox")
+    found = []
+    for name in module.__all__:
+        function = getattr(module, name)
+        if inspect.isfunction(function):
+
+            def quiet(*, _function: Any = function, **options: Any) -> Any:
+                with contextlib.redirect_stdout(None):
+                    return _function(**options)
+
+            found.append(
+                Entry(
+                    f"compat.uncertainty_toolbox.{name}", quiet, required(function, known),
+                    tuple(parameters_of(function)),
+                )
+            )  # fmt: skip
+    return found
+
+
+def _probcal() -> list[Entry]:
+    module = importlib.import_module("fastmcmd.compat.probcal")
+    known = {
+        "grid": X[:5], "x": X, "y": Y, "x_prime": X, "y_prime": -Y, "x_kernel": module.rbf_kernel,
+        "y_kernel": module.rbf_kernel,
+    }  # fmt: skip
+    names = ("compute_mcmd_numpy", "laplacian_kernel", "polynomial_kernel", "rbf_kernel")
+    return [
+        entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), known))
+        for name in names
+    ]  # fmt: skip
+
+
+def _plots(fm: Any) -> list[Entry]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    plots = importlib.import_module("fastmcmd.plots")
+    right = fm.Gaussian(MEAN, STD)
+    known = {
+        "values": np.abs(Y), "x": X, "y": Y, "histogram": fm.metrics.pit_histogram(Y, right),
+        "curve": fm.metrics.reliability_curve(Y, right), "found": fm.evaluate(Y, right, X),
+        "result": fm.downsampled_cce(X, Y, right, 12, repeats=2),
+    }  # fmt: skip
+    found = []
+    for name in plots.__all__:
+        function = getattr(plots, name)
+        given = required(function, known)
+        if name == "variance":
+            given["curve"] = fm.metrics.ence_curve(Y, right)
+        if name in ("over_inputs", "cce_over_inputs"):
+            given["x"] = X[:, 0].copy()
+
+        def closed(*, _function: Any = function, **options: Any) -> None:
+            import matplotlib.pyplot as plt
+
+            try:
+                _function(**options)
+            finally:
+                plt.close("all")
+
+        found.append(Entry(f"plots.{name}", closed, given, tuple(parameters_of(function))))
+    return found
+
+
+def entries(plots: bool = True) -> dict[str, Entry]:
+    """Return all entry points by name."""
+    import fastmcmd as fm
+
+    importlib.import_module("fastmcmd.kernels")
+    groups = [
+        _core(fm), _predictive(fm), _kernels(fm), _metrics(fm), _classification(fm),
+        _recalibration(fm), _streaming(fm), _toolbox(), _probcal(),
+    ]  # fmt: skip
+    if plots:
+        groups.append(_plots(fm))
+    return {one.name: one for group in groups for one in group if one.parameters}
+
+
+def unlisted(names: set[str]) -> list[str]:
+    """Return what is public and has no entry, of what is no result, error or module."""
+    import fastmcmd as fm
+
+    no_calls = {
+        "Comparison", "DownsampledResult", "Evaluation", "Info", "Kernel", "Plan", "Predictive",
+        "Result", "Accumulator", "MeanOf", "MonotoneMap", "RecalibratedAtoms", "RecalibratedCDF",
+        "Recalibrator", "Rescaled", "GroupCalibration", "PITHistogram", "ReliabilityCurve",
+        "VarianceCurve", "AccuracyAboveConfidence", "AreaEstimate", "BrierDecomposition",
+        "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
+        "Linear", "StdScaling", "TemperatureScaling",
+    }  # fmt: skip
+    known = {name.split(" ")[0] for name in names}
+    missing = []
+    for module in (fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming):
+        prefix = module.__name__.removeprefix("fastmcmd").lstrip(".")
+        for name in module.__all__:
+            value = getattr(module, name)
+            told = f"{prefix}.{name}" if prefix else name
+            is_call = callable(value) and not (
+                isinstance(value, type) and issubclass(value, (Exception, Warning))
+            )
+            if is_call and told not in known and name not in no_calls:
+                missing.append(told)
+    return missing

@@ -1,0 +1,329 @@
+"""Calls every public entry point with hostile arguments and judges what comes back.
+
+Each problem takes a valid call and replaces one argument, sometimes two. What must come back is a right
+answer, or a ValueError, a TypeError, or an error of the package, whose message names the argument.
+Workers are processes of their own: a crash or a hang costs one of them, and is reported.
+
+    python tests/adversary/calls.py --count 5000 --seed 0 [--entry NAME] [--case NUMBER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import copy
+import hashlib
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import call_entries
+import hostile
+
+TIMEOUT = 30.0  # seconds a call may take; the first of a kind compiles loops
+
+# Arguments for which a value is what its caller likes, or any rows, or any callable.
+ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder", "function",
+             "projection", "x_kernel", "y_kernel", "kernel", "random_state", "recal_model",
+             "devices", "described", "index", "models", "predictions", "other"}  # fmt: skip
+# What else names an argument: the parts of a prediction, a group of arguments.
+ALIASES = {
+    "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
+    "predictions": ("prediction",), "components": ("component",),
+    "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
+}  # fmt: skip
+FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
+         "draw_with_replacement", "flag"}  # fmt: skip
+TAKES_NAN = {"values", "outcome", "limits"}
+# Numbers that must be positive, and whole numbers that count something.
+POSITIVE = {"lam", "lam_prime", "tol", "lmbda", "sum_tolerance", "length_scale", "gamma", "confidence",
+            "accuracy", "phi", "beta"}  # fmt: skip
+COUNTS = {"size", "bins", "k", "draws", "repeats", "strata", "features", "rank", "trials", "repetitions",
+          "resolution", "num_bins", "num_group_bins", "num_trials", "num_group_draws", "count",
+          "points", "degree"}  # fmt: skip
+ARRAYS = {"y", "x", "p", "p_in", "p_out", "sample_weight", "weights", "mean", "std", "logits", "y_pred",
+          "y_std", "y_true", "grid", "x_prime", "y_prime", "probs", "array", "loc", "scale", "mu",
+          "sigma", "a", "b", "df", "x_new", "y_grid", "lower", "upper", "at"}  # fmt: skip
+
+
+def cases(seed, number, known):
+    """Return the entry of a case, and by argument the name of what replaces it."""
+    rng = np.random.default_rng([seed, number])
+    name = known[rng.integers(len(known))]
+    entry = ENTRIES[name]
+    names = list(entry.parameters)
+    count = min(len(names), 1 if rng.random() < 0.85 else 2)
+    chosen = rng.choice(len(names), count, replace=False)
+    # What must be given is replaced more often than options: it has more ways of being wrong.
+    given = [one for one in names if one in entry.base]
+    if given and count == 1 and rng.random() < 0.4:
+        chosen = [names.index(given[rng.integers(len(given))])]
+    pool = list(hostile.POOL)
+    return entry, {names[i]: pool[rng.integers(len(pool))] for i in chosen}
+
+
+def digest(value):
+    """Return a text that changes when an argument is changed in place."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return hashlib.sha1(np.ascontiguousarray(value).tobytes()).hexdigest()
+    if isinstance(value, (list, tuple)) and len(value) < 50:
+        return repr(value)
+    return ""
+
+
+def as_numbers(value):
+    """Return a result as an array of floats, or None where it is no such thing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = np.asarray(value)
+            return found.astype(np.float64) if found.dtype.kind in "biuf" else None
+    except Exception:
+        return None
+
+
+def never_valid(name, argument, tags):
+    """Return why a value cannot be right for an argument, or None."""
+    if argument in ANY_VALUE or "harmless" in tags:
+        return None
+    if argument in FLAGS:
+        return None
+    if tags & {"never"}:
+        return "it can never be right"
+    if "class" in tags and argument != "dtype":
+        return "a class is no value"
+    if "callable" in tags and argument not in ("score", "predict", "x_kernel", "prediction"):
+        return "a function is no value"
+    if {"nan", "number"} <= tags and argument not in TAKES_NAN | ARRAYS:
+        return "NaN"
+    if argument in POSITIVE and tags & {"negative"}:
+        return "it must be positive"
+    if (
+        argument in COUNTS
+        and "expected_kernel" not in name
+        and (tags & {"negative", "inf", "nan", "text"})
+    ):
+        return "it counts something"
+    metric = name.startswith(
+        ("metrics", "classification", "streaming", "compat", "cce", "mcmd", "eval")
+    )
+    if argument in ARRAYS and metric and tags & {"has"} and tags & {"nan"}:
+        return "it holds NaN"
+    nonnegative = ("sample_weight", "weights", "std", "scale", "sigma", "y_std")
+    if argument in nonnegative and "negatives" in tags:
+        return "it is negative"
+    return None
+
+
+def judge(name, function, base, replaced):
+    """Call, and return (kind of violation or None, details)."""
+    arguments = {
+        key: copy.deepcopy(value) if key in replaced else value for key, value in base.items()
+    }
+    tags = {}
+    for argument, hostile_name in replaced.items():
+        if hostile_name.startswith("harmless") and not isinstance(base.get(argument), np.ndarray):
+            return "skip", ""  # there is no array that could take another form
+        try:
+            arguments[argument] = hostile.POOL[hostile_name](base.get(argument))
+        except Exception:
+            return "skip", ""
+        tags[argument] = hostile.TAGS[hostile_name]
+    before = {key: digest(value) for key, value in arguments.items()}
+    caught = []
+    result = None
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = function(**arguments)
+    except BaseException as error:
+        found = judge_error(error, replaced)
+    else:
+        found = judge_answer(name, function, base, replaced, tags, result)
+    if found is None:
+        for one in caught:
+            huge = any(its & {"huge"} for its in tags.values())
+            if huge and "overflow" in str(one.message):
+                continue  # the square of 1e300 is infinite: NumPy says so, and so does the answer
+            if issubclass(one.category, (RuntimeWarning, DeprecationWarning, FutureWarning)):
+                found = "warning", f"{one.category.__name__}: {one.message}"
+    if found is None:
+        changed = [key for key, value in arguments.items() if digest(value) != before[key]]
+        if changed:
+            found = "argument changed", ", ".join(changed)
+    return found or (None, "")
+
+
+def judge_error(error, replaced):
+    import fastmcmd as fm
+
+    told = f"{type(error).__name__}: {error}".split("\n")[0][:300]
+    if isinstance(error, MemoryError | fm.MissingDependencyError):
+        return None
+    kinds = (ValueError, TypeError)
+    if any(name in ("path", "cache_dir", "checkpoint", "out") for name in replaced):
+        kinds = (*kinds, OSError)
+    if not isinstance(error, kinds) or isinstance(error, np.linalg.LinAlgError):
+        return "raw error", told
+    names = [alias for name in replaced for alias in (name, *ALIASES.get(name, ()))]
+    named = any(
+        re.search(rf"(?<![A-Za-z]){re.escape(name)}(?![A-Za-z])", str(error)) for name in names
+    )
+    return None if named else ("argument not named", told)
+
+
+def judge_answer(name, function, base, replaced, tags, result):
+    for argument, its in tags.items():
+        why = never_valid(name, argument, its)
+        if why:
+            return "bad input accepted", f"{argument}: {why}"
+    if all("harmless" in its for its in tags.values()) and all(key in base for key in tags):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = as_numbers(function(**base))
+        found = as_numbers(result)
+        if expected is not None and found is not None:
+            same = expected.shape == found.shape and np.allclose(
+                expected, found, rtol=1e-5, atol=1e-5, equal_nan=True
+            )
+            if not same:
+                return "another answer", f"{found.ravel()[:3]} for {expected.ravel()[:3]}"
+    return None
+
+
+ENTRIES = {}
+
+
+def work(seed, known):
+    """Read numbers of cases, write what was found; files go to a folder that is removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        _work(seed, known)
+        os.chdir("/")
+
+
+def _work(seed, known):
+    for line in sys.stdin:
+        number = int(line)
+        entry, replaced = cases(seed, number, known)
+        kind, details = judge(entry.name, entry.function, entry.base, replaced)
+        print(
+            json.dumps([number, entry.name, replaced, kind, details]),
+            file=sys.__stdout__,
+            flush=True,
+        )
+
+
+class Worker:
+    """A process that answers one number after the other."""
+
+    def __init__(self, options):
+        self.options = options
+        self.start()
+
+    def start(self):
+        command = [sys.executable, __file__, "--worker", *self.options]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        if "ready" not in self.process.stdout.readline():
+            raise RuntimeError("a worker did not start; run it with --case to see why")
+
+    def ask(self, number):
+        self.process.stdin.write(f"{number}\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return json.loads(line)
+        kind = "hang" if not ready else "crash"
+        self.process.kill()
+        details = f"exit status {self.process.wait()}"
+        self.start()
+        return [number, "", {}, kind, details]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def describe(seed, number, known):
+    entry, replaced = cases(seed, number, known)
+    told = ", ".join(f"{name}=<{value}>" for name, value in replaced.items())
+    return f"{entry.name}({told})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--entry", help="only entry points whose name contains this")
+    parser.add_argument("--case", type=int, help="run one case here, with its traceback")
+    parser.add_argument("--no-plots", action="store_true")
+    parser.add_argument("--show", type=int, default=3, help="examples of each group")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+
+    stdout = sys.stdout
+    if options.worker:
+        sys.__stdout__, sys.stdout = stdout, sys.stderr
+    ENTRIES.update(call_entries.entries(plots=not options.no_plots))
+    known = [name for name in sorted(ENTRIES) if not options.entry or options.entry in name]
+    if options.worker:
+        print("ready", file=stdout, flush=True)
+        return work(options.seed, known)
+    if options.case is not None:
+        entry, replaced = cases(options.seed, options.case, known)
+        print(describe(options.seed, options.case, known))
+        print(judge(entry.name, entry.function, entry.base, replaced))
+        arguments = dict(entry.base)
+        arguments |= {
+            key: hostile.POOL[value](entry.base.get(key)) for key, value in replaced.items()
+        }
+        print(repr(entry.function(**arguments))[:500])
+        return None
+
+    passed_on = ["--seed", str(options.seed)]
+    passed_on += ["--entry", options.entry] if options.entry else []
+    passed_on += ["--no-plots"] if options.no_plots else []
+    worker, began = Worker(passed_on), time.monotonic()
+    groups, made = collections.defaultdict(list), 0
+    for number in range(options.count):
+        if time.monotonic() - began > options.seconds:
+            break
+        _, _, _, kind, details = worker.ask(number)
+        made += kind != "skip"
+        if kind and kind != "skip":
+            shape = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.e+-]*|'[^']*'", "#", details)
+            groups[kind, shape[:90]].append((number, details))
+    worker.close()
+    total = sum(map(len, groups.values()))
+    for (kind, _), found in sorted(groups.items(), key=lambda pair: -len(pair[1])):
+        print(f"{len(found):4d} {kind}: {found[0][1][:200]}")
+        for number, _ in found[: options.show]:
+            told = describe(options.seed, number, known)
+            extra = f" --entry {options.entry!r}" if options.entry else ""
+            extra += " --no-plots" if options.no_plots else ""
+            print(f"       {told}   # calls.py --seed {options.seed} --case {number}{extra}")
+    print(f"{made} calls of {len(known)} entry points: {total} violations in {len(groups)} groups")
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

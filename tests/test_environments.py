@@ -1,0 +1,281 @@
+"""Containers, read-only installations, forks, and settings of the environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+import fastmcmd
+from fastmcmd import cgroups, memory, threads
+from fastmcmd.cached import cached_property
+
+MIB = 1 << 20
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(text))
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setattr(cgroups, "_ROOT", tmp_path)
+    threads._quota.cache_clear()
+    yield tmp_path
+    threads._quota.cache_clear()
+
+
+V2 = "35 24 0:30 {inside} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
+V1 = (
+    "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    "36 31 0:33 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+)
+
+
+def test_the_smallest_limit_over_all_ancestors_holds(root):
+    write(
+        root,
+        {
+            "proc/self/cgroup": "0::/pod/app/worker\n",
+            "proc/self/mountinfo": V2.format(inside="/"),
+            "sys/fs/cgroup/cgroup.procs": "",
+            "sys/fs/cgroup/pod/memory.max": 600 * MIB,
+            "sys/fs/cgroup/pod/memory.current": 100 * MIB,
+            "sys/fs/cgroup/pod/app/memory.max": "max",
+            "sys/fs/cgroup/pod/app/memory.current": 90 * MIB,
+            "sys/fs/cgroup/pod/app/worker/memory.max": 24000 * MIB,
+            "sys/fs/cgroup/pod/app/worker/memory.current": 80 * MIB,
+        },
+    )
+    assert cgroups.free_memory() == 500 * MIB
+
+
+def test_the_page_cache_is_free_memory(root):
+    write(
+        root,
+        {
+            "proc/self/cgroup": "0::/\n",
+            "proc/self/mountinfo": V2.format(inside="/"),
+            "sys/fs/cgroup/memory.max": 1000 * MIB,
+            "sys/fs/cgroup/memory.current": 999 * MIB,
+            "sys/fs/cgroup/memory.stat": f"anon {MIB}\nfile {900 * MIB}\ninactive_file {800 * MIB}\n",
+        },
+    )
+    assert cgroups.free_memory() == 801 * MIB
+
+
+def test_the_softer_limit_of_version_2_counts(root):
+    write(
+        root,
+        {
+            "proc/self/cgroup": "0::/a\n",
+            "proc/self/mountinfo": V2.format(inside="/"),
+            "sys/fs/cgroup/a/memory.max": 1000 * MIB,
+            "sys/fs/cgroup/a/memory.high": 300 * MIB,
+            "sys/fs/cgroup/a/memory.current": 100 * MIB,
+        },
+    )
+    assert cgroups.free_memory() == 200 * MIB
+
+
+@pytest.mark.parametrize("inside", ["/docker/1234", "/"])
+def test_a_container_sees_its_own_group_as_the_root(root, inside):
+    """Without a namespace of groups the path in /proc/self/cgroup is that of the host."""
+    write(
+        root,
+        {
+            "proc/self/cgroup": "0::/docker/1234\n",
+            "proc/self/mountinfo": V2.format(inside=inside),
+            "sys/fs/cgroup/memory.max": 700 * MIB,
+            "sys/fs/cgroup/memory.current": 200 * MIB,
+            "sys/fs/cgroup/cpu.max": "150000 100000",
+        },
+    )
+    assert cgroups.free_memory() == 500 * MIB
+    assert cgroups.processors() == 1.5
+
+
+def test_version_1(root):
+    stat = f"inactive_file {MIB}\ntotal_inactive_file {30 * MIB}\n"
+    write(
+        root,
+        {
+            "proc/self/cgroup": "5:memory:/a/b\n3:cpu,cpuacct:/c\n0::/\n",
+            "proc/self/mountinfo": V1,
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": 9223372036854771712,
+            "sys/fs/cgroup/memory/memory.usage_in_bytes": 5000 * MIB,
+            "sys/fs/cgroup/memory/a/memory.limit_in_bytes": 400 * MIB,
+            "sys/fs/cgroup/memory/a/memory.usage_in_bytes": 130 * MIB,
+            "sys/fs/cgroup/memory/a/memory.stat": stat,
+            "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes": 500 * MIB,
+            "sys/fs/cgroup/memory/a/b/memory.usage_in_bytes": 20 * MIB,
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": -1,
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": 100000,
+            "sys/fs/cgroup/cpu,cpuacct/c/cpu.cfs_quota_us": 250000,
+            "sys/fs/cgroup/cpu,cpuacct/c/cpu.cfs_period_us": 100000,
+        },
+    )
+    assert cgroups.free_memory() == 300 * MIB
+    assert cgroups.processors() == 2.5
+
+
+@pytest.mark.parametrize(("quota", "most"), [("max 100000", 6), ("210000 100000", 3), ("1 9", 1)])
+def test_a_quota_limits_the_default_number_of_threads(root, monkeypatch, quota, most):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    write(
+        root,
+        {
+            "proc/self/cgroup": "0::/a\n",
+            "proc/self/mountinfo": V2.format(inside="/"),
+            "sys/fs/cgroup/a/cpu.max": quota,
+        },
+    )
+    assert threads.get_num_threads() == most
+
+
+def test_without_groups_there_is_no_limit(root, monkeypatch):
+    assert cgroups.free_memory() is None
+    assert cgroups.processors() is None
+    monkeypatch.setattr(memory, "_system_free", lambda: 123)
+    assert memory.available_memory() == 123
+
+
+def run(code, *options, env=None, timeout=120, cwd=None):
+    return subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd,
+    )  # fmt: skip
+
+
+def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
+    """A read-only installation and no home folder: Numba refused to decorate, so imports failed."""
+    there = tmp_path / "fastmcmd"
+    shutil.copytree(
+        Path(fastmcmd.__file__).parent, there, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for folder in [there, *(path for path in there.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").write_text("a file: no folder can be made here, not even by root")
+    nowhere = "/dev/null/nowhere"
+    env = {
+        **os.environ, "PYTHONPATH": str(tmp_path), "HOME": nowhere, "XDG_CACHE_HOME": nowhere,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    env.pop("NUMBA_CACHE_DIR", None)
+    code = f"""
+        import fastmcmd as fm
+        import fastmcmd.metrics.group_loops, fastmcmd.predictive.numerics.pearson_loops
+        assert fm.__file__.startswith({str(there)!r}), fm.__file__
+        print(fm.classification.ece([0, 1], [0.25, 0.75]), fm.Poisson([1.0]).crps([1.0]).size)
+        from fastmcmd.classification import loops
+        assert type(loops.check_rows._cache).__name__ == "NullCache"
+    """
+    done = run(code, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0.25", "1"]
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+def test_an_unknown_instruction_set_is_named(backend):
+    code = f"""
+        import fastmcmd as fm
+        fm.cce([0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], backend={backend!r})
+    """
+    done = run(code, env={**os.environ, "FASTMCMD_ISA": "nonsense"})
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: FASTMCMD_ISA is 'nonsense', must be one of")
+    assert "stands in" not in done.stderr
+
+
+class Slow:
+    def __init__(self, wait):
+        self.wait = wait
+
+    @cached_property
+    def value(self):
+        """What takes long."""
+        self.wait()
+        return object()
+
+
+def test_a_cached_property_waits_for_no_other_object():
+    """Before Python 3.12 the one of functools holds a lock of the class while it computes."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait():
+        begun.set()
+        assert go_on.wait(20)
+
+    busy = threading.Thread(target=lambda: Slow(wait).value, daemon=True)
+    busy.start()
+    assert begun.wait(20)
+    other = threading.Thread(target=lambda: Slow(lambda: None).value, daemon=True)
+    other.start()
+    other.join(5)
+    waits = other.is_alive()
+    go_on.set()
+    busy.join(20)
+    assert not waits
+
+
+def test_a_cached_property_is_one_object_for_all_threads():
+    together = threading.Barrier(4)
+    slow = Slow(lambda: together.wait(20))
+    seen = []
+    several = [threading.Thread(target=lambda: seen.append(slow.value)) for _ in range(4)]
+    for thread in several:
+        thread.start()
+    for thread in several:
+        thread.join()
+    assert len(seen) == 4
+    assert len(set(map(id, seen))) == 1
+    assert "long" in Slow.value.__doc__
+
+
+def test_no_other_cached_property_is_used():
+    for path in Path(fastmcmd.__file__).parent.rglob("*.py"):
+        if path.name != "cached.py":
+            assert "functools import cached_property" not in path.read_text(encoding="utf-8"), path
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_another_thread_computes():
+    code = """
+        import os, threading, time
+        import numpy as np
+        import fastmcmd as fm
+
+        fm.set_num_threads(1)
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(300, 2)), rng.normal(size=300)
+        work = lambda n=300: fm.cce(x[:n], y[:n], fm.Gaussian(y[:n], 1.0)).mean
+        work(50)
+        stop = threading.Event()
+        def loop():
+            while not stop.is_set():
+                work()
+        thread = threading.Thread(target=loop)
+        thread.start()
+        children = []
+        for _ in range(6):
+            time.sleep(0.05)
+            pid = os.fork()
+            if not pid:
+                work(50)
+                os._exit(0)
+            children.append(pid)
+        assert all(os.waitpid(pid, 0)[1] == 0 for pid in children)
+        stop.set()
+        thread.join()
+    """
+    done = run(code, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,190 @@
+"""Arguments that once raised an error of another library, or were taken for something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.checks import as_array, as_weights, check_choice, check_count, check_path
+from fastmcmd.memory import parse_memory
+
+N = 30
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=N)
+Y = X + 0.3 * RNG.normal(size=N)
+P = fm.Gaussian(X, 0.3)
+
+
+def refuses(kind, match, call):
+    with pytest.raises(kind, match=match):
+        call()
+
+
+# Integers
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**60 + np.arange(3), [2**53 + 1], np.array([2**64 - 1], np.uint64), [-(2**53) - 1],
+     np.array([0, 2**63 - 1]), np.array([2**70 + 1, 1], object)],
+)  # fmt: skip
+def test_integers_that_float64_cannot_hold_are_refused(value):
+    refuses(
+        ValueError, r"x holds -?\d+, which float64 cannot represent", lambda: as_array(value, "x")
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**60 + 256 * np.arange(3), [2**53, -(2**53)], np.array([2**63], np.uint64), [-(2**63)],
+     np.array([2**70, 1], object), np.array([3, 4], np.int8)],
+)  # fmt: skip
+def test_integers_that_float64_holds_are_taken_as_they_are(value):
+    found = as_array(value, "x")
+    assert [int(one) for one in found] == [int(one) for one in value]
+
+
+def test_large_identifiers_do_not_collapse():
+    """x = 2**60 + i with Delta became one group."""
+    x = 2**60 + np.arange(N)
+    refuses(ValueError, "x holds 1152921504606846977", lambda: fm.cce(x, Y, P, x_kernel=fm.Delta()))
+
+
+def test_an_integer_beyond_float64():
+    refuses(ValueError, "x holds integers beyond", lambda: as_array([10**400, 1], "x"))
+    refuses(ValueError, "lam is beyond the range", lambda: fm.cce(X, Y, P, lam=10**400))
+
+
+# Objects
+
+
+@pytest.mark.parametrize(
+    "value", [["1.5", "2"], [b"1", b"2"], [1j, 2.0], [{}, 1.0], [np.datetime64("2020"), 1.0]]
+)
+def test_objects_are_not_parsed(value):
+    objects = np.empty(2, dtype=object)
+    objects[:] = value
+    refuses(
+        TypeError, "y holds Python objects that are not numbers", lambda: as_array(objects, "y")
+    )
+
+
+def test_objects_that_are_numbers():
+    import decimal
+    import fractions
+
+    given = [1, 2.5, None, True, np.float32(0.5), decimal.Decimal("0.25"), fractions.Fraction(1, 4)]
+    found = as_array(np.array(given, dtype=object), "y")
+    np.testing.assert_array_equal(found, [1, 2.5, np.nan, 1, 0.5, 0.25, 0.25])
+
+
+def test_missing_values_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series(pandas.array([1, None, 3], dtype="Int64"))
+    np.testing.assert_array_equal(as_array(column, "y"), [1, np.nan, 3])
+
+
+# Tensors
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    a = torch.tensor([1.0, 2.0, 3.0])
+    refuses(TypeError, "y is a meta tensor", lambda: as_array(a.to("meta"), "y"))
+    refuses(TypeError, "y is a sparse tensor", lambda: as_array(a.to_sparse(), "y"))
+    refuses(TypeError, "y has dtype complex", lambda: as_array(torch.complex(a, a).conj(), "y"))
+    lazy = torch.complex(a, -a).conj().imag  # a view that is negated when it is read
+    np.testing.assert_array_equal(as_array(lazy, "y"), [1, 2, 3])
+    np.testing.assert_array_equal(as_array(a.to(torch.bfloat16).requires_grad_(), "y"), [1, 2, 3])
+
+
+# Weights and regularisers
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e300])
+def test_weights_whose_squares_leave_the_range(value):
+    w = np.full(N, value)
+    for call in (
+        lambda: fm.metrics.rmse(Y, P, sample_weight=w),
+        lambda: fm.evaluate(Y, P, sample_weight=w),
+        lambda: fm.classification.ece(Y > 0, np.full(N, 0.5), sample_weight=w),
+    ):
+        refuses(ValueError, "sample_weight has a largest value", call)
+    refuses(ValueError, "weights has a largest value", lambda: fm.cce(X, Y, P, weights=w))
+
+
+def test_weights_whose_ratio_leaves_the_range():
+    w = np.ones(N)
+    w[0] = 1e-200
+    refuses(
+        ValueError, "weights has a positive value of 1e-200", lambda: as_weights(w, "weights", N)
+    )
+    w[0] = 0.0
+    assert as_weights(w, "weights", N) is not None
+    w[0] = 1e-60
+    assert as_weights(w, "weights", N)[0] == 1e-60
+
+
+def test_a_weight_is_not_an_array():
+    for weight in (1.0, np.float64(1), None):
+        if weight is not None:
+            refuses(
+                ValueError, r"sample_weight has shape \(\)",
+                lambda weight=weight: fm.metrics.rmse(Y, P, sample_weight=weight),
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("lam", [1e308, 5e-324])
+def test_a_regulariser_that_leaves_the_range(lam):
+    for call in (
+        lambda: fm.cce(X, Y, P, lam=lam),
+        lambda: fm.mcmd(X, X, Y, X, -Y, lam_prime=lam),
+        lambda: fm.plan(X, lam=lam),
+        lambda: fm.evaluate(Y, P, lam=lam),
+    ):
+        refuses(ValueError, r"lam(_prime)? is .* a number in \[1e-100, 1e\+100\]", call)
+
+
+# Others
+
+
+def test_groups_without_a_label():
+    refuses(
+        ValueError, "by has no label in row 0", lambda: fm.evaluate(Y, P, by=np.full(N, np.nan))
+    )
+    by = np.where(np.arange(N) == 7, np.nan, 1.0)
+    refuses(ValueError, "by has no label in row 7", lambda: fm.evaluate(Y, P, by=by))
+
+
+def test_choices_and_counts_are_no_arrays():
+    refuses(ValueError, "kind is array", lambda: check_choice(np.array(["a"]), "kind", ("a", "b")))
+    refuses(TypeError, "size is array", lambda: check_count(np.ones(3), "size"))
+    refuses(TypeError, "size is np.True_|size is True", lambda: check_count(np.True_, "size"))
+    refuses(ValueError, "size is 4611686018427387904", lambda: check_count(2**62, "size"))
+
+
+@pytest.mark.parametrize("value", ["yes", 2, np.ones(3), None])
+def test_flags(value):
+    p, labels = np.full((6, 3), 1 / 3), np.arange(6) % 3
+    refuses(TypeError, "ordered is", lambda: fm.classification.evaluate(labels, p, ordered=value))
+
+
+def test_paths_and_sizes():
+    refuses(TypeError, "path is b'a'", lambda: check_path(b"a", "path"))
+    refuses(ValueError, "path is ''", lambda: check_path("", "path"))
+    refuses(ValueError, "memory_limit is .*nan", lambda: parse_memory(np.float64("nan")))
+    fitted = fm.recalibration.StdScaling().fit(P, Y)
+    refuses(TypeError, "path is array", lambda: fitted.save(np.ones(3)))
+
+
+def test_options_that_are_not_used_are_checked():
+    refuses(ValueError, "solver is 'fast'", lambda: fm.evaluate(Y, P, solver="fast"))
+
+
+def test_kernels_and_results():
+    refuses(TypeError, "kernel is 3", lambda: P.expected_kernel(3, np.zeros((2, 1))))
+    refuses(TypeError, "described is 'RBF'", lambda: fm.kernels.kernel_from_dict("RBF"))
+    result = fm.cce(X, Y, P)
+    refuses(ValueError, "level is 2", lambda: result.quantile(2))
+    refuses(TypeError, "components is 3", lambda: fm.Mixture(3))
