@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read and write."""
-    from fastmcmd.storage import write_atomically
+    from fastmcmd.io import write_atomically
 
     target = Path(arguments.target)
     check_target(target, tuple(_WRITERS), "TARGET")

@@ -113,7 +113,7 @@ def _write(path: Path, found: Any, told: Progress) -> None:
 
     import numpy as np
 
-    from fastmcmd.storage import write_atomically
+    from fastmcmd.io import write_atomically
 
     values = dict(found.rows)
     if found.cce is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from numpy.typing import NDArray
 
 from fastmcmd.checks import is_tensor
 from fastmcmd.encoders.items import is_image
+from fastmcmd.io import Archive, write_atomically, write_npz
 
 __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
 
 _BLOCK = 1 << 24  # bytes read of a file, or of an array, at once
+_ROWS = "rows"
 _FORMAT = b"fastmcmd encoders 1"  # changes with what is hashed
 
 
@@ -118,26 +119,24 @@ def _add_item(hasher: Any, item: Any, index: int) -> None:
 def _path(folder: Path, name: str, digest: str) -> Path:
     """Return the file of a result: readable by its name, told apart by its digest."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60]
-    return folder / f"{plain or 'encoder'}-{digest}.npy"
+    return folder / f"{plain or 'encoder'}-{digest}.npz"
 
 
 def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32] | None:
-    """Return what is kept, or None; a file that is not what was written is told of, and made again."""
+    """Return cached rows, or None; warns about a file that cannot be used, and is then written anew.
+
+    The checksums of the .npz format are compared: damaged rows are never returned.
+    """
     path = _path(folder, name, digest)
     try:
-        found = np.load(path, allow_pickle=False)
+        with Archive(path, "cache_dir") as archive:
+            found = archive.array(_ROWS) if _ROWS in archive.names else None
+        reason = "another content"
     except FileNotFoundError:
         return None
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, OSError) as error:
         found, reason = None, str(error)
-    else:
-        reason = "another content"
-    if (
-        isinstance(found, np.ndarray)
-        and found.dtype == np.float32
-        and found.ndim == 2
-        and len(found) == count
-    ):
+    if found is not None and found.dtype == np.float32 and found.ndim == 2 and len(found) == count:
         return found
     warnings.warn(
         f"{path} in cache_dir cannot be used ({reason}); the inputs are encoded again",
@@ -148,15 +147,6 @@ def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32
 
 
 def write(folder: Path, name: str, digest: str, rows: NDArray[np.float32]) -> None:
-    """Keep rows under a name that appears when the file is complete, whatever ends the process."""
+    """Cache rows under a name that appears when the file is complete, whatever ends the process."""
     path = _path(folder, name, digest)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".encoding-", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.save(file, rows, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(path, lambda stream: write_npz(stream, {_ROWS: rows}), "cache_dir")

@@ -24,7 +24,7 @@ def write_report(
     projection: Any = "pca",
 ) -> None:
     """Write the page atomically; see `Evaluation.report`."""
-    from fastmcmd.storage import write_atomically
+    from fastmcmd.io import write_atomically
 
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
