@@ -2,8 +2,8 @@
 
 A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the arrays that the stage resumes from.
 It belongs to one computation on one data set, identified by a fingerprint; a file of another one is
-refused. It is replaced atomically, so that whatever happens, the last complete state stays. No other file is
-ever removed, but for temporary files that the package made itself (`fastmcmd.io.temporary`).
+refused. It is replaced atomically, so that whatever happens, the last complete state stays. No other file
+is ever removed, but for temporary files that the package made itself (`fastmcmd.io.temporary`).
 """
 
 from __future__ import annotations

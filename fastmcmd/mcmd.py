@@ -17,8 +17,8 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
 from fastmcmd.gram import surveyed
-from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.io import alone_with
+from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result, on_card_of

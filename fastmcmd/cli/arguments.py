@@ -157,7 +157,7 @@ def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
     """Return the names of the inputs with commas between, or None where there are none."""
     if arguments.x is not None:
         return str(arguments.x)
-    if "x" in columns.names:
+    if "x" in columns.places:
         return "x"
     numbered = [name for name in columns.names if name[:1] == "x" and name[1:].isdecimal()]
     return ",".join(numbered) or None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,11 @@ class Columns(ABC):
 
     path: Path
     names: list[str]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each name is; there may be hundreds of thousands."""
+        return {name: place for place, name in reversed(list(enumerate(self.names)))}
 
     def prepare(  # noqa: B027 - formats that read columns one by one have nothing to prepare
         self, names: Sequence[str], words: Sequence[str], told: Progress | None = None
@@ -64,22 +71,27 @@ class Columns(ABC):
 
     def find(self, wanted: str, what: str) -> list[str]:
         """Return the names that names or patterns stand for, in the order told."""
-        if wanted in self.names:  # a name may hold a comma
+        if wanted in self.places:  # a name may hold a comma
             return [wanted]
-        found: list[str] = []
+        found: dict[str, None] = {}
         for part in wanted.split(","):
             part = part.strip()
-            hits = [part] if part in self.names else fnmatch.filter(self.names, part)
+            hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
                     f"{what}: {self.path} has no column {part!r}; it has {self.told()}"
                 )
-            found += [name for name in hits if name not in found]
-        return found
+            found |= dict.fromkeys(hits)
+        return list(found)
+
+    def _matching(self, pattern: str) -> list[str]:
+        if not any(sign in pattern for sign in "*?["):  # as names differ in case on all systems
+            return []
+        return [name for name in self.names if fnmatch.fnmatchcase(name, pattern)]
 
     def check_names(self) -> None:
         """Refuse names of which two are the same."""
-        doubled = {name for name in self.names if self.names.count(name) > 1}
+        doubled = [name for name, count in Counter(self.names).items() if count > 1]
         if doubled:
             raise UsageError(
                 f"{self.path} has two columns named {min(doubled)!r}; names must differ: rename one"

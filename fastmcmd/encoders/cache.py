@@ -7,19 +7,19 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checks import is_tensor
 from fastmcmd.encoders.items import is_image
-from fastmcmd.io import Archive, write_atomically, write_npz
+from fastmcmd.io import read_npy, write_atomically, write_npy
 
 __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
 
 _BLOCK = 1 << 24  # bytes read of a file, or of an array, at once
-_ROWS = "rows"
+_END, _DIGEST = b"fastmcmd checksum", 16  # behind the array of a cached file
 _FORMAT = b"fastmcmd encoders 1"  # changes with what is hashed
 
 
@@ -119,24 +119,29 @@ def _add_item(hasher: Any, item: Any, index: int) -> None:
 def _path(folder: Path, name: str, digest: str) -> Path:
     """Return the file of a result: readable by its name, told apart by its digest."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60]
-    return folder / f"{plain or 'encoder'}-{digest}.npz"
+    return folder / f"{plain or 'encoder'}-{digest}.npy"
 
 
 def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32] | None:
-    """Return cached rows, or None; warns about a file that cannot be used, and is then written anew.
+    """Return cached rows, or None; warns about a file that cannot be used, which is then replaced.
 
-    The checksums of the .npz format are compared: damaged rows are never returned.
+    The checksum behind the array is compared: damaged rows are never returned.
     """
     path = _path(folder, name, digest)
     try:
-        with Archive(path, "cache_dir") as archive:
-            found = archive.array(_ROWS) if _ROWS in archive.names else None
-        reason = "another content"
+        found = read_npy(path, "cache_dir")
+        with open(path, "rb") as file:
+            file.seek(-len(_END) - _DIGEST, os.SEEK_END)
+            end = file.read()
+        reason = "it has no checksum, or does not match it"
+        right = end == _END + _checksum(found)
+        if found.dtype != np.float32 or found.ndim != 2 or len(found) != count:
+            right, reason = False, "another content"
     except FileNotFoundError:
         return None
     except (ValueError, OSError) as error:
-        found, reason = None, str(error)
-    if found is not None and found.dtype == np.float32 and found.ndim == 2 and len(found) == count:
+        right, reason = False, str(error)
+    if right:
         return found
     warnings.warn(
         f"{path} in cache_dir cannot be used ({reason}); the inputs are encoded again",
@@ -148,5 +153,15 @@ def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32
 
 def write(folder: Path, name: str, digest: str, rows: NDArray[np.float32]) -> None:
     """Cache rows under a name that appears when the file is complete, whatever ends the process."""
-    path = _path(folder, name, digest)
-    write_atomically(path, lambda stream: write_npz(stream, {_ROWS: rows}), "cache_dir")
+
+    def put(stream: BinaryIO) -> None:
+        write_npy(stream, rows)
+        stream.write(_END + _checksum(rows))  # readers of .npy files stop before it
+
+    write_atomically(_path(folder, name, digest), put, "cache_dir")
+
+
+def _checksum(rows: NDArray[np.float32]) -> bytes:
+    hasher = hashlib.blake2b(f"{rows.shape}".encode(), digest_size=_DIGEST)
+    hasher.update(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+    return hasher.digest()

@@ -159,14 +159,18 @@ def _restored(arrays: Stored, settings: Settings) -> ConditionalCongruence:
         case "feature":
             features = _output_features(arrays, y_kernel, columns, options)
             parts = [
-                _get_part(arrays, f"part{index}", told, x_kernel, backend, features_in, features.rank)
+                _get_part(
+                    arrays, f"part{index}", told, x_kernel, backend, features_in, features.rank
+                )
                 for index, told in enumerate(_listed(settings["parts"]))
             ]
             form = PrimalFit(features, parts, _truncation(settings), options.certificate)
         case "lowrank":
             features = _output_features(arrays, y_kernel, columns, options)
             low = [
-                _get_low_rank(arrays, f"part{index}", told, x_kernel, backend, features_in, features.rank)
+                _get_low_rank(
+                    arrays, f"part{index}", told, x_kernel, backend, features_in, features.rank
+                )
                 for index, told in enumerate(_listed(settings["parts"]))
             ]
             form = LowRankFit(features, low, _truncation(settings), _count(settings["block_rows"]))
@@ -210,7 +214,9 @@ def _get_part(
     rank: int,
 ) -> Part:
     design = _get_design(arrays, name, features_in)
-    value, image = (arrays.numbers(f"{name}_{each}", len(design), rank) for each in ("value", "image"))
+    value, image = (
+        arrays.numbers(f"{name}_{each}", len(design), rank) for each in ("value", "image")
+    )
     dtype = _tile_dtype(told["dtype"])
     operator = GramOperator(backend, x_kernel, design.x, dtype, _count(told["room"], least=0))
     operator.passes = _count(told["passes"], least=0)

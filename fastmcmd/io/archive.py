@@ -98,7 +98,9 @@ def member_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]
     if member.flag_bits & _ENCRYPTED:
         raise ValueError("it is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"it is compressed in a way that NumPy does not use ({member.compress_type})")
+        raise ValueError(
+            f"it is compressed in a way that NumPy does not use ({member.compress_type})"
+        )
     if member.file_size > _LEAST_RATIO * (member.compress_size + 1):
         raise ValueError(
             f"it declares {member.file_size:,} bytes, which {member.compress_size:,} cannot hold"

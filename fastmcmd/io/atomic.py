@@ -134,7 +134,9 @@ class AtomicFolder:
         self._failed = f"{name} ({path}) cannot be written"
         given = Path(os.path.abspath(path))
         if os.path.lexists(given):
-            raise FileExistsError(errno.EEXIST, f"{name} is {str(path)!r}, which exists; remove it first")
+            raise FileExistsError(
+                errno.EEXIST, f"{name} is {str(path)!r}, which exists; remove it first"
+            )
         self.path = destination(given, name)
         tag = tag_of(self.path.name)
         remove_stale(self.path.parent, tag, _SUFFIX)
@@ -204,6 +206,8 @@ def _umask() -> int:
                     return int(line.split()[1], 8)
     except (OSError, ValueError, IndexError):
         pass
-    mask = os.umask(0o077)  # the only other way to ask; files made by other threads now stay private
+    mask = os.umask(
+        0o077
+    )  # the only other way to ask; files made by other threads now stay private
     os.umask(mask)
     return mask

@@ -114,7 +114,9 @@ def check_memory(size: int) -> None:
     """Refuse an array that declares more than the memory that is free."""
     free = available_memory()
     if size > free:
-        raise ValueError(f"it declares {format_bytes(size)}, and {format_bytes(free)} of memory are free")
+        raise ValueError(
+            f"it declares {format_bytes(size)}, and {format_bytes(free)} of memory are free"
+        )
 
 
 def read_npy(path: Any, name: str) -> NDArray[Any]:

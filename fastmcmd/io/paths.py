@@ -55,9 +55,7 @@ def source(value: Any, name: str, *, folders: bool = False) -> Path:
             errno.ENOENT, f"{name} is {str(value)!r}; there is no such file"
         ) from None
     except OSError as error:
-        raise OSError(
-            error.errno, f"{name} ({value}) cannot be read: {error.strerror}"
-        ) from None
+        raise OSError(error.errno, f"{name} ({value}) cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
         if folders:
             return path
@@ -94,7 +92,9 @@ def destination(value: Any, name: str) -> Path:
         path = Path(os.path.realpath(path))
         mode = os.stat(path).st_mode if os.path.lexists(path) else None
     except OSError as error:
-        raise OSError(error.errno, f"{name} ({shown}) cannot be written: {error.strerror}") from None
+        raise OSError(
+            error.errno, f"{name} ({shown}) cannot be written: {error.strerror}"
+        ) from None
     if folder_asked or (mode is not None and stat.S_ISDIR(mode)):
         raise IsADirectoryError(
             errno.EISDIR, f"{name} is {shown!r}, a folder; the path of a file is needed"
@@ -104,9 +104,7 @@ def destination(value: Any, name: str) -> Path:
             f"{name} is {shown!r}, {_kind(mode)}; the path of a regular file is needed"
         )
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, f"{name} is {shown!r}; there is no folder {str(path.parent)!r}"
-        )
+        raise FileNotFoundError(errno.ENOENT, f"{name}: there is no folder {str(path.parent)!r}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise PermissionError(
             errno.EACCES, f"{name} is {shown!r}; the folder {str(path.parent)!r} is not writable"

@@ -58,7 +58,7 @@ def seed_to_json(seed: Any, name: str) -> Any:
         if found.dtype.kind in "iu" and found.ndim == 1:
             return [int(value) for value in found]
     raise TypeError(
-        f"{name} is {seed!r}, which cannot be saved: None, integers or a random generator of NumPy is needed"
+        f"{name} is {seed!r}, which cannot be saved: None, integers or a generator of NumPy is needed"
     )
 
 
@@ -92,7 +92,9 @@ def seed_from_json(told: Any) -> Any:
 def _sequence(seed: np.random.SeedSequence) -> dict[str, Any]:
     entropy: Any = seed.entropy
     return {
-        "entropy": entropy if entropy is None or isinstance(entropy, int) else [int(e) for e in entropy],
+        "entropy": entropy
+        if entropy is None or isinstance(entropy, int)
+        else [int(e) for e in entropy],
         "spawn_key": [int(key) for key in seed.spawn_key],
         "pool_size": int(seed.pool_size),
         "spawned": int(seed.n_children_spawned),

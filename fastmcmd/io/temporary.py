@@ -2,9 +2,9 @@
 
 A name is ``.fastmcmd-TAG-TOKEN-SEAL.SUFFIX``. The tag says what the file belongs to, the token is random,
 and the seal is a hash of both: no user's file has such a name by accident. The process that made a file
-holds the system's lock on it (`flock`), which ends with the process, however that ends. So a later run tells
-the file of a live run from one that a killed run left behind, across containers and hosts that share a
-disk, and without process numbers, which are used again.
+holds the system's lock on it (`flock`), which ends with the process, however that ends. So a later run
+tells the file of a live run from one that a killed run left behind, across containers and hosts that share
+a disk, and without process numbers, which are used again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_ours(name: str, suffix: str, tag: str | None = None) -> bool:
 
 
 def lock_held(handle: int) -> bool | None:
-    """Lock an open file without waiting: True, or False if another has it, None where there are no locks."""
+    """Lock an open file without waiting: False if another has it, None where there are no locks."""
     if fcntl is None:
         return None
     try:
@@ -165,7 +165,9 @@ def _remove_if_dead(path: Path) -> None:
             path.unlink(missing_ok=True)
         return
     is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
-    flags = os.O_RDONLY if is_folder else os.O_RDWR  # on NFS an exclusive lock needs the right to write
+    flags = (
+        os.O_RDONLY if is_folder else os.O_RDWR
+    )  # on NFS an exclusive lock needs the right to write
     handle = os.open(path, flags | _NO_FOLLOW | _NO_WAIT | _BINARY)
     try:
         kind = stat.S_ISDIR if is_folder else stat.S_ISREG
