@@ -169,11 +169,11 @@ class Checkpoint:
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:
-                about = json.dumps(self._about).encode()
-                write_member(file, _ABOUT, np.frombuffer(about, dtype=np.uint8))
                 self._carry_over(file, self._dropped | {stage})
                 for name, array in arrays.items():
                     write_member(file, f"{stage}/{name}.npy", array)
+                about = json.dumps({**self._about, "members": _members(file)}).encode()
+                write_member(file, _ABOUT, np.frombuffer(about, dtype=np.uint8))
 
         self._dropped.discard(stage)
         with AtomicFile(self.path, "checkpoint") as target, target.telling():
@@ -226,6 +226,10 @@ class Checkpoint:
                 about = json.loads(member_array(file, file.getinfo(_ABOUT)).tobytes())
             theirs, settings = about["fingerprint"], dict(about["settings"])
             version, format_ = about["fastmcmd"], about["format"]
+            with zipfile.ZipFile(self.path) as file:
+                members = about.get("members")  # earlier versions did not write it
+                if members is not None and members != _members(file):
+                    raise ValueError("its contents are not those that were saved together")
             plan = {name: int(value) for name, value in dict(about.get("plan", {})).items()}
         except (*_BROKEN, TypeError) as error:
             raise self._damaged(error) from None
@@ -355,6 +359,12 @@ def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
 
 def _shown(settings: dict[str, Any], name: str) -> str:
     return repr(settings[name]) if name in settings else "not given"
+
+
+def _members(file: zipfile.ZipFile) -> dict[str, list[int]]:
+    """Return the checksums and sizes of the arrays of all stages."""
+    infos = file.infolist()
+    return {info.filename: [info.CRC, info.file_size] for info in infos if info.filename != _ABOUT}
 
 
 def _open(file: zipfile.ZipFile, member: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import itertools
 import math
 import unicodedata
 import warnings
@@ -92,6 +93,10 @@ class Text(Columns):
         """Return a column of words, or of numbers where all are."""
         self.prepare((), [name])
         return self._parsed[name]
+
+    def place(self, row: int) -> str:
+        """Return the line of a row."""
+        return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
     def _open(self) -> io.TextIOWrapper:
         # Bytes that are not UTF-8 do no harm in columns that nobody asks for.

@@ -61,11 +61,11 @@ class AtomicFile:
     stream: BinaryIO
 
     def __init__(self, path: Any, name: str, *, buffering: int = -1) -> None:
-        self._failed = f"{name} ({os.fsdecode(path) if path else path}) cannot be written"
+        self._open = False
         self.path = destination(path, name)
+        self._failed = f"{name} ({os.fsdecode(path)}) cannot be written"
         tag = tag_of(self.path.name)
         remove_stale(self.path.parent, tag, _SUFFIX)
-        self._open = False
         with self.telling():
             handle, self.part = create_file(self.path.parent, tag, _SUFFIX)
         self._open = True

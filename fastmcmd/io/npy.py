@@ -65,7 +65,7 @@ def read_header(stream: BinaryIO) -> Header:
     """Read the header of an array; ValueError where it is none, or holds Python objects."""
     start = _exactly(stream, 8)
     if start[:6] != b"\x93NUMPY":
-        raise ValueError("it does not begin as a .npy file")
+        raise ValueError("it is something else, or holds Python objects, which are never loaded")
     if tuple(start[6:]) not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"version {start[6]}.{start[7]} of the format is not known")
     width = 2 if start[6] == 1 else 4

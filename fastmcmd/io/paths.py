@@ -97,7 +97,7 @@ def destination(value: Any, name: str) -> Path:
         ) from None
     if folder_asked or (mode is not None and stat.S_ISDIR(mode)):
         raise IsADirectoryError(
-            errno.EISDIR, f"{name} is {shown!r}, a folder; the path of a file is needed"
+            errno.EISDIR, f"{name} is {shown!r}, which is a folder; the path of a file is needed"
         )
     if mode is not None and not stat.S_ISREG(mode):
         raise ValueError(
