@@ -1,4 +1,4 @@
-"""The command line and rows that are not as they should be: widths, missing numbers, odd names and files."""
+"""The command line and files that are not as they should be: widths of rows, missing numbers, odd names."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def work():
     for line in sys.stdin:
         task = json.loads(line)
         kind, path = task["kind"], Path(task["path"])
-        suffix, write, read, sealed = made.setdefault(kind, KINDS[kind]())
+        _, write, read, sealed = made.setdefault(kind, KINDS[kind]())
         try:
             if task["write"]:
                 write(path)
