@@ -268,8 +268,8 @@ def _info(settings: Settings) -> Info:
     info = Info(**told)
     for name, kind in Info.__annotations__.items():
         value = getattr(info, name)
-        kinds = {"str": str, "int": int, "float": (int, float)}.get(str(kind), tuple)
-        if not isinstance(value, kinds):
+        kinds: dict[str, Any] = {"str": str, "int": int, "float": (int, float)}
+        if not isinstance(value, kinds.get(str(kind), tuple)):
             raise ValueError(f"result_info: {name} is {value!r}")
     return info
 

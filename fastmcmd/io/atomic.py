@@ -69,7 +69,7 @@ class AtomicFile:
         with self.telling():
             handle, self.part = create_file(self.path.parent, tag, _SUFFIX)
         self._open = True
-        self.stream = os.fdopen(handle, "r+b", buffering)  # type: ignore[assignment]
+        self.stream = os.fdopen(handle, "r+b", buffering)
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:

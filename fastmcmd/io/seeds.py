@@ -122,7 +122,7 @@ def _bits(bits: Any, name: str) -> dict[str, Any]:
 def _bits_of(told: dict[str, Any]) -> Any:
     kind, sequence = told["bits"], told.get("sequence")
     bits = _KINDS[kind](0 if sequence is None else _sequence_of(sequence))
-    bits.state = _like(told["state"], dict(bits.state))  # type: ignore[assignment]
+    bits.state = _like(told["state"], dict(bits.state))
     return bits
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib
 import os
 import re
 import secrets
@@ -19,15 +20,18 @@ import shutil
 import stat
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
+fcntl: Any  # None on Windows
 try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = importlib.import_module("fcntl")
+except ImportError:
+    fcntl = None
 
 __all__ = [
     "create_file",
     "create_folder",
+    "fcntl",
     "is_ours",
     "lock_held",
     "open_ours",

@@ -24,7 +24,7 @@ class Npy(Source):
         _no_inside(inside)
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed with the source)
         weakref.finalize(self, self._file.close)
-        header = read_header(self._file)  # type: ignore[arg-type]
+        header = read_header(self._file)
         has = os.fstat(self._file.fileno()).st_size - header.offset
         if has < header.nbytes:
             raise ValueError(f"it has {max(has, 0):,} of {header.nbytes:,} bytes of data")
