@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import os
 import sys
 import types
 import warnings
@@ -207,6 +208,10 @@ def test_contents_are_told_apart(tmp_path, rng):
         digest_of("m", ["a", {1}])
     with pytest.raises(FileNotFoundError, match="none"):
         digest_of("m", [tmp_path / "none"])
+    if os.name == "posix":
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(ValueError, match=r"an input is .*a FIFO"):
+            digest_of("m", [tmp_path / "pipe"])
 
 
 def test_large_arrays_are_hashed_in_blocks():

@@ -16,6 +16,7 @@ import zipfile
 import numpy as np
 import pytest
 from cli_process import environment
+from killing import killed_until_done
 
 import fastmcmd as fm
 from fastmcmd.io import (
@@ -585,3 +586,29 @@ def test_an_older_file_is_read(tmp_path, rng):
 def test_destination_changes_nothing(tmp_path):
     assert destination(tmp_path / "a", "out") == tmp_path / "a"
     assert names(tmp_path) == []
+
+
+ESTIMATE = """
+import sys
+import numpy as np
+import fastmcmd as fm
+from fastmcmd.estimate import resume
+resume._EVERY = 0.0
+rng = np.random.default_rng(0)
+x = rng.normal(size=(1200, 2))
+y = x[:, 0] + rng.normal(size=1200)
+print("begun", flush=True)
+fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="cg", dtype="float64",
+       checkpoint=sys.argv[1] + "/run", out=sys.argv[1] + "/run.npy")
+"""
+
+
+@posix
+def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
+    """Its checkpoint, its unfinished output and its lock are found, used or removed by the next run."""
+    (tmp_path / "run.part").write_text("mine")
+    (tmp_path / "run.lock").write_text("mine")
+    killed_until_done([sys.executable, "-c", ESTIMATE, str(tmp_path)], 1.0)
+    assert names(tmp_path) == ["run.lock", "run.npy", "run.part"]
+    assert np.load(tmp_path / "run.npy").shape == (1200,)
+    assert {(tmp_path / name).read_text() for name in ("run.lock", "run.part")} == {"mine"}

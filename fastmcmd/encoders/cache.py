@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.checks import is_tensor
 from fastmcmd.encoders.items import is_image
-from fastmcmd.io import read_npy, write_atomically, write_npy
+from fastmcmd.io import read_npy, source, write_atomically, write_npy
 
 __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
 
@@ -50,7 +50,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     hasher = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open(source(path, "an input"), "rb") as file:  # a FIFO could keep us waiting for ever
             while block := file.read(_BLOCK):
                 hasher.update(block)
     except FileNotFoundError:
