@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from fastmcmd.checks import as_rows, as_weights, check_count, check_lam, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import common_dtype, default_kernels, evaluate_at, inputs, prepared_inputs
+from fastmcmd.mcmd import (
+    check_files,
+    common_dtype,
+    default_kernels,
+    evaluate_at,
+    inputs,
+    prepared_inputs,
+)
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.result import Result, on_card_of
@@ -115,6 +122,7 @@ def cce(
         cache_dir=cache_dir, checkpoint=checkpoint, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
+    check_files(out, options.checkpoint, x=x, y=y, prediction=prediction, at=at, weights=weights)
     at_x = at is None or at is x
     x = inputs(encoded(x, encoder), "x", options)
     grid = x if at_x else inputs(encoded(at, encoder), "at", options, x.shape[1])

@@ -1,9 +1,9 @@
-"""Long computations that can be stopped and gone on with: their state in one file, never pickle.
+"""Checkpointing: save the state of a long computation in one file, never pickle, and resume it.
 
-A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the arrays that the stage goes on
-from. It belongs to one computation on one data set, told by a fingerprint; a file of another is
-refused. It is written to a temporary file beside it and moved there in one step, so that whatever
-happens, the last complete state stays.
+A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the arrays that the stage resumes from.
+It belongs to one computation on one data set, identified by a fingerprint; a file of another one is
+refused. It is replaced atomically, so that whatever happens, the last complete state stays. No other file
+is ever removed, but for temporary files that the package made itself (`fastmcmd.io.temporary`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._version import __version__
-from fastmcmd.storage import write_atomically
+from fastmcmd.io import AtomicFile, destination
+from fastmcmd.io.archive import member_array, write_member
+from fastmcmd.io.temporary import remove_stale, tag_of
 
 __all__ = ["Checkpoint", "Keep", "Stage", "Stages", "State", "fingerprint_of", "stages_of"]
 
@@ -40,6 +41,8 @@ _BROKEN = (
     EOFError,
     OSError,  # a damaged offset leads before the beginning of the file
     RuntimeError,  # a damaged flag reads as an encrypted or unknown member
+    AttributeError,
+    zlib.error,
 )
 
 
@@ -105,7 +108,7 @@ class Checkpoint:
         settings: dict[str, Any] | None = None,
         plan: dict[str, Any] | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = destination(path, "checkpoint")
         self.every = every
         about = {
             "format": _FORMAT,
@@ -117,8 +120,7 @@ class Checkpoint:
         self._about = json.loads(json.dumps(about, default=str))
         self._dropped: set[str] = set()
         self._saved = time.monotonic()
-        self._check_folder()
-        self._remove_leftovers()
+        remove_stale(self.path.parent, tag_of(self.path.name), "part")
         if self.path.exists():
             self._about["plan"] = self._check_file()
 
@@ -137,7 +139,7 @@ class Checkpoint:
                 for member in file.namelist():
                     owner, _, name = member.partition("/")
                     if owner == stage and name:
-                        state[name.removesuffix(".npy")] = _read(file, member)
+                        state[name.removesuffix(".npy")] = member_array(file, file.getinfo(member))
         except _BROKEN as error:
             raise self._damaged(error) from None
         return state or None
@@ -167,17 +169,15 @@ class Checkpoint:
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:
-                about = json.dumps(self._about).encode()
-                _write(file, _ABOUT, np.frombuffer(about, dtype=np.uint8))
                 self._carry_over(file, self._dropped | {stage})
                 for name, array in arrays.items():
-                    _write(file, f"{stage}/{name}.npy", np.asanyarray(array))
+                    write_member(file, f"{stage}/{name}.npy", array)
+                about = json.dumps({**self._about, "members": _members(file)}).encode()
+                write_member(file, _ABOUT, np.frombuffer(about, dtype=np.uint8))
 
         self._dropped.discard(stage)
-        try:
-            write_atomically(self.path, write)
-        except OSError as error:
-            raise self._failed("written", error) from error
+        with AtomicFile(self.path, "checkpoint") as target, target.telling():
+            write(target.stream)
         self._saved = time.monotonic()
 
     def drop(self, stage: str) -> None:
@@ -189,9 +189,9 @@ class Checkpoint:
         return Stage(self, name)
 
     def finish(self) -> None:
-        """Remove the file: the run is complete."""
-        self.path.unlink(missing_ok=True)
-        self._remove_leftovers()
+        """Remove the file: the run is complete. A file of anything else that is there now stays."""
+        if self._is_own():
+            self.path.unlink(missing_ok=True)
 
     def _carry_over(self, file: zipfile.ZipFile, without: set[str]) -> None:
         if not self.path.exists():
@@ -203,20 +203,14 @@ class Checkpoint:
                     with earlier.open(member) as source, _open(file, member) as target:
                         shutil.copyfileobj(source, target, _COPIED)
 
-    def _check_folder(self) -> None:
-        if self.path.is_dir():
-            raise IsADirectoryError(f"checkpoint is {self.path}, a folder; a file name is needed")
+    def _is_own(self) -> bool:
+        """Tell whether the file that is there now is of this computation."""
         try:
-            with tempfile.NamedTemporaryFile(dir=self.path.parent):
-                pass
-        except OSError as error:
-            raise self._failed("written", error) from error
-
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files that a killed process could not remove."""
-        for other in self.path.parent.iterdir():
-            if other.name.startswith(self.path.name + ".") and other.suffix == ".part":
-                other.unlink(missing_ok=True)
+            with zipfile.ZipFile(self.path) as file:
+                about = json.loads(member_array(file, file.getinfo(_ABOUT)).tobytes())
+            return bool(about["fingerprint"] == self._about["fingerprint"])
+        except (*_BROKEN, TypeError):
+            return False
 
     def _check_file(self) -> dict[str, Any]:
         """Check that the file is of this computation, and return its plan."""
@@ -229,10 +223,14 @@ class Checkpoint:
                 broken = file.testzip()  # first: no array is made of a damaged header
                 if broken is not None:
                     raise ValueError(f"{broken} does not match its checksum")
-                about = json.loads(_read(file, _ABOUT).tobytes().decode())
+                about = json.loads(member_array(file, file.getinfo(_ABOUT)).tobytes())
             theirs, settings = about["fingerprint"], dict(about["settings"])
             version, format_ = about["fastmcmd"], about["format"]
-            plan = dict(about.get("plan", {}))
+            with zipfile.ZipFile(self.path) as file:
+                members = about.get("members")  # earlier versions did not write it
+                if members is not None and members != _members(file):
+                    raise ValueError("its contents are not those that were saved together")
+            plan = {name: int(value) for name, value in dict(about.get("plan", {})).items()}
         except (*_BROKEN, TypeError) as error:
             raise self._damaged(error) from None
         if format_ != _FORMAT:
@@ -363,16 +361,12 @@ def _shown(settings: dict[str, Any], name: str) -> str:
     return repr(settings[name]) if name in settings else "not given"
 
 
+def _members(file: zipfile.ZipFile) -> dict[str, list[int]]:
+    """Return the checksums and sizes of the arrays of all stages."""
+    infos = file.infolist()
+    return {info.filename: [info.CRC, info.file_size] for info in infos if info.filename != _ABOUT}
+
+
 def _open(file: zipfile.ZipFile, member: str) -> Any:
     # The size is not known beforehand, and a member may have more than 4 GB.
     return file.open(member, "w", force_zip64=True)
-
-
-def _write(file: zipfile.ZipFile, member: str, array: NDArray[Any]) -> None:
-    with _open(file, member) as target:
-        np.lib.format.write_array(target, array, allow_pickle=False)
-
-
-def _read(file: zipfile.ZipFile, member: str) -> NDArray[Any]:
-    with file.open(member) as source:
-        return np.lib.format.read_array(source, allow_pickle=False)

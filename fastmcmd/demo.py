@@ -74,8 +74,8 @@ def table(judged: list[Judged]) -> list[list[str]]:
 
 def draw(data: dict[str, NDArray[Any]], judged: list[Judged], target: Path) -> None:
     """Draw where the models are wrong, what people did there, and the witness for one of them."""
+    from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
-    from fastmcmd.storage import write_atomically
 
     plt = matplotlib()
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")

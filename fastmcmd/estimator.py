@@ -248,7 +248,10 @@ class ConditionalCongruence(Parameters):
     def save(self, path: Any) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically.
 
-        Kernels made of Python functions and encoders cannot be saved.
+        `fastmcmd.load` returns an estimator with the same values and parameters: kernels that depend on
+        the data are resolved anew when it is fitted again, and ``random_state`` is as it was.
+        ``cache_dir``, ``checkpoint``, ``devices`` and ``device_memory_limit`` belong to the machine, and
+        come back as None. Kernels made of Python functions and encoders cannot be saved.
         """
         from fastmcmd.storage import save
 

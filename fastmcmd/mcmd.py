@@ -18,14 +18,14 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
 from fastmcmd.gram import surveyed
+from fastmcmd.io import alone_with
 from fastmcmd.kernels import RBF, Kernel, Polynomial
-from fastmcmd.locks import alone_with
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result, on_card_of
-from fastmcmd.rows import Rows, open_out, open_rows
+from fastmcmd.rows import Rows, check_apart, open_out, open_rows
 
-__all__ = ["common_dtype", "default_kernels", "inputs", "mcmd", "prepared_inputs"]
+__all__ = ["check_files", "common_dtype", "default_kernels", "inputs", "mcmd", "prepared_inputs"]
 
 _SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
 _LOST = 1e-3  # of a kernel value: a rounding error beyond is no rounding
@@ -174,6 +174,10 @@ def mcmd(
         cache_dir=cache_dir, checkpoint=checkpoint, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
+    check_files(
+        out, options.checkpoint, grid=grid, x=x, y=y, x_prime=x_prime, y_prime=y_prime,
+        weights=weights, weights_prime=weights_prime,
+    )  # fmt: skip
     same_x, same_grid = x_prime is x, (grid is x, grid is x_prime)
     x = inputs(x, "x", options)
     x_prime = x if same_x else inputs(x_prime, "x_prime", options, x.shape[1])
@@ -197,6 +201,15 @@ def mcmd(
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
     found = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
     return found if out is not None else on_card_of(found, given)
+
+
+def check_files(out: Any, checkpoint: Any, **inputs: Any) -> None:
+    """Refuse ``out`` and ``checkpoint`` that are each other, or one of the inputs by name."""
+    if out is not None:
+        check_apart(out, "out", inputs)
+    if checkpoint is not None:
+        others = inputs if out is None else {**inputs, "out": out}
+        check_apart(checkpoint, "checkpoint", others)
 
 
 def evaluate_at(

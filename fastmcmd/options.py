@@ -14,6 +14,7 @@ import numpy as np
 from fastmcmd.backends import Backend, get_backend
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
 from fastmcmd.gram.cost import nominal_seconds
+from fastmcmd.io import destination
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
 from fastmcmd.threads import get_num_threads
@@ -246,6 +247,7 @@ def _checkpoint(checkpoint: Any) -> Path | None:
         path.parent,
         f"checkpoint is {str(path)!r}; a file in a folder that can be written to is needed",
     )
+    destination(path, "checkpoint")  # a device, a FIFO, a read-only file
     return path
 
 

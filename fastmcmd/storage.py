@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import tempfile
-import zipfile
-from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from fastmcmd._version import __version__
+from fastmcmd.io import Archive, write_atomically, write_npz
 
 if TYPE_CHECKING:
     from fastmcmd.estimator import ConditionalCongruence
 
-__all__ = ["load", "read_arrays", "save", "write_arrays", "write_atomically"]
+__all__ = ["load", "read_arrays", "save", "write_arrays"]
 
-_FORMAT = 1
-
-
-def write_atomically(path: Any, write: Callable[[BinaryIO], None]) -> None:
-    """Call ``write`` on a temporary file beside ``path``, then move it there in one step.
-
-    Whatever happens before the end leaves no half file: an earlier file at ``path`` stays as it was.
-    """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=path.name + ".", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+_FORMAT = 2  # 2 has a checksum over all contents, and the parameters as they were given
+_READ = (1, 2)
+_SETTINGS, _CHECKSUM = "settings", "checksum"
 
 
 def save(estimator: ConditionalCongruence, path: Any) -> None:
@@ -75,6 +49,8 @@ def load(path: Any) -> Any:
     ------
     ValueError
         The file is no fitted object of fastmcmd, or is damaged, or of a later format.
+    OSError
+        It cannot be opened.
     """
     from fastmcmd.estimate.saved import from_arrays
     from fastmcmd.recalibration.stored import restored
@@ -82,31 +58,53 @@ def load(path: Any) -> Any:
     arrays, settings = read_arrays(path, "ConditionalCongruence or recalibrator")
     if "recalibrator" in settings:
         return restored(path, arrays, settings)
-    return from_arrays(arrays, settings)
+    return from_arrays(path, arrays, settings)
 
 
 def read_arrays(path: Any, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arrays and the settings of a saved object; ``what`` is it, for messages."""
+    """Return the arrays and the settings of a saved object; ``what`` it is, for messages."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        settings = json.loads(arrays.pop("settings").tobytes().decode())
-        told = {name: settings.get(name) for name in ("format", "fastmcmd")}
-    except (KeyError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a saved {what}: {error!r}") from None
-    if told["format"] != _FORMAT:
+        with Archive(path, "path") as archive:
+            if _SETTINGS not in archive.names:
+                raise ValueError("it has no settings")
+            arrays = archive.arrays()
+        text = arrays.pop(_SETTINGS).tobytes()
+        settings = json.loads(text.decode())
+        version, writer = settings.get("format"), settings.get("fastmcmd")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a saved {what}: {error}") from None
+    if version not in _READ:
         raise ValueError(
-            f"{path} has format {told['format']} (fastmcmd {told['fastmcmd']}); "
+            f"{path} has format {version} (fastmcmd {writer}); "
             f"this is fastmcmd {__version__}, which reads format {_FORMAT}"
         )
+    if version >= 2:
+        told = arrays.pop(_CHECKSUM, None)
+        if told is None or told.tobytes() != _checksum(arrays, text):
+            raise ValueError(f"{path} is damaged: its contents do not match their checksum")
     return arrays, settings
 
 
 def write_arrays(path: Any, arrays: dict[str, Any], settings: dict[str, Any]) -> None:
     """Write what `read_arrays` reads, atomically."""
-    text = json.dumps({"format": _FORMAT, "fastmcmd": __version__, **settings})
+    text = json.dumps({"format": _FORMAT, "fastmcmd": __version__, **settings}).encode()
+    contents = {
+        **arrays,
+        _SETTINGS: np.frombuffer(text, dtype=np.uint8),
+        _CHECKSUM: np.frombuffer(_checksum(arrays, text), dtype=np.uint8),
+    }
 
     def write(stream: BinaryIO) -> None:
-        np.savez(stream, **arrays, settings=np.frombuffer(text.encode(), dtype=np.uint8))
+        write_npz(stream, contents)
 
     write_atomically(path, write)
+
+
+def _checksum(arrays: dict[str, Any], settings: bytes) -> bytes:
+    """Return a hash of all contents: a member that was exchanged has a right checksum of its own."""
+    hasher = hashlib.blake2b(settings, digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        hasher.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        hasher.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return hasher.digest()

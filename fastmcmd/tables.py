@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-__all__ = ["aligned", "columns_as_text"]
+__all__ = ["aligned", "columns_as_text", "printable"]
+
+_UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of pairs, line ends
+_TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Return text in which no character of data can command a terminal or hide: such become escapes.
+
+    Parameters
+    ----------
+    text : str
+    lines : bool
+        Whether line ends and tabs stay.
+
+    Examples
+    --------
+    >>> printable("north\x1b[2J")
+    'north\\x1b[2J'
+    """
+    kept = "\n\t" if lines else ""
+    if text.isprintable():
+        return text
+    return "".join(
+        ascii(c)[1:-1]
+        if c not in kept and (c in _TURNING or unicodedata.category(c) in _UNSEEN)
+        else c
+        for c in text
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
     """Return rows of text as columns under a line, those of ``left`` to the left, others to the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for index, row in enumerate(rows):

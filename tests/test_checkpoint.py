@@ -206,7 +206,7 @@ def test_other_format(path, monkeypatch):
 
 
 def test_folder_that_is_missing_or_the_path(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"checkpoint .* cannot be written"):
+    with pytest.raises(FileNotFoundError, match=r"checkpoint: there is no folder '.*none'"):
         Checkpoint(tmp_path / "none" / "run.ckpt", "f")
     with pytest.raises(IsADirectoryError, match="checkpoint is"):
         Checkpoint(tmp_path, "f")
@@ -216,13 +216,14 @@ def test_read_only_folder(path, monkeypatch):
     def refuse(*args, **kwargs):  # as chmod would, but for root too
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
-    with pytest.raises(PermissionError, match=r"checkpoint .*run.ckpt cannot be written: Perm"):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError, match=r"checkpoint is .*run.ckpt'; .* not writable"):
         Checkpoint(path, "f")
     monkeypatch.undo()
     checkpoint = Checkpoint(path, "f", every=0)
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
-    with pytest.raises(PermissionError, match=r"checkpoint .*run.ckpt cannot be written: Perm"):
+    monkeypatch.setattr("os.open", refuse)
+    told = r"checkpoint \(.*run.ckpt\) cannot be written: Permission denied$"
+    with pytest.raises(PermissionError, match=told):
         checkpoint.save("stage", lambda: {"a": np.zeros(1)})
 
 
@@ -254,19 +255,31 @@ def test_full_disk(path, monkeypatch, error):
         checkpoint.save("stage", lambda: {"a": np.zeros(9), "b": np.ones(9)})
     if isinstance(error, OSError):
         assert told.value.errno == errno.ENOSPC
-        assert str(told.value).endswith(f"checkpoint {path} cannot be written: {error.strerror}")
+        assert str(told.value).endswith(f"checkpoint ({path}) cannot be written: {error.strerror}")
     assert len(written) == 3
     assert path.read_bytes() == content
     assert files(path) == ["run.ckpt"]
 
 
-def test_leftovers_of_a_killed_process_are_removed(path):
-    other = path.with_name("run.ckpt2.abc.part")
-    left = path.with_name("run.ckpt.abc.part")
-    for file in (left, other):
-        file.write_bytes(b"half")
-    Checkpoint(path, "f")
-    assert files(path) == [other.name]
+def test_only_files_of_the_package_are_removed(path):
+    """`checkpoint="run"` once removed every ``run.*.part`` beside it."""
+    mine = [
+        path.with_name(name) for name in ("run.ckpt.abc.part", "run.ckpt.npy.1.part", ".run.ckpt")
+    ]
+    for file in mine:
+        file.write_bytes(b"mine")
+    checkpoint = Checkpoint(path, "f", every=0)
+    checkpoint.save("stage", lambda: {"a": np.zeros(1)})
+    Checkpoint(path, "f").finish()
+    assert files(path) == sorted(file.name for file in mine)
+    assert {file.read_bytes() for file in mine} == {b"mine"}
+
+
+def test_a_file_that_is_no_checkpoint_of_this_run_stays(path):
+    checkpoint = Checkpoint(path, "f", every=0)
+    path.write_bytes(b"put there meanwhile")
+    checkpoint.finish()
+    assert path.read_bytes() == b"put there meanwhile"
 
 
 # Fingerprints.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -148,6 +149,42 @@ def ask_fish(script, folder, line):
 
 
 ASK = {"bash": ask_bash, "fish": ask_fish}
+
+
+HOSTILE = [
+    "my col",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "a;touch pwned",
+    "plain",
+    "q'uote",
+    'd"ble',
+    "é",
+]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize("begun", ["", "'", '"'])
+def test_names_of_columns_are_quoted(begun, scripts, tmp_path):
+    """A line that is completed and entered names the column; nothing in a file is ever run."""
+    names = [*HOSTILE, "with,comma"]
+    cells = ['"' + name.replace('"', '""') + '"' for name in [*names, "esc\x1b[2J"]]
+    (tmp_path / "h.csv").write_text(",".join(cells) + "\n", encoding="utf-8")
+    line = f"fastmcmd evaluate h.csv --y {begun}"
+    begin = (
+        f"COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; COMP_CWORD=4\n"
+        f"COMP_WORDS=(fastmcmd evaluate h.csv --y {shlex.quote(begun)})\n"
+        "COMP_WORDBREAKS=$' \\t\\n\"=:;<>|&('\n"
+    )
+    entered = 'for each in "${COMPREPLY[@]}"; do eval "printf \'%s\\n\' $quote$each$quote"; done'
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{begin}{scripts['bash']}\n_fastmcmd 2>/dev/null\n{entered}"],
+        cwd=tmp_path, text=True, capture_output=True, timeout=30, encoding="utf-8",
+        env={**os.environ, "quote": begun},
+    )  # fmt: skip
+    unsafe = {"": "", "'": "'", '"': '"$`'}[begun]
+    assert done.stdout.splitlines() == [name for name in names if not set(name) & set(unsafe)]
+    assert [file.name for file in tmp_path.iterdir()] == ["h.csv"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])

@@ -114,7 +114,9 @@ BAD = [
     ("latin.csv", raw("größe,y\n1,2\n".encode("latin-1")), "names in UTF-8 is needed"),
     ("latin_cell.csv", text("1,2é,3\n", "latin-1"), "line 2, column 'mean': '2?' is not a number"),
     ("nul.csv", text("1,\x002,3\n"), "line 2, column 'mean'"),
-    ("quote.csv", text('1,"2,3\n1,2,3\n'), "column 'mean'"),
+    ("quote.csv", text('1,"2,3\n1,2,3\n'), "line 3: 2 cells, but line 1 names 3 columns"),
+    ("thousands.csv", text("7,8,1\n7,1,876.5,1\n"), "line 3: 4 cells, but line 1 names 3 columns"),
+    ("trailing.csv", text("1,2,3,\n"), "line 2: 4 cells, but line 1 names 3 columns"),
     ("semicolons.csv", raw(b"y;mean;std\n1;2;3\n"), "columns need commas between"),
     ("commas.tsv", raw(b"y,mean\n1,2\n"), "columns need tabs between"),
     ("blank.csv", raw(b"\n\ny,mean\n"), "line 1 is empty"),
@@ -234,7 +236,6 @@ def test_numbers_are_read_exactly(parser, tmp_path, rng):
         ("a,b\n1e3,x\nnan,y\n", [1000, np.nan]),
         ('a,"b\nof two lines"\n1,2\n3,4\n', [1, 3]),
         ('a,b\n1,"line\nend"\n3,4\n', [1, 3]),
-        ("a,b\n1,2,of\n3,4,more\n", [1, 3]),
         ("a\n1\n3\n", [1, 3]),
     ],
 )
@@ -245,7 +246,7 @@ def test_forms_of_texts(parser, tmp_path, content, wanted):
 
 
 def test_both_parsers_refuse_the_same(parser, tmp_path):
-    for cell in ("NA", "null", "", "1_0", "0x10", "1,5", "true", "1 2", "--1", "1e"):
+    for cell in ("1_0", "0x10", "1,5", "true", "1 2", "--1", "1e"):
         path = tmp_path / "a.csv"
         path.write_text(f'a,b\n1,2\n"{cell}",4\n')
         with pytest.raises(UsageError, match=r"a\.csv"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import os
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +208,10 @@ def test_contents_are_told_apart(tmp_path, rng):
         digest_of("m", ["a", {1}])
     with pytest.raises(FileNotFoundError, match="none"):
         digest_of("m", [tmp_path / "none"])
+    if os.name == "posix":
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(ValueError, match=r"an input is .*a FIFO"):
+            digest_of("m", [tmp_path / "pipe"])
 
 
 def test_large_arrays_are_hashed_in_blocks():
@@ -244,6 +250,19 @@ def test_no_pickle_is_loaded(tmp_path, rng):
         np.testing.assert_array_equal(encoder(x), expected)
 
 
+def test_a_flipped_byte_is_never_returned(tmp_path, rng):
+    x = rng.normal(size=(6, 4))
+    encoder = encoders.batched(two_columns, cache_dir=tmp_path, name="m")
+    expected = encoder(x)
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    for place in range(0, len(content), 5):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            np.testing.assert_array_equal(encoder(x), expected)
+
+
 def test_nothing_is_left_by_an_encoder_that_fails(tmp_path, monkeypatch, rng):
     def fails(batch):
         raise RuntimeError("no memory")
@@ -255,7 +274,7 @@ def test_nothing_is_left_by_an_encoder_that_fails(tmp_path, monkeypatch, rng):
     def stops(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fastmcmd.encoders.cache.os.replace", stops)
+    monkeypatch.setattr("fastmcmd.io.atomic.os.replace", stops)
     with pytest.raises(KeyboardInterrupt):
         encoders.batched(two_columns, cache_dir=tmp_path, name="m")(rng.normal(size=(6, 4)))
     assert not list(tmp_path.iterdir())

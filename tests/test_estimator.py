@@ -105,11 +105,11 @@ def test_failed_save_keeps_the_earlier_file(tmp_path, data, monkeypatch):
     cc.save(target)
     before = target.read_bytes()
 
-    def broken(stream, **arrays):
+    def broken(stream, arrays):
         stream.write(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez", broken)
+    monkeypatch.setattr("fastmcmd.storage.write_npz", broken)
     with pytest.raises(OSError, match="disk full"):
         cc.save(target)
     assert target.read_bytes() == before

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd import locks
-from fastmcmd.locks import alone_with
+from fastmcmd.io import alone_with, locks, temporary
+from fastmcmd.io.locks import lock_path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind")
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from fastmcmd.locks import alone_with
+from fastmcmd.io import alone_with
 with alone_with(Path(sys.argv[1]), "checkpoint"):
     print("held", flush=True)
     time.sleep(100)
@@ -29,7 +29,7 @@ with alone_with(Path(sys.argv[1]), "checkpoint"):
 CONTEND = """
 import os, sys
 from pathlib import Path
-from fastmcmd.locks import alone_with
+from fastmcmd.io import alone_with
 path, only, done = Path(sys.argv[1]), sys.argv[2], 0
 while done < 200:
     try:
@@ -57,14 +57,11 @@ def test_a_second_run_is_refused_until_the_first_is_killed(path, rng):
         [sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "held\n"
-        part = path.with_name(path.name + ".x.part")
-        part.write_text("what the first run is writing")
         told = rf"checkpoint .*run\.ckpt is in use by another run \(process {process.pid} on "
         with pytest.raises(BlockingIOError, match=told):
             run(rng, path)
-        assert part.exists()
         process.kill()
-    assert path.with_name("run.ckpt.lock").exists()  # left behind
+    assert lock_path(path).exists()  # left behind
     assert np.isfinite(run(rng, path).mean)
     assert os.listdir(path.parent) == []
 
@@ -77,7 +74,8 @@ def test_refused_in_the_same_process_too(path):
     ):
         pass
     with alone_with(path, "checkpoint"), alone_with(path.with_name("other"), "checkpoint"):
-        assert sorted(os.listdir(path.parent)) == ["other.lock", "run.ckpt.lock"]
+        locks_of = {lock_path(path).name, lock_path(path.with_name("other")).name}
+        assert set(os.listdir(path.parent)) == locks_of
     assert os.listdir(path.parent) == []
 
 
@@ -106,7 +104,7 @@ def test_where_there_are_no_locks_nobody_is_refused(code, path, monkeypatch):
     def none(*_):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(locks.fcntl, "flock", none)
+    monkeypatch.setattr(temporary.fcntl, "flock", none)
     with alone_with(path, "checkpoint"), alone_with(path, "checkpoint"):
         assert os.listdir(path.parent) == []
     monkeypatch.setattr(locks, "fcntl", None)
@@ -115,9 +113,41 @@ def test_where_there_are_no_locks_nobody_is_refused(code, path, monkeypatch):
 
 
 def test_a_lock_that_cannot_be_made(path):
-    path.with_name("run.ckpt.lock").mkdir()
+    lock_path(path).mkdir()
     with (
         pytest.raises(OSError, match=r"checkpoint .*run\.ckpt cannot be locked: "),
         alone_with(path, "checkpoint"),
+    ):
+        pass
+
+
+def test_files_of_a_user_are_not_taken_for_locks(path, rng, tmp_path):
+    """A user's ``run.ckpt.lock`` was truncated and removed, through a symbolic link too."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    path.with_name("run.ckpt.lock").symlink_to(notes)
+    run(rng, path)
+    assert notes.read_text() == "mine"
+    assert path.with_name("run.ckpt.lock").is_symlink()
+    lock = lock_path(path)
+    for make in (lambda: lock.symlink_to(notes), lambda: lock.write_text("mine")):
+        make()
+        with pytest.raises(OSError, match="cannot be locked"), alone_with(path, "checkpoint"):
+            pass
+        assert lock.read_text() == "mine"
+        lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(OSError, match="is not a lock of fastmcmd"), alone_with(path, "checkpoint"):
+        pass
+    assert lock.is_fifo()
+
+
+def test_a_link_to_a_checkpoint_is_locked_with_it(path):
+    link = path.with_name("link")
+    link.symlink_to(path)
+    with (
+        alone_with(path, "checkpoint"),
+        pytest.raises(BlockingIOError),
+        alone_with(link, "checkpoint"),
     ):
         pass

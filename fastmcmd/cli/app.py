@@ -12,6 +12,7 @@ from typing import Any
 
 from fastmcmd._version import __version__
 from fastmcmd.progress_line import clear_line
+from fastmcmd.tables import printable
 
 __all__ = ["COMMANDS", "UsageError", "main", "make_parser"]
 
@@ -55,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     clear_line()
-    print(f"fastmcmd: warning: {message}", file=sys.stderr)
+    print(f"fastmcmd: warning: {printable(str(message), lines=True)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,12 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fastmcmd: interrupted; no file is half written", file=sys.stderr)
         return 130
-    except (UsageError, ValueError, TypeError, FileNotFoundError) as error:
+    except FileNotFoundError as error:
+        print(f"fastmcmd: error: {_of_system(error)}", file=sys.stderr)
+        return 2
+    except (UsageError, ValueError, TypeError) as error:
         print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
         return 2
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"fastmcmd: error: {where}{error.strerror or _one_line(error)}", file=sys.stderr)
+        print(f"fastmcmd: error: {_of_system(error)}", file=sys.stderr)
         return 1
     except (MemoryError, ImportError) as error:
         print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
@@ -85,5 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _of_system(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return printable(f"{where}{error.strerror or _one_line(error)}")
+
+
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return printable(" ".join(str(error).split())) or type(error).__name__

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
@@ -150,14 +152,53 @@ def columns_of(
     }
     if words:
         found["by"] = columns.labels(words[0])
+    _leave_out(arguments, columns, numbers, found)
     return columns, found
+
+
+def _leave_out(
+    arguments: argparse.Namespace, columns: Columns, names: list[str], found: dict[str, Any]
+) -> None:
+    """Do with rows in which a number is missing what ``--nan-policy`` says.
+
+    Predictions cannot be made of missing numbers. So such a row is given a missing outcome, with which
+    the evaluation knows what to do, and a complete row lends it all other numbers.
+    """
+    names = list(dict.fromkeys(names))
+    rows = columns.missing(names)
+    if rows is None or len(rows) != len(found["y"]) or not rows.any():
+        return
+    count, first = int(rows.sum()), int(np.argmax(rows))
+    name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
+    where = (
+        f"{name} holds NaN: {columns.path}, {columns.place(first)}, column {name!r}: nothing there"
+    )
+    policy = getattr(arguments, "nan_policy", None)
+    if policy in (None, "raise"):
+        others = f" ({count:,} such rows)" if count > 1 else ""
+        how = "remove them" if policy is None else "remove them, or take --nan-policy omit"
+        raise UsageError(f"{where}{others}; {how}")
+    if rows.all():
+        raise UsageError(f"{where}, and no other row is complete")
+    columns.stand_in(rows)
+    y = np.array(found["y"], dtype=np.float64)
+    y[rows] = np.nan
+    found["y"] = y
+    for option in ("x", "sample_weight"):
+        wanted = inputs_named(arguments, columns) if option == "x" else arguments.weights
+        if wanted is not None:
+            found[option] = columns.select(wanted, option)
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(np.asarray(value).dtype.kind == "f" and np.isnan(value).any())
 
 
 def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
     """Return the names of the inputs with commas between, or None where there are none."""
     if arguments.x is not None:
         return str(arguments.x)
-    if "x" in columns.names:
+    if "x" in columns.places:
         return "x"
     numbered = [name for name in columns.names if name[:1] == "x" and name[1:].isdecimal()]
     return ",".join(numbered) or None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.progress import Progress
 
 __all__ = ["Columns"]
+
+
+_ROWS = 1 << 16  # looked at together
 
 
 class Columns(ABC):
@@ -29,6 +34,16 @@ class Columns(ABC):
 
     path: Path
     names: list[str]
+    _stand_in: NDArray[np.intp] | None = None
+
+    @cached_property
+    def _known(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each name is; there may be hundreds of thousands."""
+        return {name: place for place, name in reversed(list(enumerate(self.names)))}
 
     def prepare(  # noqa: B027 - formats that read columns one by one have nothing to prepare
         self, names: Sequence[str], words: Sequence[str], told: Progress | None = None
@@ -43,13 +58,44 @@ class Columns(ABC):
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
         """Return the arrays of some names, (n,) or (n, k)."""
 
+    def values(self, names: Sequence[str]) -> list[NDArray[Any]]:
+        """Return what `read` returns, read once."""
+        new = [name for name in dict.fromkeys(names) if name not in self._known]
+        if new:
+            self._known |= dict(zip(new, self.read(new), strict=True))
+        return [self._known[name] for name in names]
+
+    def missing(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
+        """Return which rows (n,) lack a number in one of some columns.
+
+        None where columns differ in length, which `select` refuses.
+        """
+        found: NDArray[np.bool_] | None = None
+        for part in self.values(names):
+            if part.dtype.kind == "f" and part.ndim:
+                lacking = _lacking(part)
+                if found is not None and len(found) != len(lacking):
+                    return None
+                found = lacking if found is None else found | lacking
+        return found
+
+    def stand_in(self, lacking: NDArray[np.bool_]) -> None:
+        """Let a complete row stand for each row in which a number is missing, from now on."""
+        self._stand_in = np.where(lacking, np.argmin(lacking), np.arange(len(lacking)))
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return f"row {row}"
+
     def select(self, wanted: str, what: str) -> NDArray[Any]:
         """Return columns side by side: names or patterns (``draw_*``) with commas between.
 
         One name gives its array as it is, (n,) or (n, k); several give (n, k).
         """
         names = self.find(wanted, what)
-        parts = self.read(names)
+        parts = self.values(names)
+        if self._stand_in is not None:
+            parts = [part[self._stand_in] for part in parts]
         rows = {part.shape[0] if part.ndim else None for part in parts}
         if rows <= {0, None}:
             lacking = "rows" if rows == {0} else f"rows in {wanted!r}, which is one number"
@@ -64,22 +110,27 @@ class Columns(ABC):
 
     def find(self, wanted: str, what: str) -> list[str]:
         """Return the names that names or patterns stand for, in the order told."""
-        if wanted in self.names:  # a name may hold a comma
+        if wanted in self.places:  # a name may hold a comma
             return [wanted]
-        found: list[str] = []
+        found: dict[str, None] = {}
         for part in wanted.split(","):
             part = part.strip()
-            hits = [part] if part in self.names else fnmatch.filter(self.names, part)
+            hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
                     f"{what}: {self.path} has no column {part!r}; it has {self.told()}"
                 )
-            found += [name for name in hits if name not in found]
-        return found
+            found |= dict.fromkeys(hits)
+        return list(found)
+
+    def _matching(self, pattern: str) -> list[str]:
+        if not any(sign in pattern for sign in "*?["):  # as names differ in case on all systems
+            return []
+        return [name for name in self.names if fnmatch.fnmatchcase(name, pattern)]
 
     def check_names(self) -> None:
         """Refuse names of which two are the same."""
-        doubled = {name for name in self.names if self.names.count(name) > 1}
+        doubled = [name for name, count in Counter(self.names).items() if count > 1]
         if doubled:
             raise UsageError(
                 f"{self.path} has two columns named {min(doubled)!r}; names must differ: rename one"
@@ -91,3 +142,11 @@ class Columns(ABC):
             return "none"
         shown = ", ".join(self.names[:20])
         return shown if len(self.names) <= 20 else f"{shown}, ... ({len(self.names)} in all)"
+
+
+def _lacking(part: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows of (n,) or (n, k) hold NaN."""
+    table = part.reshape(len(part), -1)
+    return np.concatenate(
+        [np.isnan(table[at : at + _ROWS]).any(1) for at in range(0, max(len(table), 1), _ROWS)]
+    )

@@ -20,6 +20,7 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, prediction
 from fastmcmd.cli.sheets import of_comparison
+from fastmcmd.tables import printable
 
 HELP = "several models beside each other"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
-        check_target(report, (".html",), "--report")
+        check_target(report, (".html",), "--report", [arguments.file])
     specs = {}
     for told in arguments.model:
         name, equals, spec = told.partition("=")
@@ -80,4 +81,4 @@ def run(arguments: argparse.Namespace) -> None:
         return
     show(of_comparison(found), str(found))
     if report is not None:
-        print(f"written: {report}")
+        print(f"written: {printable(str(report))}")

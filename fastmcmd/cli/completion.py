@@ -129,13 +129,30 @@ columns() {
     [ -r "$file" ] || return
     # The first line of a text; the names in a zip file; the folders in a folder.
     case $file in
-    *.csv) head -c 65536 "$file" | head -n 1 | tr ',' '\n' ;;
-    *.tsv) head -c 65536 "$file" | head -n 1 | tr '\t' '\n' ;;
+    *.csv) head -c 65536 "$file" | cells ',' ;;
+    *.tsv) head -c 65536 "$file" | cells '\t' ;;
     *.npz) unzip -Z1 "$file" 2>/dev/null | sed 's/\.npy$//' ;;
     *.zarr) for each in "$file"/*/; do each=${each%/}; printf '%s\n' "${each##*/}"; done ;;
-    esac | tr -d '"\r\357\273\277' | sed 's/^ *//; s/ *$//' | while read -r name; do
+    esac | sed 's/^ *//; s/ *$//' | while read -r name; do
+        case $name in *[[:cntrl:]]*) continue ;; esac  # a terminal must not obey a file
         case $name,$used in ,*|*",$name,"*) ;; *) say "$name" '' ;; esac
     done
+}
+cells() {  # those of the first line, a line each; quotes are taken off as in the format
+    LC_ALL=C awk -v sep="$1" 'NR == 1 {
+        sub(/\r$/, "")
+        if (substr($0, 1, 3) == "\357\273\277") $0 = substr($0, 4)
+        cell = ""; quoted = 0; n = length($0)
+        for (i = 1; i <= n; i++) {
+            c = substr($0, i, 1)
+            if (c == "\"" && quoted && substr($0, i + 1, 1) == "\"") { cell = cell c; i++ }
+            else if (c == "\"") quoted = !quoted
+            else if (c == sep && !quoted) { print cell; cell = "" }
+            else cell = cell c
+        }
+        print cell
+        exit
+    }'
 }
 list() {
     case $cur in *,*) used=,${cur%,*}, prefix=$prefix${cur%,*}, cur=${cur##*,} ;; esac
@@ -211,6 +228,9 @@ _fastmcmd() {
         fi
         rest=${trimmed#"$piece"}
     done
+    local raw=${words[${#words[@]} - 1]} quotes
+    quotes=${raw//[!\'\"]/}
+    ((${#quotes} % 2)) && quotes=${quotes:0:1} || quotes=  # the one that is open
     for ((i = 0; i < ${#words[@]}; i++)); do  # quotes and backslashes are not part of names
         words[i]=${words[i]//[\\\'\"]/}
     done
@@ -242,7 +262,15 @@ _fastmcmd() {
     done
     COMPREPLY=()
     for line in "${found[@]}"; do
-        COMPREPLY+=("${line#"$done"}")
+        line=${line#"$done"}
+        if [[ $quotes == \' ]]; then  # a name must stay a name: no $(...) of a file is ever run
+            [[ $line == *\'* ]] && continue
+        elif [[ $quotes == \" ]]; then
+            [[ $line == *[\"\$\`\\!]* ]] && continue
+        elif [[ -z $endings && $line == *[!A-Za-z0-9_.,:=@%+/^-]* ]]; then
+            printf -v line %q "$line"
+        fi
+        COMPREPLY+=("$line")
     done
 }
 complete -F _fastmcmd fastmcmd"""

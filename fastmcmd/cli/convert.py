@@ -14,7 +14,9 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import FILES, add_progress, shown
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import check_target
+from fastmcmd.io import AtomicFolder, write_atomically, write_npz
 from fastmcmd.progress import Progress
+from fastmcmd.tables import printable
 
 HELP = "the columns of a file in another format"
 EPILOG = """examples:
@@ -35,10 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read and write."""
-    from fastmcmd.storage import write_atomically
-
     target = Path(arguments.target)
-    check_target(target, tuple(_WRITERS), "TARGET")
+    check_target(target, tuple(_WRITERS), "TARGET", [arguments.file])
     with Progress(shown(arguments), 0.0, leave=False) as told:
         told.stage(f"reading {Path(arguments.file).name}")
         columns = open_columns(arguments.file)
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
         make = _WRITERS[target.suffix]
         write = make(_narrow(arrays) if target.suffix in _TABLES else arrays, target)
         if write is not None:
-            write_atomically(target, write)
+            write_atomically(target, write, "TARGET")
     rows = len(next(iter(arrays.values())))
-    print(f"written: {target} ({len(arrays)} columns, {rows:,} rows)")
+    print(f"written: {printable(str(target))} ({len(arrays)} columns, {rows:,} rows)")
 
 
 def _plain(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -76,7 +76,13 @@ def _narrow(arrays: Arrays) -> Arrays:
             found[name] = array
         else:
             wide = array.reshape(len(array), -1)
-            found |= {f"{name}_{j}": wide[:, j] for j in range(wide.shape[1])}
+            parts = {f"{name}_{j}": wide[:, j] for j in range(wide.shape[1])}
+            both = sorted(parts.keys() & (arrays.keys() | found.keys()))
+            if both:
+                raise UsageError(
+                    f"column {name!r} would be written as {both[0]!r}, which there is, too"
+                )
+            found |= parts
     rows = {name: len(array) for name, array in found.items()}
     if len(set(rows.values())) > 1:
         raise UsageError(f"columns have different numbers of rows: {rows}")
@@ -84,8 +90,7 @@ def _narrow(arrays: Arrays) -> Arrays:
 
 
 def _npz(arrays: Arrays, _: Path) -> Callable[[BinaryIO], None]:
-    named: dict[str, Any] = arrays
-    return lambda stream: np.savez(stream, **named)
+    return lambda stream: write_npz(stream, arrays)
 
 
 def _csv(arrays: Arrays, _: Path) -> Callable[[BinaryIO], None]:
@@ -113,22 +118,18 @@ def _parquet(arrays: Arrays, target: Path) -> Callable[[BinaryIO], None]:
 
 def _zarr(arrays: Arrays, target: Path) -> None:
     """Write a folder beside the target and move it there whole."""
-    import shutil
-    import tempfile
-
     from fastmcmd.rows.packages import package
 
     zarr = package("zarr", str(target))
-    if target.exists():
-        raise UsageError(f"TARGET {target} exists; remove it first")
-    scratch = Path(tempfile.mkdtemp(prefix=target.name + ".", dir=target.parent))
-    try:
-        group = zarr.open_group(str(scratch / "group"), mode="w")
+    for name in arrays:
+        if not name or "/" in name or name.startswith((".", "__")) or not name.isprintable():
+            raise UsageError(
+                f"column {name!r} cannot be the name of an array of Zarr; leave it out with --columns"
+            )
+    with AtomicFolder(target, "TARGET") as folder:
+        group = zarr.open_group(str(folder.inside), mode="w")
         for name, array in arrays.items():
             group[name] = array
-        (scratch / "group").rename(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 _TABLES = (".csv", ".parquet")

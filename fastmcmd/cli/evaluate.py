@@ -23,6 +23,7 @@ from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, guess, prediction
 from fastmcmd.cli.sheets import of_evaluation
 from fastmcmd.progress import Progress
+from fastmcmd.tables import printable
 
 _TOLD = 8192  # rows between two looks at the clock
 
@@ -67,10 +68,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None:
-        check_target(output, (".csv", ".npz"))
+        check_target(output, (".csv", ".npz"), inputs=[arguments.file])
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
-        check_target(report, (".html",), "--report")
+        check_target(report, (".html",), "--report", [arguments.file])
     with progress_of(arguments) as told:
         columns, given = columns_of(arguments, partial(_specs, arguments), told)
         found = fm.evaluate(
@@ -100,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
     show(of_evaluation(found), str(found))
     for written in (output, report):
         if written is not None:
-            print(f"written: {written}")
+            print(f"written: {printable(str(written))}")
 
 
 def _specs(arguments: argparse.Namespace, columns: Columns) -> list[str]:
@@ -113,7 +114,7 @@ def _write(path: Path, found: Any, told: Progress) -> None:
 
     import numpy as np
 
-    from fastmcmd.storage import write_atomically
+    from fastmcmd.io import write_atomically, write_npz
 
     values = dict(found.rows)
     if found.cce is not None:
@@ -123,7 +124,7 @@ def _write(path: Path, found: Any, told: Progress) -> None:
     def write(stream: Any) -> None:
         if path.suffix == ".npz":
             summary = np.frombuffer(json.dumps(found.to_dict()).encode(), dtype=np.uint8)
-            np.savez(stream, **values, summary=summary)
+            write_npz(stream, {**values, "summary": summary})
             return
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         text.write(",".join(["row", *values]) + "\n")
@@ -136,4 +137,4 @@ def _write(path: Path, found: Any, told: Progress) -> None:
         text.flush()
         text.detach()
 
-    write_atomically(path, write)
+    write_atomically(path, write, "--output")

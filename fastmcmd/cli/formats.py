@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ from numpy.typing import NDArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.text import Text
+from fastmcmd.io import Archive, source
+from fastmcmd.io.npy import check_memory, damaged, read_header
 
 __all__ = ["open_columns"]
 
@@ -29,40 +29,24 @@ def open_columns(path: str) -> Columns:
     if where.is_dir() and kind is not _Zarr:
         raise UsageError(f"{path} cannot be read: it is a folder")
     try:
+        source(where, "FILE", folders=kind is _Zarr)  # a FIFO could keep us waiting for ever
         return kind(where)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-
-
-def _refused(path: Path, kind: str, error: Exception) -> UsageError:
-    """Return why NumPy did not read a file; it takes whatever it does not know for a pickle."""
-    why = str(error)
-    if "pickle" in why or "Python objects" in why:
-        why = "it holds something else, or Python objects, which are never loaded"
-    return UsageError(f"{path} cannot be read as an {kind} file: {why}")
 
 
 class _Npz(Columns):
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._open() as stored:
-            self.names = list(stored.files)
+            self.names = stored.names
 
-    def _open(self) -> Any:
-        try:
-            stored = np.load(self.path, allow_pickle=False)
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
-            raise _refused(self.path, ".npz", error) from None
-        if isinstance(stored, np.ndarray):
-            raise UsageError(f"{self.path} holds a single array; it should end in .npy")
-        return stored
+    def _open(self) -> Archive:
+        return Archive(self.path, "FILE")
 
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
-        try:
-            with self._open() as stored:
-                return [stored[name] for name in names]
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError) as error:
-            raise _refused(self.path, ".npz", error) from None
+        with self._open() as stored:
+            return [stored.array(name) for name in names]
 
 
 class _Npy(Columns):
@@ -70,21 +54,29 @@ class _Npy(Columns):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self._array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (EOFError, ValueError) as error:
-            raise _refused(path, ".npy", error) from None
-        fields = self._array.dtype.names
-        if fields is None and self._array.ndim not in (1, 2):
-            raise UsageError(f"{path} has shape {self._array.shape}; columns need (n,) or (n, k)")
-        width = 1 if self._array.ndim == 1 else self._array.shape[1]
+        with open(path, "rb") as stream, damaged(f"{path} cannot be read as an .npy file"):
+            header = read_header(stream)
+            has = path.stat().st_size - header.offset
+            if header.nbytes > has:
+                raise ValueError(f"it has {max(has, 0):,} of {header.nbytes:,} bytes of data")
+        fields = header.dtype.names
+        if fields is None and len(header.shape) not in (1, 2):
+            raise UsageError(f"{path} has shape {header.shape}; columns need (n,) or (n, k)")
+        if not header.nbytes:
+            raise UsageError(f"{path} has shape {header.shape}; there are no rows or columns")
+        width = 1 if len(header.shape) == 1 else header.shape[1]
         self.names = list(fields) if fields is not None else [str(j) for j in range(width)]
+        self._array = np.memmap(
+            path, header.dtype, "r", header.offset, header.shape, "F" if header.fortran else "C"
+        )
 
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
-        if self._array.dtype.names is not None:
-            return [np.array(self._array[name]) for name in names]
-        table = self._array.reshape(len(self._array), -1)
-        return [np.array(table[:, int(name)]) for name in names]
+        with damaged(f"{self.path} cannot be read as an .npy file"):
+            check_memory(self._array.nbytes * len(names) // len(self.names))
+            if self._array.dtype.names is not None:
+                return [np.array(self._array[name]) for name in names]
+            table = self._array.reshape(len(self._array), -1)
+            return [np.array(table[:, int(name)]) for name in names]
 
 
 class _Parquet(Columns):

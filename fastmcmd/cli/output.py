@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fastmcmd.cli.app import UsageError
+from fastmcmd.io import destination, same_file
+from fastmcmd.tables import printable
 
 __all__ = ["BEST_SIGN", "Sheet", "check_target", "show"]
 
@@ -52,7 +54,7 @@ def show(sheet: Sheet, plain: str) -> None:
     if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
         _print(sheet)
     else:
-        print(plain)
+        print(printable(plain, lines=True))
 
 
 def _print(sheet: Sheet) -> None:
@@ -69,7 +71,7 @@ def _print(sheet: Sheet) -> None:
     for place, name in enumerate(head):
         to_left = place == 0 or (sheet.words and place == len(head) - 1)
         table.add_column(
-            Text(name),
+            Text(printable(name)),
             justify="left" if to_left else "right",
             style="dim" if place and to_left and len(head) > 2 else "",
             no_wrap=True,
@@ -77,32 +79,38 @@ def _print(sheet: Sheet) -> None:
     for row in rows:
         if row[0] and not any(row[1:]):
             table.add_section()
-            table.add_row(Text(row[0], "bold cyan"))
+            table.add_row(Text(printable(row[0]), "bold cyan"))
         else:
             table.add_row(
                 *(
                     Text(cell, "bold green" if cell.startswith(BEST_SIGN) else "")
-                    for cell in map(str, row)
+                    for cell in map(printable, map(str, row))
                 )
             )
     needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     if needed > console.width:  # a number is never cut: the terminal wraps the line
         console = Console(**options, width=needed)
     if sheet.title:
-        console.print(Text(sheet.title, "bold"), soft_wrap=True)
+        console.print(Text(printable(sheet.title), "bold"), soft_wrap=True)
     console.print(table)
     for note in sheet.notes:
-        console.print(Text(note), soft_wrap=True)
+        console.print(Text(printable(note)), soft_wrap=True)
 
 
-def check_target(path: Path, endings: tuple[str, ...], option: str = "--output") -> None:
-    """Refuse a file that cannot be written, before anything is computed."""
+def check_target(
+    path: Path, endings: tuple[str, ...], option: str = "--output", inputs: Sequence[str] = ()
+) -> None:
+    """Refuse a file that cannot be written, or is an input, before anything is computed."""
     told = f"{option} is {str(path)!r}"
     if path.suffix not in endings:
         raise UsageError(f"{told}; a name that ends in {' or '.join(endings)} is needed")
-    if path.is_dir():
-        raise UsageError(f"{told}, which is a folder; the name of a file is needed")
-    if not path.parent.is_dir():
-        raise UsageError(f"{told}, but there is no folder {str(path.parent)!r}; make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{told}, but the folder {str(path.parent)!r} cannot be written to")
+    if path.suffix != ".zarr":
+        try:
+            destination(path, option)
+        except (OSError, ValueError) as error:
+            raise UsageError(getattr(error, "strerror", None) or str(error)) from None
+    elif os.path.lexists(path):
+        raise UsageError(f"{told}, which exists; remove it first")
+    for file in inputs:
+        if same_file(path, file):
+            raise UsageError(f"{told}, which is the input {file!r} itself; name another file")

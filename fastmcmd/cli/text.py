@@ -1,10 +1,16 @@
-"""Columns of a text with a line of names (.csv, .tsv): what is asked for together is parsed in one pass."""
+"""Columns of a text with a line of names (.csv, .tsv): what is asked for together is parsed in one pass.
+
+Every row must have as many cells as the first line has names: a thousands separator without quotes would
+move all numbers behind it by one column. Empty cells, NA, NaN, null and the like are missing numbers.
+"""
 
 from __future__ import annotations
 
 import csv
 import importlib
 import io
+import itertools
+import math
 import unicodedata
 import warnings
 from collections.abc import Sequence
@@ -20,6 +26,13 @@ from fastmcmd.progress import Progress, Sweep
 
 __all__ = ["Text"]
 
+# Cells of numbers that are missing, as spreadsheets, R, pandas and databases write them.
+MISSING = (
+    "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "NULL", "Null", "null",
+    "None", "none",
+)  # fmt: skip
+_MISSING = frozenset(MISSING)
+_WIDE = 1 << 20  # bytes that pyarrow reads together, at least; a row must fit
 _QUOTED = 30  # characters of a cell that a message shows
 
 
@@ -57,7 +70,8 @@ class Text(Columns):
     ) -> None:
         """Parse columns of numbers, and of words where they are not all numbers, in one pass."""
         names = [name for name in dict.fromkeys(names) if name not in self._parsed]
-        words = [name for name in words if name not in names and name not in self._parsed]
+        known = {*names, *self._parsed}
+        words = [name for name in dict.fromkeys(words) if name not in known]
         if not names and not words:
             return
         told = Progress(False, 0.0) if told is None else told
@@ -79,6 +93,10 @@ class Text(Columns):
         """Return a column of words, or of numbers where all are."""
         self.prepare((), [name])
         return self._parsed[name]
+
+    def place(self, row: int) -> str:
+        """Return the line of a row."""
+        return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
     def _open(self) -> io.TextIOWrapper:
         # Bytes that are not UTF-8 do no harm in columns that nobody asks for.
@@ -102,25 +120,29 @@ class Text(Columns):
                 table = arrow.read_csv(
                     stream,
                     read_options=arrow.ReadOptions(
-                        column_names=self.names, skip_rows_after_names=1
+                        column_names=self.names,
+                        skip_rows_after_names=1,
+                        block_size=max(_WIDE, 64 * len(self.names)),
                     ),
                     parse_options=arrow.ParseOptions(delimiter=self._delimiter),
-                    # Nothing stands for a missing number but nan, which NumPy knows, too.
                     convert_options=arrow.ConvertOptions(
-                        include_columns=list(kinds), column_types=kinds, null_values=[]
+                        include_columns=list(kinds), column_types=kinds, null_values=list(MISSING)
                     ),
                 )
         except pyarrow.ArrowInvalid:
             return None
-        found = {name: table.column(name).to_numpy() for name in names}
-        for name in words:
-            column = table.column(name).combine_chunks().dictionary_encode()
+        found = {name: table.column(place).to_numpy() for place, name in enumerate(names)}
+        for place, name in enumerate(words, start=len(names)):
+            column = table.column(place).combine_chunks().dictionary_encode()
             index = np.asarray(column.indices)
             found[name] = _numbers_or_words(np.array(column.dictionary.to_pylist(), str))[index]
         return found
 
     def _by_numpy(self, names: Sequence[str], told: Progress) -> dict[str, NDArray[Any]]:
-        where = [self.names.index(name) for name in names]
+        where = [self.places[name] for name in names]
+        for line, row in self._rows():  # NumPy looks at no other columns
+            if len(row) != len(self.names):
+                raise self._uneven(line, row)
         try:
             with _Counted(self.path, told) as raw:
                 stream = io.TextIOWrapper(
@@ -132,7 +154,7 @@ class Text(Columns):
                     warnings.simplefilter("ignore")  # of no rows: `select` says so
                     table = np.loadtxt(
                         stream, delimiter=self._delimiter, usecols=where, ndmin=2, quotechar='"',
-                        comments=None,
+                        comments=None, converters=_number,
                     )  # fmt: skip
         except (ValueError, IndexError) as error:
             raise self._fault(names, error) from None
@@ -142,10 +164,10 @@ class Text(Columns):
         }
 
     def _words_of(self, name: str) -> NDArray[Any]:
-        at, found = self.names.index(name), []
+        at, found = self.places[name], []
         for line, row in self._rows():
-            if len(row) <= at:
-                raise self._short(line, row)
+            if len(row) != len(self.names):
+                raise self._uneven(line, row)
             if "\udc80" <= max(row[at], default="") <= "\udcff":
                 raise UsageError(
                     f"{self.path}, line {line}, column {name!r}: this is not UTF-8; save the file as UTF-8"
@@ -169,32 +191,42 @@ class Text(Columns):
 
     def _fault(self, names: Sequence[str], error: Exception | None = None) -> UsageError:
         """Return what is wrong with the first row whose cells are not numbers."""
-        where = [(name, self.names.index(name)) for name in names]
+        where = [(name, self.places[name]) for name in names]
         for line, row in self._rows():
+            if len(row) != len(self.names):
+                return self._uneven(line, row)
             for name, at in where:
-                if len(row) <= at:
-                    return self._short(line, row)
                 try:
-                    float(row[at])
+                    _number(row[at])
                 except ValueError:
                     cell = row[at].strip().encode("utf-8", "replace").decode()
                     told = repr(cell[:_QUOTED]) + ("..." if len(cell) > _QUOTED else "")
-                    what = f"{told} is not a number" if cell else "nothing there"
                     return UsageError(
-                        f"{self.path}, line {line}, column {name!r}: {what}; a number is needed (nan where "
-                        "it is missing)"
+                        f"{self.path}, line {line}, column {name!r}: {told} is not a number; a number "
+                        "is needed (nothing, NA or nan where it is missing)"
                     )
         return UsageError(f"{self.path}: {error} (rows counted after the names)")
 
-    def _short(self, line: int, row: list[str]) -> UsageError:
+    def _uneven(self, line: int, row: list[str]) -> UsageError:
+        more = "; a cell with the delimiter in it needs quotes" * (len(row) > len(self.names))
         return UsageError(
-            f"{self.path}, line {line}: {len(row)} cells, but line 1 names {len(self.names)} columns"
+            f"{self.path}, line {line}: {len(row)} cells, but line 1 names {len(self.names)} columns{more}"
         )
+
+
+def _number(cell: str) -> float:
+    """Return the number of a cell, NaN where it is missing; ValueError for everything else."""
+    cell = cell.strip()
+    if cell in _MISSING:
+        return math.nan
+    if "_" in cell or not cell.isascii():  # numbers of Python, of no table
+        raise ValueError(f"{cell!r} is not a number")
+    return float(cell)
 
 
 def _numbers_or_words(found: NDArray[Any]) -> NDArray[Any]:
     try:
-        return found.astype(np.float64)
+        return np.array([_number(cell) for cell in found.tolist()], np.float64)
     except ValueError:
         return found
 

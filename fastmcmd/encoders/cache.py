@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checks import is_tensor
 from fastmcmd.encoders.items import is_image
+from fastmcmd.io import read_npy, source, write_atomically, write_npy
 
 __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
 
 _BLOCK = 1 << 24  # bytes read of a file, or of an array, at once
+_END, _DIGEST = b"fastmcmd checksum", 16  # behind the array of a cached file
 _FORMAT = b"fastmcmd encoders 1"  # changes with what is hashed
 
 
@@ -49,7 +50,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     hasher = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open(source(path, "an input"), "rb") as file:  # a FIFO could keep us waiting for ever
             while block := file.read(_BLOCK):
                 hasher.update(block)
     except FileNotFoundError:
@@ -122,22 +123,25 @@ def _path(folder: Path, name: str, digest: str) -> Path:
 
 
 def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32] | None:
-    """Return what is kept, or None; a file that is not what was written is told of, and made again."""
+    """Return cached rows, or None; warns about a file that cannot be used, which is then replaced.
+
+    The checksum behind the array is compared: damaged rows are never returned.
+    """
     path = _path(folder, name, digest)
     try:
-        found = np.load(path, allow_pickle=False)
+        found = read_npy(path, "cache_dir")
+        with open(path, "rb") as file:
+            file.seek(-len(_END) - _DIGEST, os.SEEK_END)
+            end = file.read()
+        reason = "it has no checksum, or does not match it"
+        right = end == _END + _checksum(found)
+        if found.dtype != np.float32 or found.ndim != 2 or len(found) != count:
+            right, reason = False, "another content"
     except FileNotFoundError:
         return None
-    except (ValueError, EOFError, OSError) as error:
-        found, reason = None, str(error)
-    else:
-        reason = "another content"
-    if (
-        isinstance(found, np.ndarray)
-        and found.dtype == np.float32
-        and found.ndim == 2
-        and len(found) == count
-    ):
+    except (ValueError, OSError) as error:
+        right, reason = False, str(error)
+    if right:
         return found
     warnings.warn(
         f"{path} in cache_dir cannot be used ({reason}); the inputs are encoded again",
@@ -148,15 +152,16 @@ def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32
 
 
 def write(folder: Path, name: str, digest: str, rows: NDArray[np.float32]) -> None:
-    """Keep rows under a name that appears when the file is complete, whatever ends the process."""
-    path = _path(folder, name, digest)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".encoding-", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.save(file, rows, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Cache rows under a name that appears when the file is complete, whatever ends the process."""
+
+    def put(stream: BinaryIO) -> None:
+        write_npy(stream, rows)
+        stream.write(_END + _checksum(rows))  # readers of .npy files stop before it
+
+    write_atomically(_path(folder, name, digest), put, "cache_dir")
+
+
+def _checksum(rows: NDArray[np.float32]) -> bytes:
+    hasher = hashlib.blake2b(f"{rows.shape}".encode(), digest_size=_DIGEST)
+    hasher.update(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+    return hasher.digest()

@@ -1,4 +1,8 @@
-"""A fitted estimator as named arrays and JSON-safe settings, and back."""
+"""A fitted estimator as named arrays and JSON-safe settings, and back.
+
+What is read is trusted in nothing: the compiled core takes shapes and indices as they come, so all are
+checked here.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,16 @@ from numpy.typing import NDArray
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.errors import MissingDependencyError
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
+from fastmcmd.estimate.stored import Stored
 from fastmcmd.gram import GramOperator, KernelFeatures
+from fastmcmd.io.seeds import seed_from_json, seed_to_json
 from fastmcmd.kernels import Kernel, kernel_from_dict
+from fastmcmd.options import Options
 from fastmcmd.result import Info, Result
 from fastmcmd.solvers import Certificate, Solution, Solved
 from fastmcmd.solvers.lowrank import LowRankSolution
@@ -49,6 +57,11 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
         "dtype": None if fitted.options.dtype is None else str(fitted.options.dtype),
         "x_kernel": fitted.x_kernel.to_dict(),
         "y_kernel": fitted.y_kernel.to_dict(),
+        "given": {
+            "x_kernel": None if estimator.x_kernel is None else estimator.x_kernel.to_dict(),
+            "y_kernel": None if estimator.y_kernel is None else estimator.y_kernel.to_dict(),
+            "random_state": seed_to_json(estimator.random_state, "random_state"),
+        },
         "sizes": list(fitted.sizes),
         "working": fitted.working,
         "features_in": estimator.n_features_in_,
@@ -102,81 +115,204 @@ def to_arrays(estimator: ConditionalCongruence) -> tuple[Arrays, Settings]:
     return arrays, settings
 
 
-def from_arrays(arrays: Arrays, settings: Settings) -> ConditionalCongruence:
-    """Return the fitted estimator."""
+def from_arrays(path: Any, arrays: Arrays, settings: Settings) -> ConditionalCongruence:
+    """Return the fitted estimator; ``path`` is where it was read from, for messages.
+
+    Raises
+    ------
+    ValueError
+        Something is missing, or is not of the shape, type or range that the rest needs.
+    """
+    try:
+        return _restored(Stored(arrays), settings)
+    except (MissingDependencyError, MemoryError):
+        raise
+    except Exception as error:  # settings are any JSON
+        what = repr(error) if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is damaged, or no saved ConditionalCongruence: {what}") from error
+
+
+def _restored(arrays: Stored, settings: Settings) -> ConditionalCongruence:
     from fastmcmd.estimator import ConditionalCongruence
 
-    x_kernel = kernel_from_dict(settings["x_kernel"])
-    y_kernel = kernel_from_dict(settings["y_kernel"])
+    x_kernel, y_kernel = (kernel_from_dict(settings[name]) for name in ("x_kernel", "y_kernel"))
+    for name, kernel in (("x_kernel", x_kernel), ("y_kernel", y_kernel)):
+        if not kernel.is_resolved:
+            raise ValueError(f"{name} has no numbers as parameters")
+    given = settings.get("given")  # format 1 did not keep it
+    if given is None:
+        given = {"x_kernel": settings["x_kernel"], "y_kernel": settings["y_kernel"]}
+    chosen, options_ = settings.get("landmarks"), dict(settings["options"])
+    if options_.keys() != set(_OPTIONS):
+        raise ValueError(f"options are {sorted(options_)}")
+    if "chosen_landmarks" in arrays:
+        chosen = arrays.numbers("chosen_landmarks", None, settings["features_in"])
     estimator = ConditionalCongruence(
-        x_kernel=x_kernel, y_kernel=y_kernel, dtype=settings["dtype"],
-        landmarks=arrays.get("chosen_landmarks", settings.get("landmarks")), **settings["options"],
+        x_kernel=_kernel(given["x_kernel"]), y_kernel=_kernel(given["y_kernel"]),
+        random_state=seed_from_json(given.get("random_state")), dtype=settings["dtype"],
+        landmarks=chosen, **options_,
     )  # fmt: skip
     options = estimator.options()
     backend = options.backend_for(x_kernel)
+    features_in, columns = (_count(settings[name]) for name in ("features_in", "columns"))
+    n, m = (_count(size) for size in settings["sizes"])
     form: PrimalFit | DenseFit | LowRankFit
-    if settings["form"] == "feature":
-        features = KernelFeatures(
-            y_kernel, arrays["pivots"], arrays["factor"], options.feature_backend_for(y_kernel)
-        )
-        parts = []
-        for index, told in enumerate(settings["parts"]):
-            design = _get_design(arrays, f"part{index}")
-            value, image = arrays[f"part{index}_value"], arrays[f"part{index}_image"]
-            operator = GramOperator(
-                backend, x_kernel, design.x, np.dtype(told["dtype"]), told["room"]
-            )
-            operator.passes = told["passes"]
-            solutions = [Solution(value, image, Certificate(*c)) for c in told["certificates"]]
-            solved = Solved(solutions, operator, told["solver"], told["iterations"], told["notes"])
-            parts.append(Part(design, value, image, solved))
-        truncation = Truncation(*settings["truncation"])
-        form = PrimalFit(features, parts, truncation, options.certificate)
-    elif settings["form"] == "lowrank":
-        form = _get_low_rank(
-            arrays, settings, x_kernel, y_kernel, backend, options.feature_backend_for(y_kernel)
-        )
-    else:
-        from scipy import sparse
-
-        samples, spreads = [], []
-        for index, lam in enumerate(settings["lams"]):
-            design = _get_design(arrays, f"part{index}")
-            # The outputs themselves are in the spread already.
-            samples.append(_sample(design, lam))
-            parts_of = [arrays[f"part{index}_spread_{k}"] for k in ("data", "indices", "indptr")]
-            spreads.append(
-                sparse.csr_array(tuple(parts_of), shape=(len(arrays["outputs"]), len(design)))
-            )
-        form = DenseFit(
-            backend=options.backend_for(x_kernel + y_kernel),
-            x_kernel=x_kernel,
-            y_kernel=y_kernel,
-            samples=(samples[0], samples[1]),
-            outputs=arrays["outputs"],
-            spread=(spreads[0], spreads[1]),
-            room=settings["room"],
-            options=options,
-            node_error=_embedding_error(settings),
-            deviations=arrays.get("deviations"),
-        )
-    n, m = settings["sizes"]
+    match settings["form"]:
+        case "feature":
+            features = _output_features(arrays, y_kernel, columns, options)
+            parts = [
+                _get_part(
+                    arrays, f"part{index}", told, x_kernel, backend, features_in, features.rank
+                )
+                for index, told in enumerate(_listed(settings["parts"]))
+            ]
+            form = PrimalFit(features, parts, _truncation(settings), options.certificate)
+        case "lowrank":
+            features = _output_features(arrays, y_kernel, columns, options)
+            low = [
+                _get_low_rank(
+                    arrays, f"part{index}", told, x_kernel, backend, features_in, features.rank
+                )
+                for index, told in enumerate(_listed(settings["parts"]))
+            ]
+            form = LowRankFit(features, low, _truncation(settings), _count(settings["block_rows"]))
+        case "dense":
+            form = _get_dense(arrays, settings, x_kernel, y_kernel, options, features_in, columns)
+        case other:
+            raise ValueError(f"form is {other!r}")
     fitted = Fit(
-        form, backend, x_kernel, y_kernel, options, (n, m), settings["working"], time.perf_counter()
-    )
-    info = dict(settings["result_info"])
-    info["notes"] = tuple(info["notes"])
-    result = Result(
-        arrays["result_values"],
-        arrays["result_error_bounds"],
-        settings["result_tol"],
-        Info(**info),
-        "CCE",
-    )
-    estimator.restore(
-        fitted, result, settings["features_in"], settings["columns"], np.dtype(settings["x_dtype"])
-    )
+        form, backend, x_kernel, y_kernel, options, (n, m), _count(settings["working"], least=0),
+        time.perf_counter(),
+    )  # fmt: skip
+    values = arrays.numbers("result_values", None, finite=False)
+    bounds = arrays.numbers("result_error_bounds", len(values), finite=False)
+    result = Result(values, bounds, float(settings["result_tol"]), _info(settings), "CCE")
+    dtype = np.dtype(settings["x_dtype"])
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"x_dtype is {dtype}")
+    estimator.restore(fitted, result, features_in, columns, dtype)
     return estimator
+
+
+def _kernel(described: dict[str, Any] | None) -> Kernel | None:
+    return None if described is None else kernel_from_dict(described)
+
+
+def _output_features(
+    arrays: Stored, y_kernel: Kernel, columns: int, options: Options
+) -> KernelFeatures:
+    pivots = arrays.numbers("pivots", None, columns)
+    factor = arrays.numbers("factor", len(pivots), len(pivots))
+    return KernelFeatures(y_kernel, pivots, factor, options.feature_backend_for(y_kernel))
+
+
+def _get_part(
+    arrays: Stored,
+    name: str,
+    told: Settings,
+    x_kernel: Kernel,
+    backend: Backend,
+    features_in: int,
+    rank: int,
+) -> Part:
+    design = _get_design(arrays, name, features_in)
+    value, image = (
+        arrays.numbers(f"{name}_{each}", len(design), rank) for each in ("value", "image")
+    )
+    dtype = _tile_dtype(told["dtype"])
+    operator = GramOperator(backend, x_kernel, design.x, dtype, _count(told["room"], least=0))
+    operator.passes = _count(told["passes"], least=0)
+    solutions = [
+        Solution(value, image, Certificate(_size(residual), _size(rows), _certified(kind)))
+        for residual, rows, kind in _listed(told["certificates"])
+    ]
+    solved = Solved(
+        solutions, operator, str(told["solver"]), _count(told["iterations"], least=0),
+        [str(note) for note in told["notes"]],
+    )  # fmt: skip
+    return Part(design, value, image, solved)
+
+
+def _get_dense(
+    arrays: Stored,
+    settings: Settings,
+    x_kernel: Kernel,
+    y_kernel: Kernel,
+    options: Options,
+    features_in: int,
+    columns: int,
+) -> DenseFit:
+    outputs = arrays.numbers("outputs", None, columns)
+    samples, spreads = [], []
+    for index, lam in enumerate(settings["lams"]):
+        design = _get_design(arrays, f"part{index}", features_in)
+        if not _size(lam) > 0:
+            raise ValueError(f"lam is {lam!r}")
+        # The outputs themselves are in the spread already.
+        samples.append(_sample(design, lam))
+        spreads.append(arrays.sparse(f"part{index}_spread", len(outputs), len(design)))
+    return DenseFit(
+        backend=options.backend_for(x_kernel + y_kernel),
+        x_kernel=x_kernel,
+        y_kernel=y_kernel,
+        samples=(samples[0], samples[1]),
+        outputs=outputs,
+        spread=(spreads[0], spreads[1]),
+        room=_count(settings["room"], least=0),
+        options=options,
+        node_error=_embedding_error(settings),
+        deviations=(
+            arrays.numbers("deviations", len(outputs), columns) if "deviations" in arrays else None
+        ),
+    )
+
+
+def _info(settings: Settings) -> Info:
+    told = dict(settings["result_info"])
+    told["notes"] = tuple(str(note) for note in told["notes"])
+    info = Info(**told)
+    for name, kind in Info.__annotations__.items():
+        value = getattr(info, name)
+        kinds: dict[str, Any] = {"str": str, "int": int, "float": (int, float)}
+        if not isinstance(value, kinds.get(str(kind), tuple)):
+            raise ValueError(f"result_info: {name} is {value!r}")
+    return info
+
+
+def _truncation(settings: Settings) -> Truncation:
+    missed, expectation, *rest = settings["truncation"]
+    return Truncation(_size(missed), _size(expectation), *rest)
+
+
+def _count(value: Any, least: int = 1) -> int:
+    if type(value) is not int or not least <= value < 2**62:
+        raise ValueError(f"a number of things is {value!r}")
+    return value
+
+
+def _size(value: Any) -> float:
+    if not isinstance(value, int | float) or not value >= 0:
+        raise ValueError(f"the size of an error is {value!r}")
+    return float(value)
+
+
+def _certified(kind: Any) -> Any:
+    if kind not in ("rigorous", "sampled"):
+        raise ValueError(f"a certificate is {kind!r}")
+    return kind
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"a list of parts is {str(value)[:60]!r}")
+    return value
+
+
+def _tile_dtype(name: Any) -> np.dtype[Any]:
+    dtype = np.dtype(name)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {dtype}")
+    return dtype
 
 
 _NUMBERS = ("slope", "constant", "miss", "floor", "through", "row", "kind", "pivots")
@@ -210,55 +346,64 @@ def _put_low_rank(arrays: Arrays, settings: Settings, form: LowRankFit) -> None:
 
 
 def _get_low_rank(
-    arrays: Arrays,
-    settings: Settings,
+    arrays: Stored,
+    name: str,
+    told: Settings,
     x_kernel: Kernel,
-    y_kernel: Kernel,
     backend: Backend,
-    y_backend: Backend,
-) -> LowRankFit:
-    parts = []
-    for index, told in enumerate(settings["parts"]):
-        name = f"part{index}"
-        features = KernelFeatures(
-            x_kernel, arrays[f"{name}_landmarks"], arrays[f"{name}_factor"], backend,
-            arrays.get(f"{name}_offset"),
-        )  # fmt: skip
-        solutions = [
-            LowRankSolution(arrays[f"{name}_weights{term}"], *numbers)
-            for term, numbers in enumerate(told["solutions"])
-        ]
-        terms = [Term(slice(a, b), lam, sign) for a, b, lam, sign in told["terms"]]
-        part = LowRankPart(
-            features,
-            solutions,
-            terms,
-            dtype=np.dtype(told["dtype"]),
-            rows=told["rows"],
-            passes=told["passes"],
-            missed=told["missed"],
-            notes=told["notes"],
-        )
-        parts.append(part)
-    output = KernelFeatures(y_kernel, arrays["pivots"], arrays["factor"], y_backend)
-    truncation = Truncation(*settings["truncation"])
-    return LowRankFit(output, parts, truncation, settings["block_rows"])
+    features_in: int,
+    rank: int,
+) -> LowRankPart:
+    landmarks = arrays.numbers(f"{name}_landmarks", None, features_in)
+    factor = arrays.numbers(f"{name}_factor", len(landmarks), len(landmarks))
+    offset = f"{name}_offset"
+    features = KernelFeatures(
+        x_kernel, landmarks, factor, backend,
+        arrays.numbers(offset, features_in) if offset in arrays else None,
+    )  # fmt: skip
+    solutions = []
+    for term, numbers in enumerate(_listed(told["solutions"])):
+        weights = arrays.numbers(f"{name}_weights{term}", len(landmarks), rank)
+        named = dict(zip(_NUMBERS, numbers, strict=True))
+        kind = _certified(named.pop("kind"))
+        sizes = {key: _size(value) for key, value in named.items()}
+        solutions.append(LowRankSolution(weights, kind=kind, **sizes))
+    terms = [
+        Term(slice(_count(a, least=0), _count(b)), _size(lam), float(sign))
+        for a, b, lam, sign in told["terms"]
+    ]
+    if len(terms) != len(solutions):
+        raise ValueError(f"{len(terms)} terms have {len(solutions)} solutions")
+    return LowRankPart(
+        features,
+        solutions,
+        terms,
+        dtype=_tile_dtype(told["dtype"]),
+        rows=_count(told["rows"]),
+        passes=_count(told["passes"], least=0),
+        missed=float(told["missed"]),
+        notes=[str(note) for note in told["notes"]],
+    )
 
 
 def _embedding_error(settings: Settings) -> float | None:
     """Return the weighted error of embeddings; older files hold it without the regulariser."""
     if "embedding_error" in settings:
-        error: float | None = settings["embedding_error"]
-        return error
-    return settings["node_error"] / min(settings["lams"]) ** 0.5 or None
+        error = settings["embedding_error"]
+        return None if error is None else _size(error)
+    return _size(settings["node_error"]) / min(settings["lams"]) ** 0.5 or None
 
 
 def _put_design(arrays: Arrays, name: str, design: Design) -> None:
     arrays[f"{name}_x"], arrays[f"{name}_weight"] = design.x[:], design.weight
 
 
-def _get_design(arrays: Arrays, name: str) -> Design:
-    return Design(arrays[f"{name}_x"], arrays[f"{name}_weight"], None, None, None)
+def _get_design(arrays: Stored, name: str, features_in: int) -> Design:
+    x = arrays.numbers(f"{name}_x", None, features_in)
+    weight = arrays.numbers(f"{name}_weight", len(x))
+    if not len(x) or not weight.min() > 0:
+        raise ValueError(f"{name}_weight needs positive numbers")
+    return Design(x, weight, None, None, None)
 
 
 def _sample(design: Design, lam: float) -> Sample:

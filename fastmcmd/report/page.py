@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib import resources
 
+from fastmcmd.tables import printable
+
 __all__ = ["Cell", "Section", "figure", "heading", "note", "page", "paragraph", "pictures", "table"]
+
+
+def _escape(text: str) -> str:
+    """Return text of data for HTML; characters that command or hide are shown as escapes."""
+    return html.escape(printable(text, lines=True))
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,12 @@ class Cell:
         """Return the cell as HTML."""
         kind = f' class="{self.kind}"' if self.kind else ""
         value = "" if self.value is None else f' data-value="{self.value!r}"'
-        return f"<td{kind}{value}>{escape(self.text)}</td>"
+        return f"<td{kind}{value}>{_escape(self.text)}</td>"
 
 
 def paragraph(text: str, kind: str = "") -> str:
     """Return text as a paragraph of a class such as "how"."""
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+    return f'<p class="{kind}">{_escape(text)}</p>' if kind else f"<p>{_escape(text)}</p>"
 
 
 def note(text: str) -> str:
@@ -61,7 +68,7 @@ def table(
     kinds = [cell.kind for cell in first] or [""] * len(head)
 
     def head_cell(name: str, kind: str) -> str:
-        inner = f'<button type="button">{escape(name)}</button>' if sortable else escape(name)
+        inner = f'<button type="button">{_escape(name)}</button>' if sortable else _escape(name)
         left = f' class="{kind}"' if kind in ("word", "text") else ""
         return f'<th scope="col"{left}>{inner}</th>'
 
@@ -70,7 +77,7 @@ def table(
     for row in rows:
         if isinstance(row, str):
             lines.append(
-                f'<tr class="section"><th colspan="{len(head)}" scope="rowgroup">{escape(row)}</th></tr>'
+                f'<tr class="section"><th colspan="{len(head)}" scope="rowgroup">{_escape(row)}</th></tr>'
             )
         else:
             lines.append("<tr>" + "".join(cell.html() for cell in row) + "</tr>")
@@ -79,12 +86,12 @@ def table(
 
 def heading(text: str) -> str:
     """Return a heading within a section."""
-    return f"<h3>{escape(text)}</h3>"
+    return f"<h3>{_escape(text)}</h3>"
 
 
 def figure(svg: str, title: str, caption: str) -> str:
     """Return a picture (SVG made by `pictures.svg`) with its title and how it is read."""
-    told = f"<figcaption><strong>{escape(title)}</strong> {escape(caption)}</figcaption>"
+    told = f"<figcaption><strong>{_escape(title)}</strong> {_escape(caption)}</figcaption>"
     return f"<figure>{svg}{told}</figure>"
 
 
@@ -98,15 +105,15 @@ def page(title: str, lead: str, sections: Sequence[Section], foot: str) -> str:
     files = resources.files("fastmcmd.report")
     style = files.joinpath("report.css").read_text(encoding="utf-8")
     script = files.joinpath("report.js").read_text(encoding="utf-8")
-    links = "".join(f'<a href="#{s.anchor}">{escape(s.title)}</a>' for s in sections)
+    links = "".join(f'<a href="#{s.anchor}">{_escape(s.title)}</a>' for s in sections)
     body = "".join(
-        f'<section id="{s.anchor}"><h2>{escape(s.title)}</h2>{s.body}</section>' for s in sections
+        f'<section id="{s.anchor}"><h2>{_escape(s.title)}</h2>{s.body}</section>' for s in sections
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<title>{escape(title)}</title><link rel="icon" href="data:,">'
-        f"<style>{style}</style></head><body><header><h1>{escape(title)}</h1>"
-        f'<p class="lead">{escape(lead)}</p><nav aria-label="Sections">{links}</nav></header>'
-        f"<main>{body}</main><footer>{escape(foot)}</footer><script>{script}</script></body></html>"
+        f'<title>{_escape(title)}</title><link rel="icon" href="data:,">'
+        f"<style>{style}</style></head><body><header><h1>{_escape(title)}</h1>"
+        f'<p class="lead">{_escape(lead)}</p><nav aria-label="Sections">{links}</nav></header>'
+        f"<main>{body}</main><footer>{_escape(foot)}</footer><script>{script}</script></body></html>"
     )

@@ -65,7 +65,9 @@ def _inline(text: str, label: str) -> str:
     """Return a file of SVG as an element of a page: names of its own, colours of the page."""
     from html import escape
 
-    text = text[text.index("<svg") :]
+    from fastmcmd.tables import printable
+
+    text = "".join(c for c in text[text.index("<svg") :] if c >= " " or c in "\n\t")
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
     text = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", text)  # the page's own font
     prefix = f"p{next(_numbers)}-"
@@ -77,4 +79,4 @@ def _inline(text: str, label: str) -> str:
     # The size follows the page; the view box that matplotlib wrote keeps the shape.
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(printable(label))}"', 1)

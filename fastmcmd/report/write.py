@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fastmcmd._version import __version__
@@ -24,11 +23,12 @@ def write_report(
     projection: Any = "pca",
 ) -> None:
     """Write the page atomically; see `Evaluation.report`."""
-    from fastmcmd.storage import write_atomically
+    from fastmcmd.io import as_path, destination, write_atomically
 
-    target = Path(path)
+    target = as_path(path, "path")
     if target.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path is {str(path)!r}; a name that ends in .html is needed")
+    destination(target, "path")  # before pictures are drawn
     rows = next(iter(evaluations.values())).n
     models = ", ".join(evaluations)
     lead = f"{models}: predicted distributions judged at {rows:,} outcomes"

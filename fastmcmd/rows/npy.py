@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.io.npy import read_header
 from fastmcmd.rows.source import Array, Source
 
 _ANYWHERE = hasattr(os, "preadv")  # not on Windows
@@ -21,13 +22,15 @@ class Npy(Source):
 
     def __init__(self, path: Path, inside: str, where: str) -> None:
         _no_inside(inside)
-        header = np.lib.format.open_memmap(path, mode="r")  # checks the size; refuses objects
-        self.where, self.path, self.shape, self.dtype = where, path, header.shape, header.dtype
-        self._offset = int(header.offset)
-        self._columns_first = header.ndim > 1 and not header.flags.c_contiguous
-        del header
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed with the source)
         weakref.finalize(self, self._file.close)
+        header = read_header(self._file)
+        has = os.fstat(self._file.fileno()).st_size - header.offset
+        if has < header.nbytes:
+            raise ValueError(f"it has {max(has, 0):,} of {header.nbytes:,} bytes of data")
+        self.where, self.path, self.shape, self.dtype = where, path, header.shape, header.dtype
+        self._offset = header.offset
+        self._columns_first = header.fortran and len(header.shape) > 1
         self._plain(self.dtype.itemsize if self._columns_first else None)
         self.splits = not self._columns_first and _ANYWHERE
 

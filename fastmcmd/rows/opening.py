@@ -92,6 +92,8 @@ def _split(text: str) -> tuple[Format, Path, str]:
         raise ValueError(f"the path ends in none of {known}")
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, f"there is no file {before!r}")
+    if not (path.is_file() or path.is_dir()):  # reading a FIFO could wait for ever
+        raise ValueError("it is a FIFO, a socket or a device; a file is needed")
     return kind, path, inside.strip()
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fastmcmd.io import AtomicFile, destination, same_file
 from fastmcmd.rows.npy import bytes_of
 from fastmcmd.rows.packages import package_of, told
+from fastmcmd.rows.table import Rows
 from fastmcmd.rows.zarr import is_zarr
 
 
@@ -29,10 +31,10 @@ class Output:
             f"{name} cannot be written" if path is None else f"{name} ({path}) cannot be written"
         )
         self._file: Any = None
+        self._atomic: AtomicFile | None = None
         if path is not None:
-            self._part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-            with told(self._failed):
-                self._file = open(self._part, "x+b", buffering=0)  # noqa: SIM115 (closed below)
+            self._atomic = AtomicFile(path, name, buffering=0)
+            self._file = self._atomic.stream
             try:
                 with told(self._failed):
                     self._begin()
@@ -56,9 +58,9 @@ class Output:
     @property
     def array(self) -> Any:
         """What has been written: the caller's array, or a read-only map of the file."""
-        if self._path is None:
+        if self._atomic is None:
             return self._array
-        path = self._path if self._file is None else self._part
+        path = self._atomic.path if self._file is None else self._atomic.part
         return np.lib.format.open_memmap(path, mode="r")
 
     def write(self, rows: slice, values: Any) -> None:
@@ -80,25 +82,17 @@ class Output:
 
     def commit(self) -> None:
         """Move the finished file to its path."""
-        if self._file is not None:
-            try:
-                with told(self._failed):
-                    os.fsync(self._file.fileno())
-                    self._file.close()
-                    os.replace(self._part, self._path)  # type: ignore[arg-type]
-            except BaseException:
-                self.discard()
-                raise
+        if self._atomic is not None:
             self._file = None
+            self._atomic.commit()
         elif hasattr(self._array, "flush"):
             self._array.flush()
 
     def discard(self) -> None:
         """Remove the unfinished file; an earlier one at the path stays."""
-        if self._file is not None:
-            self._file.close()
+        if self._atomic is not None:
             self._file = None
-            self._part.unlink(missing_ok=True)
+            self._atomic.discard()
 
     def __enter__(self) -> Output:
         return self
@@ -108,6 +102,63 @@ class Output:
             self.commit()
         else:
             self.discard()
+
+
+def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
+    """Refuse a target that is one of the inputs, or shares memory with one.
+
+    Parameters
+    ----------
+    out : array or path
+        Where results will go.
+    name : str
+        Name of the argument, for messages.
+    others : dict
+        What must stay as it is, by the names of the arguments: arrays, rows on disk, paths of any kind.
+
+    Raises
+    ------
+    ValueError
+        The target is the same file, by links too, the same array of a file, or the same memory.
+    """
+    mine = _place_of(out)
+    for other, value in others.items():
+        theirs = _place_of(value)
+        same = mine is not None and theirs is not None and same_file(mine[0], theirs[0])
+        # A file of HDF5 may hold both, as different datasets.
+        if same and (mine == theirs or "" in (mine[1], theirs[1])):  # type: ignore[index]
+            raise ValueError(f"{name} ({mine[0]}) is {other} itself; name another file")  # type: ignore[index]
+        if _share_memory(out, value):
+            raise ValueError(f"{name} shares memory with {other}; another array is needed")
+
+
+def _place_of(value: Any) -> tuple[str, str] | None:
+    """Return the file that a value is or lies in, and its name there; None where there is none."""
+    if isinstance(value, str | os.PathLike):
+        path, _, inside = os.fsdecode(value).partition("::")
+        return path, inside.strip().strip("/")
+    if isinstance(value, Rows):
+        path_of_rows = value._source.path
+        return None if path_of_rows is None else (str(path_of_rows), _inside(value._source.where))
+    if isinstance(value, np.memmap):
+        return None if value.filename is None else (str(value.filename), "")
+    if package_of(value) == "h5py" and value:  # a closed dataset is false, and has no name
+        return value.file.filename, str(value.name).strip("/")
+    if is_zarr(value):
+        store = getattr(value, "store", None)
+        root = getattr(store, "root", getattr(store, "path", None))
+        inside = str(getattr(value, "path", "")).strip("/")
+        return None if root is None else (str(Path(root) / inside), "")
+    return None
+
+
+def _inside(where: str) -> str:
+    return where.partition("::")[2].strip().strip("/")
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return both and np.shares_memory(one, other)
 
 
 def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
@@ -144,9 +195,7 @@ def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
             raise ValueError(
                 f"{name} is {str(out)!r}; the path of a file that ends in .npy is needed"
             )
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"{name}: there is no folder {str(path.parent)!r}")
-        return Output(None, shape, name, path)
+        return Output(None, shape, name, destination(path, name))
     stored = package_of(out) == "h5py" or is_zarr(out)
     if not (isinstance(out, np.ndarray) or stored) or not hasattr(out, "dtype"):
         raise TypeError(f"{name} is a {type(out).__name__}; an array or a path is needed")

@@ -1,11 +1,15 @@
 """The file of a Cholesky factor that is made piece by piece, and how many pieces are done.
 
-With a checkpoint the file has a name, and the checkpoint holds how many pieces it has. Both hold the same
-mark, drawn anew for each factorisation, so that a file of another one is never taken for its own.
+With a checkpoint the file has a random name that no user's file has (`fastmcmd.io.temporary`); the
+checkpoint lists it, with the number of pieces that are done. Both hold the same mark, drawn anew for each
+factorisation, so that a file of another one is never taken for its own. Only files that the checkpoint
+lists, and those of its name whose run was killed before they were listed, are ever removed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +20,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from fastmcmd.backends.base import Array
-from fastmcmd.checkpoint import Stage, State, fingerprint_of
-from fastmcmd.solvers.scratch import ScratchFile
+from fastmcmd.checkpoint import Stage, State
+from fastmcmd.io.temporary import is_ours, open_ours, remove_stale, tag_of
+from fastmcmd.solvers.scratch import Named, ScratchFile
 
 __all__ = ["FactorFile", "Kept", "OnFile", "making"]
 
+_SUFFIX = "factor"
 _MARK = 16  # numbers below 256: no two files of the same name have the same by chance
 
 
@@ -43,18 +49,33 @@ class Kept:
     asked: str | None = None
 
     @property
-    def name(self) -> str:
-        """Name of the file: that of the checkpoint, and what tells apart its factors.
+    def tag(self) -> str:
+        """What all files of this factor have in their names.
 
         The whole path counts, since checkpoints in several folders may share a folder for factors. One run
-        at a time uses a checkpoint, and so the file.
+        at a time uses a checkpoint, and so its files.
         """
         path = self.stage.checkpoint.path
-        return f"{path.name}-{fingerprint_of(str(path.resolve()), self.stage.name)[:12]}.factor"
+        return tag_of(str(path), self.stage.name)
+
+    def listed(self) -> tuple[str | None, State | None]:
+        """Return the name of the file that the checkpoint lists, and the rest of what it knows."""
+        saved = self.stage.load()
+        if saved is None or "file" not in saved:
+            return None, None
+        name = str(saved["file"])
+        return (name, saved) if is_ours(name, _SUFFIX) else (None, None)
 
     def remove(self) -> None:
-        """Remove the file if it is there."""
-        (self.folder / self.name).unlink(missing_ok=True)
+        """Remove the file of this factor that the checkpoint lists, unless another run has it."""
+        name, _ = self.listed()
+        if name is not None:
+            handle = open_ours(self.folder / name, os.O_RDWR)
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    (self.folder / name).unlink(missing_ok=True)
+                os.close(handle)
+        remove_stale(self.folder, self.tag, _SUFFIX)
 
 
 class FactorFile:
@@ -92,19 +113,25 @@ class FactorFile:
             self._file = ScratchFile(directory, size, dtype)
             self.done = 0
             return
-        self._file = ScratchFile(kept.folder, size + _MARK, dtype, kept.name, kept.asked)
+        name, saved = kept.listed()
+        if saved is None or str(saved["of"]) != of:
+            name = saved = None
+        remove_stale(kept.folder, kept.tag, _SUFFIX, keep=() if name is None else (name,))
+        named = Named(kept.tag, _SUFFIX, name)
+        self._file = ScratchFile(kept.folder, size + _MARK, dtype, named, kept.asked)
         try:
-            self.done, self._mark = self._found(size, dtype)
+            self.done, self._mark = self._found(size, dtype, saved)
             self._saved = self.done
+            if not self._file.found and name is not None:  # damaged, or another's
+                kept.remove()
         except BaseException:
             self._file.close(leave=self._file.found)
             raise
 
-    def _found(self, size: int, dtype: np.dtype[Any]) -> tuple[int, Array]:
+    def _found(self, size: int, dtype: np.dtype[Any], saved: State | None) -> tuple[int, Array]:
         """Return how many pieces are there, and the mark; a new one if there are none."""
-        assert self._kept is not None
-        saved, mark = self._kept.stage.load(), np.empty(_MARK, dtype)
-        if saved is not None and self._file.found and str(saved["of"]) == self._of:
+        mark = np.empty(_MARK, dtype)
+        if saved is not None and self._file.found:
             self._file.read(size, mark)
             if np.array_equal(mark, saved["mark"]):
                 return int(saved["pieces"]), mark
@@ -126,7 +153,12 @@ class FactorFile:
         def state() -> State:
             self._file.sync()  # before the checkpoint says that it is there
             self._saved = pieces
-            return {"of": np.array(self._of), "mark": self._mark, "pieces": np.array(pieces)}
+            return {
+                "file": np.array(self._file.name),
+                "of": np.array(self._of),
+                "mark": self._mark,
+                "pieces": np.array(pieces),
+            }
 
         self._kept.stage.save(state, force=force)
 

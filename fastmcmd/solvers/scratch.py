@@ -1,7 +1,8 @@
 """A file of numbers for what does not fit in memory: here the Cholesky factor.
 
-Without a name nothing is left behind, whatever ends the process. With one, a run that goes on from a
-checkpoint finds what was written.
+Without a name nothing is left behind, whatever ends the process. With one, a run that resumes from a
+checkpoint finds what was written; the name is random, and the file is created exclusively and read by its
+owner only.
 """
 
 from __future__ import annotations
@@ -11,16 +12,37 @@ import errno
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fastmcmd.backends.base import Array
+from fastmcmd.io.temporary import create_file, open_ours
 from fastmcmd.memory import format_bytes
 
-__all__ = ["ScratchFile"]
+__all__ = ["Named", "ScratchFile"]
 
 _RESERVED_AT_ONCE = 1 << 30
+
+
+@dataclass(frozen=True)
+class Named:
+    """A file that a later run can find.
+
+    Attributes
+    ----------
+    tag, suffix : str
+        Parts of the name of a new file; see `fastmcmd.io.temporary`.
+    known : str or None
+        Name of the file to resume. Where it is gone, has another size, or another run has it, a new one
+        is made.
+    """
+
+    tag: str
+    suffix: str
+    known: str | None = None
 
 
 class ScratchFile:
@@ -34,8 +56,8 @@ class ScratchFile:
         Numbers that it will hold; their space is taken at once where the file system can.
     dtype : numpy.dtype
         Their type.
-    name : str, optional
-        Name in the folder; a file of that name and size is gone on with. Default: a file without a name.
+    named : Named, optional
+        Gives the file a name in the folder. Default: a file without a name.
     asked : str, optional
         Which argument asked for the file and what it is, for messages; default ``cache_dir``.
 
@@ -43,6 +65,8 @@ class ScratchFile:
     ----------
     found : bool
         Whether it was there.
+    name : str or None
+        Its name in the folder.
 
     Raises
     ------
@@ -56,7 +80,7 @@ class ScratchFile:
         directory: str | os.PathLike[str],
         count: int,
         dtype: np.dtype[Any],
-        name: str | None = None,
+        named: Named | None = None,
         asked: str | None = None,
     ) -> None:
         self.nbytes = count * dtype.itemsize
@@ -64,8 +88,12 @@ class ScratchFile:
         self._directory = os.fspath(directory)
         self._asked = asked or f"cache_dir is {self._directory!r}"
         self._raw: Any = None
-        self._path = None if name is None else os.path.join(self._directory, name)
-        self.found = self._path is not None and _size(self._path) == self.nbytes
+        self._path: str | None = None
+        self.name: str | None = None
+        handle = None if named is None else self._known(named)
+        self.found = handle is not None
+        if handle is not None:
+            self._raw = os.fdopen(handle, "r+b", 0)
         if not os.path.isdir(self._directory):
             raise FileNotFoundError(errno.ENOENT, f"{self._asked}; an existing folder is needed")
         free = shutil.disk_usage(self._directory).free
@@ -76,12 +104,14 @@ class ScratchFile:
                 f"{format_bytes(free)} are free; name a folder on a larger disk",
             )
         try:
-            if self._path is None:
+            if named is None:
                 self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
                     prefix="fastmcmd-", dir=directory, buffering=0
                 )
-            else:
-                self._raw = open(self._path, "r+b" if self.found else "w+b", buffering=0)  # noqa: SIM115
+            elif not self.found:
+                handle, path = create_file(Path(self._directory), named.tag, named.suffix)
+                self._raw, self._path = os.fdopen(handle, "r+b", 0), str(path)
+                self.name = path.name
             if not self.found:
                 self._reserve()
                 self._raw.truncate(self.nbytes)
@@ -90,6 +120,19 @@ class ScratchFile:
         except BaseException:
             self.close()
             raise
+
+    def _known(self, named: Named) -> int | None:
+        """Open the file to resume; None where there is none of this size that is free to use."""
+        if named.known is None:
+            return None
+        path = Path(self._directory) / named.known
+        handle = open_ours(path, os.O_RDWR)
+        if handle is not None and os.fstat(handle).st_size != self.nbytes:
+            os.close(handle)
+            handle = None
+        if handle is not None:
+            self._path, self.name = str(path), named.known
+        return handle
 
     def _reserve(self) -> None:
         """Take the space now: a full disk or a quota is then met before hours of work."""
@@ -153,15 +196,15 @@ class ScratchFile:
     def close(self, *, leave: bool = False) -> None:
         """Close the file, and with that remove it; ``leave`` one that has a name."""
         if self._raw is not None:
+            path = None if leave else self._path
+            if path is not None and os.name != "nt":
+                _remove(path)  # before the lock on it goes with the file
             self._raw.close()
-            if self._path is not None and not leave:
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(self._path)
+            if path is not None and os.name == "nt":  # where an open file cannot be removed
+                _remove(path)
             self._path = None
 
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return -1
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)

@@ -1,0 +1,213 @@
+"""Atomic writing: a file appears at its path complete, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fastmcmd.io.paths import destination
+from fastmcmd.io.temporary import create_file, create_folder, remove_stale, tag_of
+
+__all__ = ["AtomicFile", "AtomicFolder", "sync_folder", "write_atomically"]
+
+_SUFFIX = "part"
+
+
+class AtomicFile:
+    """A file that appears at its path when it is committed, with everything in it on the disk.
+
+    Until then it is a temporary file in the same folder that only this user can read. Use it as a context
+    manager: the end of the block commits, an error discards. Files that a killed run left for the same path
+    are removed first.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Where the file will be; see `fastmcmd.io.destination` for what is refused.
+    name : str
+        Name of the argument, for messages.
+
+    Attributes
+    ----------
+    path : Path
+        Where it will be, links resolved.
+    stream : BinaryIO
+        What is written to.
+
+    Raises
+    ------
+    OSError, ValueError, TypeError
+        The path cannot be written to; the message names the argument and the path, never the
+        temporary file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with AtomicFile(folder / "x.txt", "path") as file:
+    ...     _ = file.stream.write(b"1")
+    ...     (folder / "x.txt").exists()
+    False
+    >>> (folder / "x.txt").read_bytes()
+    b'1'
+    """
+
+    stream: BinaryIO
+
+    def __init__(self, path: Any, name: str, *, buffering: int = -1) -> None:
+        self._open = False
+        self.path = destination(path, name)
+        self._failed = f"{name} ({os.fsdecode(path)}) cannot be written"
+        tag = tag_of(self.path.name)
+        remove_stale(self.path.parent, tag, _SUFFIX)
+        with self.telling():
+            handle, self.part = create_file(self.path.parent, tag, _SUFFIX)
+        self._open = True
+        self.stream = os.fdopen(handle, "r+b", buffering)
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let errors of the system name the argument and the path."""
+        with _telling(self._failed):
+            yield
+
+    def commit(self) -> None:
+        """Wait until all is on the disk, and move the file to its path."""
+        if not self._open:
+            return
+        try:
+            with self.telling():
+                self.stream.flush()
+                os.fsync(self.stream.fileno())
+                os.chmod(self.part, _mode_at(self.path))
+                if os.name == "nt":  # an open file cannot be moved there
+                    self.stream.close()
+                os.replace(self.part, self.path)
+        except BaseException:
+            self.discard()
+            raise
+        self._open = False
+        self.stream.close()
+        sync_folder(self.path.parent)
+
+    def discard(self) -> None:
+        """Remove the unfinished file; an earlier one at the path stays."""
+        if self._open:
+            self._open = False
+            with contextlib.suppress(OSError):
+                self.part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError, ValueError):
+                self.stream.close()  # may fail: it flushes to a full disk
+
+    def __enter__(self) -> AtomicFile:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        if getattr(self, "_open", False):
+            self.discard()
+
+
+class AtomicFolder:
+    """A folder that appears at its path when it is committed; nothing may be there before.
+
+    Attributes
+    ----------
+    path : Path
+        Where it will be.
+    inside : Path
+        What is filled.
+    """
+
+    def __init__(self, path: Any, name: str) -> None:
+        self._failed = f"{name} ({path}) cannot be written"
+        given = Path(os.path.abspath(path))
+        if os.path.lexists(given):
+            raise FileExistsError(
+                errno.EEXIST, f"{name} is {str(path)!r}, which exists; remove it first"
+            )
+        self.path = destination(given, name)
+        tag = tag_of(self.path.name)
+        remove_stale(self.path.parent, tag, _SUFFIX)
+        with _telling(self._failed):
+            self._handle, self._part = create_folder(self.path.parent, tag, _SUFFIX)
+        self.inside = self._part / "content"
+
+    def __enter__(self) -> AtomicFolder:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if kind is None:
+                with _telling(self._failed):
+                    # A folder moves to where nothing is, or an empty folder.
+                    self.inside.rename(self.path)
+                sync_folder(self.path.parent)
+        finally:
+            shutil.rmtree(self._part, ignore_errors=True)
+            if self._handle is not None:
+                os.close(self._handle)
+
+
+def write_atomically(path: Any, write: Callable[[BinaryIO], None], name: str = "path") -> None:
+    """Call ``write`` on a temporary file beside ``path``, then move it there in one step.
+
+    Whatever happens before the end leaves no half file: an earlier file at ``path`` stays as it was.
+    """
+    with AtomicFile(path, name) as file, file.telling():
+        write(file.stream)
+
+
+@contextlib.contextmanager
+def _telling(failed: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        # With its number, the error is of the same class as the one it stands for.
+        raise OSError(error.errno, f"{failed}: {error.strerror}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _mode_at(path: Path) -> int:
+    """Return the mode of the file that is replaced, or that of a new file."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode) & 0o777
+    except OSError:
+        return 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except (OSError, ValueError, IndexError):
+        pass
+    mask = os.umask(
+        0o077
+    )  # the only other way to ask; files made by other threads now stay private
+    os.umask(mask)
+    return mask

@@ -1,0 +1,129 @@
+"""Locks that keep two runs from working on one file at the same time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fastmcmd.io.temporary import fcntl, lock_held, tag_of
+
+__all__ = ["alone_with", "lock_path"]
+
+_MAGIC = b"fastmcmd lock\n"
+_FLAGS = (
+    os.O_RDWR
+    | os.O_CREAT
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
+
+
+@contextmanager
+def alone_with(path: Path, name: str) -> Iterator[None]:
+    """Refuse others that ask for ``path`` while the block runs, in this process or another.
+
+    The lock is the system's, on a hidden file beside ``path`` that says who holds it. It ends with the
+    process, however that ends; a file that was left behind refuses nobody. Where the system (Windows) or
+    the file system has no such locks, nobody is refused. A file of that name that the package did not
+    write is neither used nor changed.
+
+    Parameters
+    ----------
+    path : Path
+        The file that is worked on; it need not exist, and may be replaced.
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    BlockingIOError
+        Another run has the lock.
+    OSError
+        The lock file cannot be made, or is not a lock of this package.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "run.ckpt"
+    >>> with alone_with(path, "checkpoint"):
+    ...     os.listdir(path.parent) == [lock_path(path).name]
+    True
+    >>> os.listdir(path.parent)
+    []
+    """
+    lock = lock_path(path)
+    handle = None if fcntl is None else _taken(lock, f"{name} {path}")
+    try:
+        yield
+    finally:
+        if handle is not None:
+            lock.unlink(missing_ok=True)  # before it is given back: see `_taken`
+            fcntl.flock(handle, fcntl.LOCK_UN)  # for copies of the file in forked processes, too
+            os.close(handle)
+
+
+def lock_path(path: Path) -> Path:
+    """Return where the lock of a file is: the same for all links to the file."""
+    target = Path(os.path.realpath(path))
+    return target.with_name(f".fastmcmd-{tag_of(target.name)}.lock")
+
+
+def _taken(lock: Path, what: str) -> int | None:
+    """Return the locked file, None where there are no locks."""
+    while True:
+        try:
+            handle = os.open(lock, _FLAGS, 0o600)
+        except OSError as error:
+            raise OSError(error.errno, f"{what} cannot be locked: {error.strerror}") from error
+        try:
+            holder = _holder(handle)
+            if holder is None:
+                raise OSError(
+                    errno.EEXIST,
+                    f"{what} cannot be locked: {lock} is not a lock of fastmcmd; move it elsewhere",
+                )
+            held = lock_held(handle)
+            if held is False:
+                raise BlockingIOError(
+                    errno.EWOULDBLOCK,
+                    f"{what} is in use by another run ({holder}); wait for its end, or name another file",
+                )
+            # One that was removed meanwhile, by the run that had it, refuses nobody else.
+            if _is(handle, lock):
+                if held is None:
+                    lock.unlink(missing_ok=True)
+                    os.close(handle)
+                    return None
+                text = _MAGIC + f"process {os.getpid()} on {platform.node()}".encode()
+                os.pwrite(handle, text, 0)
+                os.ftruncate(handle, len(text))
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _holder(handle: int) -> str | None:
+    """Return who wrote a lock file; None if it is none."""
+    found = os.fstat(handle)
+    content = os.pread(handle, 400, 0) if stat.S_ISREG(found.st_mode) else b"?"
+    if _MAGIC.startswith(content):
+        return "it has just begun"
+    if not content.startswith(_MAGIC):
+        return None
+    text = content[len(_MAGIC) :].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text) or "it has just begun"
+
+
+def _is(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False

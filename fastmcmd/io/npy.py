@@ -1,0 +1,151 @@
+"""NumPy's .npy format, read with a check of every number in the header before memory is taken for it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.io.paths import source
+from fastmcmd.memory import available_memory, format_bytes
+
+__all__ = ["Header", "check_memory", "damaged", "read_data", "read_header", "read_npy", "write_npy"]
+
+_LONGEST = 10_000  # bytes of a header, as in NumPy: longer ones may exhaust the parser's stack
+_LARGEST = 2**63 - 1  # bytes of an array
+_READ = 1 << 24  # bytes at a time
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the header of an array says.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+        Without Python objects.
+    fortran : bool
+        Whether the first index runs fastest.
+    offset : int
+        Bytes of the header.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@contextlib.contextmanager
+def damaged(what: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a damaged file into a ValueError that begins with ``what``."""
+    try:
+        yield
+    except MemoryError as error:  # of a parser that was given nonsense: sizes were checked before
+        raise ValueError(f"{what}: {error or 'too deeply nested'}") from None
+    except Exception as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ValueError(f"{what}: {reason or type(error).__name__}") from None
+
+
+def read_header(stream: BinaryIO) -> Header:
+    """Read the header of an array; ValueError where it is none, or holds Python objects."""
+    start = _exactly(stream, 8)
+    if start[:6] != b"\x93NUMPY":
+        raise ValueError("it is something else, or holds Python objects, which are never loaded")
+    if tuple(start[6:]) not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"version {start[6]}.{start[7]} of the format is not known")
+    width = 2 if start[6] == 1 else 4
+    length = int.from_bytes(_exactly(stream, width), "little")
+    if length > _LONGEST:
+        raise ValueError(f"its header has {length:,} bytes; at most {_LONGEST:,} are read")
+    text = _exactly(stream, length).decode("utf-8" if start[6] == 3 else "latin-1")
+    with damaged("its header cannot be read"):
+        found = ast.literal_eval(text.strip())
+        if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
+            raise ValueError("it needs descr, fortran_order and shape")
+        shape, fortran = found["shape"], found["fortran_order"]
+        if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError(f"shape is {str(shape)[:60]}")
+        if not isinstance(fortran, bool):
+            raise ValueError(f"fortran_order is {str(fortran)[:60]}")
+        dtype = np.lib.format.descr_to_dtype(found["descr"])
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded")
+    if dtype.subdtype is not None:
+        raise ValueError(f"its elements are arrays themselves ({dtype})")
+    # Sizes of 0 included: NumPy makes no array whose other dimensions are beyond it either.
+    if not dtype.itemsize or math.prod(max(n, 1) for n in shape) * dtype.itemsize > _LARGEST:
+        raise ValueError(f"its header says shape {str(shape)[:60]} of {dtype.itemsize} bytes each")
+    if len(shape) > 32:
+        raise ValueError(f"its header says {len(shape)} dimensions")
+    return Header(shape, dtype, fortran, 8 + width + length)
+
+
+def read_data(stream: BinaryIO, header: Header) -> NDArray[Any]:
+    """Read the data after a header; ValueError where there are too few."""
+    data = np.empty(header.nbytes, np.uint8)
+    view, done = memoryview(data), 0  # type: ignore[arg-type]
+    while done < header.nbytes:
+        count = stream.readinto(view[done : done + _READ])  # type: ignore[attr-defined]
+        if not count:
+            raise ValueError(f"it ends after {done:,} of {header.nbytes:,} bytes of data")
+        done += count
+    array = data.view(header.dtype)
+    if header.fortran:
+        return array.reshape(header.shape[::-1]).T
+    return array.reshape(header.shape)
+
+
+def check_memory(size: int) -> None:
+    """Refuse an array that declares more than the memory that is free."""
+    free = available_memory()
+    if size > free:
+        raise ValueError(
+            f"it declares {format_bytes(size)}, and {format_bytes(free)} of memory are free"
+        )
+
+
+def read_npy(path: Any, name: str) -> NDArray[Any]:
+    """Return the array of a .npy file, never a pickle.
+
+    Raises
+    ------
+    ValueError
+        It is no such file, is damaged, holds Python objects, or declares more than it has.
+    OSError
+        It cannot be opened.
+    """
+    where = source(path, name)
+    with open(where, "rb") as stream, damaged(f"{name} ({path}) cannot be read as a .npy file"):
+        header = read_header(stream)
+        has = os.fstat(stream.fileno()).st_size - header.offset
+        if header.nbytes > has:
+            raise ValueError(f"it has {max(has, 0):,} of {header.nbytes:,} bytes of data")
+        check_memory(header.nbytes)
+        return read_data(stream, header)
+
+
+def write_npy(stream: Any, array: Any) -> None:
+    """Write an array in the .npy format; Python objects are refused."""
+    np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=False)
+
+
+def _exactly(stream: BinaryIO, count: int) -> bytes:
+    found = stream.read(count)
+    if len(found) < count:
+        raise ValueError("it ends within its header")
+    return found

@@ -1,0 +1,132 @@
+"""Paths that users give: checked before any work is done, with messages that name the argument."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+__all__ = ["as_path", "destination", "same_file", "source"]
+
+
+def as_path(value: Any, name: str) -> Path:
+    """Return an argument as an absolute path; nothing is looked at on disk.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no path, is empty, or holds a null character.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} is {value!r}; the path of a file is needed")
+    text = os.fsdecode(value)
+    if not text or "\0" in text:
+        raise ValueError(f"{name} is {text!r}; the path of a file is needed")
+    return Path(text).absolute()
+
+
+def source(value: Any, name: str, *, folders: bool = False) -> Path:
+    """Return the path of an existing file to read.
+
+    A FIFO, a socket or a device is refused at once: reading it could wait for ever.
+
+    Parameters
+    ----------
+    value : str or os.PathLike
+    name : str
+        Name of the argument, for messages.
+    folders : bool
+        Whether the path of a folder will do.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError, OSError
+        There is nothing, a folder, or it cannot be looked at.
+    ValueError, TypeError
+        It is no regular file, or no path.
+    """
+    path = as_path(value, name)
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            errno.ENOENT, f"{name} is {str(value)!r}; there is no such file"
+        ) from None
+    except OSError as error:
+        raise OSError(error.errno, f"{name} ({value}) cannot be read: {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        if folders:
+            return path
+        raise IsADirectoryError(errno.EISDIR, f"{name} is {str(value)!r}, a folder, not a file")
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{name} is {str(value)!r}, {_kind(mode)}; a regular file is needed")
+    return path
+
+
+def destination(value: Any, name: str) -> Path:
+    """Return the path of a file to write, or say why it cannot be written. Nothing is changed on disk.
+
+    Symbolic links are resolved: as in any other write, the file that a link leads to is replaced, and the
+    link stays.
+
+    Parameters
+    ----------
+    value : str or os.PathLike
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    FileNotFoundError
+        The folder does not exist.
+    IsADirectoryError, PermissionError, OSError
+        The path is that of a folder; the file or its folder cannot be written to.
+    ValueError, TypeError
+        A device, a FIFO or a socket is there; it is no path.
+    """
+    path, shown = as_path(value, name), os.fsdecode(value)
+    folder_asked = shown.endswith(tuple(filter(None, (os.sep, os.altsep))))
+    try:
+        path = Path(os.path.realpath(path))
+        mode = os.stat(path).st_mode if os.path.lexists(path) else None
+    except OSError as error:
+        raise OSError(
+            error.errno, f"{name} ({shown}) cannot be written: {error.strerror}"
+        ) from None
+    if folder_asked or (mode is not None and stat.S_ISDIR(mode)):
+        raise IsADirectoryError(
+            errno.EISDIR, f"{name} is {shown!r}, which is a folder; the path of a file is needed"
+        )
+    if mode is not None and not stat.S_ISREG(mode):
+        raise ValueError(
+            f"{name} is {shown!r}, {_kind(mode)}; the path of a regular file is needed"
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"{name}: there is no folder {str(path.parent)!r}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise PermissionError(
+            errno.EACCES, f"{name} is {shown!r}; the folder {str(path.parent)!r} is not writable"
+        )
+    if mode is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, f"{name} is {shown!r}, a read-only file")
+    return path
+
+
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Tell whether two paths lead to the same file, by links of either kind too; they need not exist."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a FIFO (named pipe)"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "a device"
+    return "no regular file"

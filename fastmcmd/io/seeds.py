@@ -1,0 +1,150 @@
+"""Random states as JSON-safe values, and back, without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["seed_from_json", "seed_to_json"]
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (
+        np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64,
+    )
+}  # fmt: skip
+_MOST = {"pos": 624, "buffer_pos": 4}  # places in the buffers of MT19937 and Philox
+
+
+def seed_to_json(seed: Any, name: str) -> Any:
+    """Return a random state as a JSON-safe value.
+
+    Parameters
+    ----------
+    seed : None, int, sequence of int, SeedSequence, BitGenerator, Generator or RandomState
+        A generator is described as it is now: the copy draws what it would draw next.
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    TypeError
+        It is something else.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(3)
+    >>> copy = seed_from_json(seed_to_json(rng, "random_state"))
+    >>> rng.random() == copy.random()
+    True
+    """
+    if seed is None or (isinstance(seed, int | np.integer) and not isinstance(seed, bool)):
+        return None if seed is None else int(seed)
+    if isinstance(seed, np.random.SeedSequence):
+        return {"kind": "SeedSequence", **_sequence(seed)}
+    if isinstance(seed, np.random.Generator):
+        return {"kind": "Generator", **_bits(seed.bit_generator, name)}
+    if isinstance(seed, np.random.BitGenerator):
+        return {"kind": "BitGenerator", **_bits(seed, name)}
+    if isinstance(seed, np.random.RandomState):
+        state = seed.get_state(legacy=False)
+        gauss = {"has_gauss": int(state["has_gauss"]), "gauss": float(state["gauss"])}
+        bits = {"bits": state["bit_generator"], "state": _plain({"state": state["state"]})}
+        return {"kind": "RandomState", **bits, **gauss}
+    if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+        found = np.asarray(seed)
+        if found.dtype.kind in "iu" and found.ndim == 1:
+            return [int(value) for value in found]
+    raise TypeError(
+        f"{name} is {seed!r}, which cannot be saved: None, integers or a generator of NumPy is needed"
+    )
+
+
+def seed_from_json(told: Any) -> Any:
+    """Return the random state that `seed_to_json` described.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError, IndexError
+        It describes none.
+    """
+    if told is None or type(told) is int:
+        return told
+    if isinstance(told, list):
+        return [int(value) for value in told]
+    match told["kind"]:
+        case "SeedSequence":
+            return _sequence_of(told)
+        case "Generator":
+            return np.random.Generator(_bits_of(told))
+        case "BitGenerator":
+            return _bits_of(told)
+        case "RandomState":
+            found = np.random.RandomState(_bits_of(told))
+            gauss = {"has_gauss": int(told["has_gauss"]), "gauss": float(told["gauss"])}
+            found.set_state({**found.get_state(legacy=False), **gauss})
+            return found
+    raise ValueError(f"no random state is of kind {told['kind']!r}")
+
+
+def _sequence(seed: np.random.SeedSequence) -> dict[str, Any]:
+    entropy: Any = seed.entropy
+    return {
+        "entropy": entropy
+        if entropy is None or isinstance(entropy, int)
+        else [int(e) for e in entropy],
+        "spawn_key": [int(key) for key in seed.spawn_key],
+        "pool_size": int(seed.pool_size),
+        "spawned": int(seed.n_children_spawned),
+    }
+
+
+def _sequence_of(told: dict[str, Any]) -> np.random.SeedSequence:
+    return np.random.SeedSequence(
+        told["entropy"], spawn_key=tuple(map(int, told["spawn_key"])),
+        pool_size=min(int(told["pool_size"]), 1024), n_children_spawned=int(told["spawned"]),
+    )  # fmt: skip
+
+
+def _bits(bits: Any, name: str) -> dict[str, Any]:
+    kind = type(bits).__name__
+    if kind not in _KINDS:
+        raise TypeError(f"{name} has the bit generator {kind}, which cannot be saved")
+    found = {"bits": kind, "state": _plain(dict(bits.state))}
+    sequence = getattr(bits, "seed_seq", None)
+    if isinstance(sequence, np.random.SeedSequence):
+        found["sequence"] = _sequence(sequence)
+    return found
+
+
+def _bits_of(told: dict[str, Any]) -> Any:
+    kind, sequence = told["bits"], told.get("sequence")
+    bits = _KINDS[kind](0 if sequence is None else _sequence_of(sequence))
+    bits.state = _like(told["state"], dict(bits.state))
+    return bits
+
+
+def _plain(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _plain(value) for name, value in state.items()}
+    if isinstance(state, np.ndarray):
+        return state.tolist()
+    return state.item() if isinstance(state, np.generic) else state
+
+
+def _like(told: Any, example: Any, name: str = "") -> Any:
+    """Return a state of the form of ``example``: the generators' C code trusts what it is given."""
+    if isinstance(example, dict):
+        return {key: _like(told.get(key, old), old, key) for key, old in example.items()}
+    if isinstance(told, np.ndarray | list) and isinstance(example, np.ndarray):
+        array = np.asarray(told, dtype=example.dtype)
+        if array.shape != example.shape:
+            raise ValueError(f"{name} has shape {array.shape}; {example.shape} is needed")
+        return array
+    if told is example or (isinstance(example, str) and told == example):
+        return told
+    if type(told) is not int or told < 0 or told > _MOST.get(name, told):
+        raise ValueError(f"{name} is {told!r}")
+    return told

@@ -1,0 +1,24 @@
+"""A small run of the program that attacks all readers of files; see ``tests/adversary/files.py``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_process import environment
+
+PROGRAM = Path(__file__).parent / "adversary" / "files.py"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as on Linux")
+@pytest.mark.parametrize("seed", [14, 15])
+def test_no_file_ends_the_process_or_lies(seed):
+    command = [sys.executable, PROGRAM, "--count", "150", "--seed", str(seed)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=900, env={**environment(), "OMP_NUM_THREADS": "1"},
+        cwd=os.fspath(PROGRAM.parent),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

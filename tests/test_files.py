@@ -1,0 +1,614 @@
+"""Files: what is written is whole, what is a user's stays, what is read is trusted in nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+from cli_process import environment
+from killing import killed_until_done
+
+import fastmcmd as fm
+from fastmcmd.io import (
+    Archive,
+    AtomicFile,
+    destination,
+    read_npy,
+    temporary,
+    write_atomically,
+    write_npz,
+)
+from fastmcmd.io.seeds import seed_from_json, seed_to_json
+
+posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX")
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# ---- where may be written ----
+
+
+@posix
+def test_only_regular_files_are_written(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    (tmp_path / "loop").symlink_to("loop")
+    with socket.socket(socket.AF_UNIX) as server:
+        os.chdir(tmp_path)  # the path of a socket must be short
+        server.bind("socket")
+        for path, error, told in (
+            ("/dev/null", ValueError, "out is '/dev/null', a device"),
+            ("link", ValueError, "a device"),
+            ("pipe", ValueError, "a FIFO"),
+            ("socket", ValueError, "a socket"),
+            (".", IsADirectoryError, "which is a folder"),
+            ("new/", IsADirectoryError, "a folder"),
+            ("no/file", FileNotFoundError, "out: there is no folder '.*no'"),
+            ("loop", OSError, "out"),
+            ("", ValueError, "out is ''"),
+            ("a\0b", ValueError, "out is"),
+            (3, TypeError, "out is 3"),
+            ("n" * 300, OSError, "out .* cannot be written: File name too long"),
+        ):
+            with pytest.raises(error, match=told):
+                write_atomically(path, lambda stream: stream.write(b"x"), "out")
+    assert names(tmp_path) == ["link", "loop", "pipe", "socket"]
+
+
+@posix
+def test_save_refuses_a_device_and_names_the_path(tmp_path, rng):
+    x = rng.normal(size=30)
+    fitted = fm.ConditionalCongruence().fit(x, x, fm.Gaussian(x, 1.0))
+    with pytest.raises(ValueError, match="path is '/dev/null', a device"):
+        fitted.save("/dev/null")
+    for path in (tmp_path / "no" / "a.npz", tmp_path):
+        with pytest.raises(OSError, match=str(path.parent if path != tmp_path else path)) as caught:
+            fitted.save(path)
+        assert "fastmcmd-" not in str(caught.value)
+
+
+@posix
+def test_an_error_of_the_disk_names_the_path_not_the_temporary_file(tmp_path, monkeypatch):
+    def refuse(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("fastmcmd.io.atomic.os.replace", refuse)
+    with pytest.raises(PermissionError) as caught:
+        write_atomically(tmp_path / "a.npz", lambda stream: stream.write(b"x"))
+    assert (
+        str(caught.value)
+        == f"[Errno 13] path ({tmp_path}/a.npz) cannot be written: Permission denied"
+    )
+    assert names(tmp_path) == []
+
+
+@posix
+def test_modes(tmp_path):
+    """Private while it is written; then as the file that was there, or as the umask says."""
+    seen = []
+
+    def write(stream):
+        (part,) = (entry for entry in tmp_path.iterdir() if entry.name.startswith(".fastmcmd-"))
+        seen.append(stat.S_IMODE(part.stat().st_mode))
+        stream.write(b"x")
+
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "new", write)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+    (tmp_path / "new").chmod(0o604)
+    write_atomically(tmp_path / "new", write)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o604
+    assert seen == [0o600, 0o600]
+
+
+@posix
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "file").write_text("old")
+    (tmp_path / "link").symlink_to("to/file")
+    write_atomically(tmp_path / "link", lambda stream: stream.write(b"new"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "to" / "file").read_text() == "new"
+    assert names(tmp_path / "to") == ["file"]
+
+
+@posix
+def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
+    """Even where somebody guesses the random name."""
+    (tmp_path / "precious").write_text("mine")
+    monkeypatch.setattr(temporary.secrets, "token_hex", lambda count: "0" * 2 * count)
+    name = temporary._new_name(temporary.tag_of("a"), "part")
+    (tmp_path / name).symlink_to("precious")
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "a", lambda stream: stream.write(b"x"))
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+# ---- what killed runs leave ----
+
+HOLD = """
+import sys, time
+from fastmcmd.io import AtomicFile
+file = AtomicFile(sys.argv[1], "path")
+file.stream.write(b"half")
+file.stream.flush()
+print("begun", flush=True)
+time.sleep(100)
+"""
+
+
+@posix
+def test_the_file_of_a_live_run_stays_and_that_of_a_killed_one_goes(tmp_path):
+    target = tmp_path / "a.bin"
+    lookalikes = ["a.bin.part", ".fastmcmd-a.part", ".a.bin", "a.bin.x.part"]
+    lookalikes.append(f".fastmcmd-{temporary.tag_of('a.bin')}-{'0' * 16}-{'0' * 8}.part")
+    for name in lookalikes:
+        (tmp_path / name).write_text("mine")
+    command = [sys.executable, "-c", HOLD, target]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stdout.readline() == "begun\n"
+        (held,) = set(names(tmp_path)) - set(lookalikes)
+        write_atomically(target, lambda stream: stream.write(b"whole"))
+        assert set(names(tmp_path)) == {held, "a.bin", *lookalikes}
+        process.kill()
+    write_atomically(tmp_path / "b.bin", lambda stream: stream.write(b"other"))
+    assert held in names(tmp_path)  # it is not of this target
+    write_atomically(target, lambda stream: stream.write(b"again"))
+    assert set(names(tmp_path)) == {"a.bin", "b.bin", *lookalikes}
+    assert target.read_bytes() == b"again"
+
+
+SAVING = """
+import sys
+import numpy as np
+from fastmcmd.storage import write_arrays
+print("begun", flush=True)
+for turn in range(10**9):
+    write_arrays(sys.argv[1], {"a": np.full(20_000, float(turn))}, {"turn": turn})
+"""
+
+
+@posix
+def test_killed_at_random_moments(tmp_path):
+    """The file is always whole, and one later run removes all that was left."""
+    from fastmcmd.storage import read_arrays, write_arrays
+
+    target = tmp_path / "a.npz"
+    rng = np.random.default_rng(int(time.time()))
+    command = [sys.executable, "-c", SAVING, target]
+    for _ in range(6):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as run:
+            assert run.stdout.readline() == "begun\n"
+            time.sleep(rng.uniform(0.01, 0.3))
+            run.send_signal(signal.SIGKILL)
+        if target.exists():
+            arrays, settings = read_arrays(target, "array")
+            assert set(arrays["a"]) == {float(settings["turn"])}
+    write_arrays(target, {"a": np.zeros(1)}, {})
+    assert names(tmp_path) == ["a.npz"]
+
+
+def test_an_interrupt_leaves_nothing(tmp_path):
+    def stopped(stream):
+        stream.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a", stopped)
+    file = AtomicFile(tmp_path / "a", "path")
+    del file
+    assert names(tmp_path) == []
+
+
+# ---- what is the user's ----
+
+
+@posix
+def test_out_is_never_an_input(tmp_path, rng):
+    x = rng.normal(size=(50, 1))
+    y, draws = x[:, 0] + rng.normal(size=50), rng.normal(size=50)
+    np.save(tmp_path / "x.npy", x)
+    before = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "soft.npy").symlink_to("x.npy")
+    os.link(tmp_path / "x.npy", tmp_path / "hard.npy")
+    file, mapped = tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r")
+    for given in (file, str(file), mapped):
+        for out in (file, tmp_path / "soft.npy", tmp_path / "hard.npy"):
+            with pytest.raises(ValueError, match=r"out .* is x itself; name another file"):
+                fm.cce(given, y, draws, out=out)
+    with pytest.raises(ValueError, match=r"out .* is grid itself"):
+        fm.mcmd(file, x, y, x, draws, out=file)
+    with pytest.raises(ValueError, match="out shares memory with y"):
+        fm.cce(x, y, draws, out=y)
+    with pytest.raises(ValueError, match=r"checkpoint .* is x itself"):
+        fm.cce(file, y, draws, checkpoint=file)
+    with pytest.raises(ValueError, match=r"checkpoint .* is out itself"):
+        fm.cce(x, y, draws, checkpoint=tmp_path / "new.npy", out=tmp_path / "new.npy")
+    assert file.read_bytes() == before
+    table = np.zeros((50, 2))
+    table[:, 0] = y
+    fm.cce(x, table[:, 0], draws, out=table[:, 1])  # beside it, not the same
+    assert (table[:, 1] > 0).all()
+    assert not (tmp_path / "new.npy").exists()
+
+
+def test_a_checkpoint_and_its_out_and_a_users_parts(tmp_path, rng):
+    """`checkpoint="run"` removed ``run.*.part``, its own unfinished ``out="run.npy"`` among them."""
+    x = rng.normal(size=60)
+    (tmp_path / "run.draft.part").write_text("mine")
+    found = fm.cce(x, x, fm.Gaussian(x, 1.0), checkpoint=tmp_path / "run", out=tmp_path / "run.npy")
+    assert names(tmp_path) == ["run.draft.part", "run.npy"]
+    np.testing.assert_array_equal(np.load(tmp_path / "run.npy"), found.values)
+    assert (tmp_path / "run.draft.part").read_text() == "mine"
+
+
+@posix
+def test_a_checkpoint_that_is_no_file_is_refused_at_once(tmp_path, rng):
+    x = rng.normal(size=20)
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/null", tmp_path / "pipe"):
+        with pytest.raises(ValueError, match=r"checkpoint is .*a (device|FIFO)"):
+            fm.cce(x, x, fm.Gaussian(x, 1.0), checkpoint=path)
+
+
+# ---- .npz and .npy ----
+
+
+def test_arrays_of_any_name(tmp_path):
+    """`numpy.savez` takes names as keywords: one named file failed, one named allow_pickle vanished."""
+    arrays = {
+        name: np.arange(3.0) + i for i, name in enumerate(["file", "allow_pickle", "a/b", "é,", ""])
+    }
+    write_atomically(tmp_path / "a.npz", lambda stream: write_npz(stream, arrays))
+    with Archive(tmp_path / "a.npz", "path") as stored:
+        assert stored.names == list(arrays)
+        found = stored.arrays()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    with np.load(tmp_path / "a.npz") as plain:
+        assert plain.files == list(arrays)
+
+
+def npy(array=None, header=None):
+    stream = io.BytesIO()
+    if header is None:
+        np.lib.format.write_array(stream, array, allow_pickle=True)
+        return stream.getvalue()
+    text = header.encode()
+    return b"\x93NUMPY\x02\x00" + len(text).to_bytes(4, "little") + text
+
+
+def head(shape="(3,)", descr="'<f8'", fortran="False"):
+    return npy(header=f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}}}")
+
+
+BAD_NPY = {
+    "empty": b"",
+    "magic only": b"\x93NUMPY",
+    "other magic": b"PK\x03\x04" + bytes(50),
+    "version": b"\x93NUMPY\x09\x00" + bytes(50),
+    "cut header": npy(np.zeros(3))[:40],
+    "cut data": npy(np.zeros(3))[:-1],
+    "object": npy(np.array([{}], dtype=object)),
+    "object field": head(descr="[('a', '|O')]"),
+    "huge header": b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little") + b"{",
+    "nested header": npy(header="(" * 5000),
+    "operators": npy(header="-" * 9000 + "1"),
+    "no dict": npy(header="[1, 2]"),
+    "more keys": npy(header="{'descr': '<f8', 'fortran_order': False, 'shape': (3,), 'x': 1}"),
+    "negative": head("(-3,)") + bytes(24),
+    "bool shape": head("(True,)") + bytes(24),
+    "float shape": head("(3.0,)") + bytes(24),
+    "larger": head("(4,)") + bytes(24),
+    "overflow": head("(2**70,)") + bytes(24),
+    "product": head(f"({2**62}, 4)") + bytes(24),
+    "huge": head(f"({2**40},)") + bytes(24),
+    "empty but wide": head(f"(0, {2**62})"),
+    "many": head("(" + "1," * 70 + ")") + bytes(8),
+    "descr": head(descr="'spam'") + bytes(24),
+    "descr number": head(descr="7") + bytes(24),
+    "no size": head(descr="'<U0'"),
+    "subarray": head(descr="('<f8', (3,))") + bytes(72),
+    "fortran": head(fortran="1") + bytes(24),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_NPY)
+def test_bad_npy(kind, tmp_path):
+    """Each is a ValueError that names the file, where it is read as such and within an .npz."""
+    (tmp_path / "x.npy").write_bytes(BAD_NPY[kind])
+    with pytest.raises(ValueError, match=r"x\.npy") as caught:
+        read_npy(tmp_path / "x.npy", "x")
+    assert "allow_pickle" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"x\.npy"):
+        fm.cce(tmp_path / "x.npy", [1.0, 2, 3], [1.0, 2, 3])
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
+        file.writestr("a.npy", BAD_NPY[kind])
+    with Archive(tmp_path / "x.npz", "x") as stored, pytest.raises(ValueError, match=r"x\.npz"):
+        stored.array("a")
+
+
+def made_twice(path, content):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a.npy", content)
+        file.writestr("a.npy", content)
+    return path.read_bytes()
+
+
+def bad_archives(path):
+    def made(**members):
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in members.items():
+                file.writestr(name.replace("_npy", ".npy"), content)
+        return bytearray(path.read_bytes())
+
+    good = npy(np.arange(100.0))
+    yield "no zip", b"not a zip"
+    yield "text", bytes(made(a_npy=good, **{"readme.txt": b"hello"}))
+    yield "cut", bytes(made(a_npy=good)[:-30])
+    encrypted = made(a_npy=good)
+    encrypted[6] |= 1
+    encrypted[encrypted.rindex(b"PK\x01\x02") + 8] |= 1
+    yield "encrypted", bytes(encrypted)
+    declared = made(a_npy=good)
+    at = declared.rindex(b"PK\x01\x02")
+    declared[at + 24 : at + 28] = (2**31).to_bytes(4, "little")
+    yield "declares more", bytes(declared)
+    with pytest.warns(UserWarning, match="Duplicate"):
+        twice = made_twice(path, good)
+    yield "twice", twice
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as file:
+        file.writestr("a.npy", good)
+    yield "bzip2", path.read_bytes()
+    flipped = made(a_npy=good)
+    flipped[flipped.index(good) + 300] ^= 4
+    yield "flipped", bytes(flipped)
+
+
+def test_bad_archives(tmp_path):
+    path = tmp_path / "x.npz"
+    for kind, content in list(bad_archives(path)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\.npz"):  # noqa: PT012 (the loop is the point)
+            with Archive(path, "x") as stored:
+                stored.arrays()
+            pytest.fail(kind)
+        with pytest.raises(ValueError, match=r"x\.npz"):
+            fm.load(path)
+
+
+def test_a_bomb_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.npy", npy(np.zeros(3_000_000)))
+    monkeypatch.setattr("fastmcmd.io.npy.available_memory", lambda: 10**6)
+    with (
+        Archive(path, "x") as stored,
+        pytest.raises(ValueError, match="it declares 24 MB, and 1 MB"),
+    ):
+        stored.array("a")
+
+
+# ---- saved estimators ----
+
+
+def changed(path, arrays=None, settings=None, checksum=False):
+    """Rewrite a saved object, with the older format's freedom from checksums unless ``checksum``."""
+    from fastmcmd.storage import write_arrays
+
+    with np.load(path) as stored:
+        found = {name: stored[name] for name in stored.files}
+    told = json.loads(found.pop("settings").tobytes())
+    old = found.pop("checksum")
+    found |= arrays or {}
+    told |= settings or {}
+    if checksum:  # the old one, of other contents
+        text = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        np.savez(path, **found, settings=text, checksum=old)
+    else:
+        write_arrays(
+            path, found, {k: v for k, v in told.items() if k not in ("format", "fastmcmd")}
+        )
+
+
+@pytest.fixture(params=["feature", "dense", "lowrank"])
+def saved(request, tmp_path, rng):
+    x, y = rng.normal(size=(80, 2)), rng.normal(size=80)
+    options = {
+        "feature": {"y_kernel": fm.RBF(1.0)},
+        "dense": {"y_kernel": fm.Laplacian(1.0), "draws": 3, "random_state": 5},
+        "lowrank": {"solver": "lowrank", "tol": 1e-2},
+    }[request.param]
+    fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), **options)
+    fitted.fit(x, y, fm.Gaussian(x[:, 0], 1.0))
+    fitted.save(tmp_path / "a.npz")
+    return fitted, tmp_path / "a.npz"
+
+
+def test_every_array_that_is_not_what_it_must_be(saved):
+    """Out-of-range indices of a sparse matrix ended the process; other shapes could."""
+    fitted, path = saved
+    content = path.read_bytes()
+    new = np.zeros((3, 2))
+    np.testing.assert_array_equal(fm.load(path).score_samples(new), fitted.score_samples(new))
+    with np.load(path) as stored:
+        arrays = {n: stored[n] for n in stored.files if n not in ("settings", "checksum")}
+    for name, array in arrays.items():
+        others = [
+            array[:-1],
+            np.concatenate([array, array]),
+            array[None],
+            array.astype(object).astype("U8"),
+        ]
+        if array.dtype.kind == "i":
+            others += [array + 10**6, array - 10**6, array.astype(float)]
+        elif not name.startswith("result_"):
+            others += [np.full_like(array, np.nan), array.astype(int)]
+        for other in others:
+            changed(path, {name: other})
+            with pytest.raises(ValueError, match=r"a\.npz is damaged"):
+                fm.load(path)
+            path.write_bytes(content)
+        without = {n: a for n, a in arrays.items() if n != name}
+        with np.load(path) as stored:
+            text = stored["settings"]
+        np.savez(path, **without, settings=text)
+        with pytest.raises(ValueError, match=r"a\.npz is damaged"):
+            fm.load(path)
+        path.write_bytes(content)
+
+
+def test_exchanged_contents_do_not_match_the_checksum(saved):
+    _, path = saved
+    with np.load(path) as stored:
+        values = stored["result_values"]
+    changed(path, {"result_values": values[::-1].copy()}, checksum=True)
+    with pytest.raises(ValueError, match="do not match their checksum"):
+        fm.load(path)
+
+
+def test_every_setting_that_is_not_what_it_must_be(saved):
+    _, path = saved
+    content = path.read_bytes()
+    with np.load(path) as stored:
+        told = json.loads(stored["settings"].tobytes())
+    for name in told:
+        for value in (-3, "spam", [], {}, [[]], 1e300, None, [None], {"kernel": "RBF"}):
+            if value == told[name] or (name in ("dtype", "landmarks") and value is None):
+                continue
+            if name in ("format", "fastmcmd", "result_tol", "given", "node_error") and value in (
+                -3,
+                1e300,
+                {},
+                None,
+            ):
+                continue
+            changed(path, settings={name: value})
+            try:
+                found = fm.load(path)
+            except ValueError as error:
+                assert "a.npz" in str(error)  # noqa: PT017
+            else:
+                found.score_samples(np.zeros((2, 2)))
+            path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [None, 7, [1, 2, 3], np.random.SeedSequence(5, spawn_key=(2,)), np.random.default_rng(3),
+     np.random.Generator(np.random.MT19937(3)), np.random.Philox(4),
+     np.random.Generator(np.random.SFC64(1))],
+)  # fmt: skip
+def test_what_was_given_comes_back(state, tmp_path, rng):
+    """The copy, refitted on other data, is what the original is."""
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    given = fm.ConditionalCongruence(
+        x_kernel=fm.RBF("median") + 0.5,
+        y_kernel=fm.RBF("variance"),
+        draws=2,
+        random_state=state,
+        rank=None,
+    )
+    given.fit(x, y, fm.Gaussian(y, 1.0))
+    given.save(tmp_path / "a.npz")
+    again = fm.load(tmp_path / "a.npz")
+    ours, theirs = given.get_params(), again.get_params()
+    assert ours.keys() == theirs.keys()
+    assert all(theirs[name] == ours[name] for name in ours if name != "random_state")
+    wide = 100 * y
+    ours = given.fit(x, wide, fm.Gaussian(wide, 30.0)).result_.values if state is not None else 0
+    theirs = again.fit(x, wide, fm.Gaussian(wide, 30.0)).result_.values if state is not None else 0
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_default_kernels_stay_defaults(tmp_path, rng):
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    fitted = fm.ConditionalCongruence().fit(x, y, fm.Gaussian(y, 1.0))
+    fitted.save(tmp_path / "a.npz")
+    params = fm.load(tmp_path / "a.npz").get_params()
+    assert params["x_kernel"] is None
+    assert params["y_kernel"] is None
+
+
+def test_random_states():
+    for state in (np.random.RandomState(3), np.random.default_rng(1), np.random.MT19937(2)):
+        told = json.loads(json.dumps(seed_to_json(state, "random_state")))
+        copy = seed_from_json(told)
+        draw = (
+            (lambda s: s.normal(size=3))
+            if hasattr(state, "normal")
+            else (lambda s: s.random_raw(3))
+        )
+        np.testing.assert_array_equal(draw(copy), draw(state))
+    children = [
+        seed_from_json(seed_to_json(rng, "r")).spawn(1)[0] for rng in [np.random.default_rng(1)]
+    ]
+    assert children[0].random() == np.random.default_rng(1).spawn(1)[0].random()
+    for bad in ("spam", 1.5, True, object()):
+        with pytest.raises(TypeError, match="random_state is"):
+            seed_to_json(bad, "random_state")
+    told = seed_to_json(np.random.MT19937(2), "r")
+    told["state"]["state"]["pos"] = 10**6  # the generator's C code would read there
+    with pytest.raises(ValueError, match="pos"):
+        seed_from_json(told)
+
+
+def test_an_older_file_is_read(tmp_path, rng):
+    """Format 1 had no checksum, and kept resolved kernels only."""
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    fitted = fm.ConditionalCongruence().fit(x, y, fm.Gaussian(y, 1.0))
+    fitted.save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as stored:
+        found = {name: stored[name] for name in stored.files if name != "checksum"}
+    told = json.loads(found.pop("settings").tobytes())
+    del told["given"]
+    text = json.dumps({**told, "format": 1}).encode()
+    np.savez(tmp_path / "a.npz", **found, settings=np.frombuffer(text, np.uint8))
+    again = fm.load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(again.score_samples(x), fitted.score_samples(x))
+
+
+def test_destination_changes_nothing(tmp_path):
+    assert destination(tmp_path / "a", "out") == tmp_path / "a"
+    assert names(tmp_path) == []
+
+
+ESTIMATE = """
+import sys
+import numpy as np
+import fastmcmd as fm
+from fastmcmd.estimate import resume
+resume._EVERY = 0.0
+rng = np.random.default_rng(0)
+x = rng.normal(size=(1200, 2))
+y = x[:, 0] + rng.normal(size=1200)
+print("begun", flush=True)
+fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="cg", dtype="float64",
+       checkpoint=sys.argv[1] + "/run", out=sys.argv[1] + "/run.npy")
+"""
+
+
+@posix
+def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
+    """Its checkpoint, its unfinished output and its lock are found, used or removed by the next run."""
+    (tmp_path / "run.part").write_text("mine")
+    (tmp_path / "run.lock").write_text("mine")
+    killed_until_done([sys.executable, "-c", ESTIMATE, str(tmp_path)], 1.0)
+    assert names(tmp_path) == ["run.lock", "run.npy", "run.part"]
+    assert np.load(tmp_path / "run.npy").shape == (1200,)
+    assert {(tmp_path / name).read_text() for name in ("run.lock", "run.part")} == {"mine"}
