@@ -17,6 +17,7 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["cce", "encoded", "samples_of", "samples_of_all"]
 
@@ -187,7 +188,7 @@ def _predicted_outputs(
         if isinstance(predictive, Draws):
             return DrawnOutputs(predictive.array.reshape(n, -1, columns))
         return PredictedOutputs(predictive)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state, Purpose.CCE)
     return DrawnOutputs(
         np.asarray(predictive.sample(draws, rng), dtype=np.float64).reshape(n, -1, columns)
     )

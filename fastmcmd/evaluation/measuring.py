@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.asked import Asked
-from fastmcmd.evaluation.bootstrap import intervals
+from fastmcmd.evaluation.bootstrap import intervals, resampled
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES, SCORES
+from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.frames import row_labels
 from fastmcmd.metrics import adversarial_group_calibration
@@ -57,10 +58,12 @@ def evaluation_of(
     values = None if congruence is None else congruence.result_.values
     context = Context(outcomes, settings, values)
     measured, skipped = _measure(context, told)
+    nulls = null_expectations(context, [one.name for one in measured])
+    measured = tuple(replace(one, null=nulls.get(one.name)) for one in measured)
+    replicates = None
     if asked.n_boot:
-        measured = intervals(
-            context, measured, asked.n_boot, asked.confidence, settings.random_state, told
-        )
+        replicates = resampled(context, measured, asked.n_boot, told)
+        measured = intervals(measured, replicates, asked.confidence)
     curves = _curves(context)
     if asked.adversarial and context.numbers:
         told.stage("random groups")
@@ -85,6 +88,8 @@ def evaluation_of(
         settings=asked.told(),
         seconds=time.perf_counter() - start,
         labels=row_labels(y),
+        context=context,
+        replicates=replicates,
     )
 
 

@@ -18,6 +18,7 @@ from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Mixture"]
 
@@ -230,7 +231,7 @@ class Mixture(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         u = rng.random((len(self), check_count(size, "size")))
         out = np.empty((*u.shape, *self.shape[1:]))
         upper = np.cumsum(self.weights, axis=1)
