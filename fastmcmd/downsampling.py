@@ -254,7 +254,7 @@ def downsampled_cce(
     x, grid = common_dtype(x, grid)
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
-    prediction = as_predictive(prediction, len(x), y.shape[1])
+    prediction = as_predictive(prediction, len(x), y.shape[1], y=y)
     own_weights = as_weights(weights, "weights", len(x))
     lam = check_positive(lam, "lam")
     check_choice(method, "method", METHODS)

@@ -16,6 +16,7 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import Evaluation, Measured
+from fastmcmd.evaluation.suspicions import suspicions
 from fastmcmd.frames import row_labels
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
@@ -79,7 +80,7 @@ def evaluation_of(
         rows=_rows(context),
         congruence=congruence,
         skipped=skipped,
-        notes=_notes(context),
+        notes=(*_notes(context), *suspicions(context, x)),
         n=outcomes.n,
         y=outcomes.y,
         x=x,

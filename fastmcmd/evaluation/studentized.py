@@ -1,9 +1,9 @@
 """Studentised bootstrap intervals of measures that follow from means over rows (bootstrap-t).
 
 Losses by row are skewed, and percentiles of resampled means then miss the truth on one side. The ratio of a
-difference to its own standard error hardly depends on the distribution of losses: its quantiles over bootstrap
-samples replace those of the normal distribution (Hall, *Theoretical Comparison of Bootstrap Confidence
-Intervals*, Annals of Statistics, 1988).
+difference to its own standard error hardly depends on the distribution of losses: its quantiles over
+bootstrap samples replace those of the normal distribution (Hall, *Theoretical Comparison of Bootstrap
+Confidence Intervals*, Annals of Statistics, 1988).
 """
 
 from __future__ import annotations
