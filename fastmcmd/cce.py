@@ -22,8 +22,10 @@ from fastmcmd.mcmd import (
 )
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
+from fastmcmd.predictive.adapters.recognise import check_order
 from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["cce", "encoded", "samples_of", "samples_of_all"]
 
@@ -176,10 +178,11 @@ def samples_of_all(
     random_state: Any,
 ) -> tuple[Sample, list[Sample], tuple[Kernel, Kernel]]:
     """Check what a person gave, and return the sample of nature, those of models, resolved kernels."""
+    check_order(y, "(x, y, prediction)")
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
     (y,) = prepared_inputs(y_kernel, y=y)
-    outputs = [_predicted_outputs(p, len(x), y.shape[1], draws, random_state) for p in predictions]
+    outputs = [_predicted_outputs(p, y, draws, random_state) for p in predictions]
     outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
     weights = as_weights(weights, "weights", len(x))
     lam = check_lam(lam)
@@ -188,17 +191,16 @@ def samples_of_all(
     return nature, [Sample(x, each, weights, lam, nature) for each in outputs], kernels
 
 
-def _predicted_outputs(
-    prediction: Any, n: int, columns: int, draws: Any, random_state: Any
-) -> Outputs:
+def _predicted_outputs(prediction: Any, y: Any, draws: Any, random_state: Any) -> Outputs:
     """Return the outputs of the model's side: draws, or distributions used exactly."""
-    predictive = as_predictive(prediction, n, columns)
+    n, columns = y.shape
+    predictive = as_predictive(prediction, n, columns, y=y)
     draws = check_count(draws, "draws", optional=True)
     if draws is None:
         if isinstance(predictive, Draws):
             return DrawnOutputs(predictive.array.reshape(n, -1, columns))
         return PredictedOutputs(predictive)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state, Purpose.CCE)
     return DrawnOutputs(
         np.asarray(predictive.sample(draws, rng), dtype=np.float64).reshape(n, -1, columns)
     )

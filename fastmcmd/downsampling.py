@@ -26,6 +26,7 @@ from fastmcmd.memory import parse_memory
 from fastmcmd.predictive import as_predictive
 from fastmcmd.result import Info, PointValues
 from fastmcmd.rows import open_rows
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.subsample import along, leverage, stratified, uniform
 
 __all__ = ["DownsampledResult", "downsampled_cce"]
@@ -253,7 +254,7 @@ def downsampled_cce(
     x, grid = common_dtype(x, grid)
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
-    prediction = as_predictive(prediction, len(x), y.shape[1])
+    prediction = as_predictive(prediction, len(x), y.shape[1], y=y)
     own_weights = as_weights(weights, "weights", len(x))
     lam = check_lam(lam)
     check_choice(method, "method", METHODS)
@@ -315,7 +316,7 @@ def _generators(
 
     A Generator gives its seed through its state, not its seed sequence, which forgets what was drawn.
     """
-    seed = np.random.default_rng(random_state).integers(0, 2**32, 4, dtype=np.uint32)
+    seed = generator(random_state, Purpose.DOWNSAMPLING).integers(0, 2**32, 4, dtype=np.uint32)
     shared, each = np.random.SeedSequence(seed.tolist()).spawn(2)
     sources = [np.random.default_rng(child) for child in each.spawn(repeats)]
     return np.random.default_rng(shared), sources

@@ -16,19 +16,22 @@ __all__ = ["of_comparison", "of_evaluation", "of_plan", "of_records"]
 
 def of_evaluation(found: Evaluation) -> Sheet:
     """Return all numbers, section by section, with intervals and groups beside them."""
-    from fastmcmd.evaluation.result import BEST, text
+    from fastmcmd.evaluation.result import BEST, NULL_HEAD, text
 
+    compared = any(one.null is not None for one in found.measured)
     bounded = any(one.low is not None for one in found.measured)
     share = f"{100 * found.settings['confidence']:g} % interval"
     groups = [
         (f"{label} ({rows:,})", {one.name: one.value for one in numbers})
         for label, (rows, numbers) in (found.by or {}).items()
     ]
-    head = ["", "value", *([share] if bounded else []), *(name for name, _ in groups), ""]
+    head = ["", "value", *([NULL_HEAD] if compared else []), *([share] if bounded else [])]
+    head += [*(name for name, _ in groups), ""]
     lines = []
     for one in found.measured:
         interval = "" if one.low is None else f"{one.low:.4g} to {one.high:.4g}"
-        cells = [text(one.value), *([interval] if bounded else [])]
+        null = "" if one.null is None else f"{one.null:.4g}"
+        cells = [text(one.value), *([null] if compared else []), *([interval] if bounded else [])]
         cells += [text(known[one.name]) if one.name in known else "" for _, known in groups]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     notes = []
@@ -43,12 +46,12 @@ def of_evaluation(found: Evaluation) -> Sheet:
 
 
 def of_comparison(found: Comparison) -> Sheet:
-    """Return a model a column; the best of a line has a sign."""
+    """Return a model a column; what is significantly best of a line has a sign."""
     from fastmcmd.evaluation.result import BEST, text
 
     lines = []
     for one, values in found.lines():
-        best = found.best(one.best, values)
+        best = found.starred(one.name)
         cells = [
             "" if value is None else f"{BEST_SIGN if i in best else ''}{text(value)}"
             for i, value in enumerate(values)
@@ -56,8 +59,8 @@ def of_comparison(found: Comparison) -> Sheet:
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     names = list(found.evaluations)
     title = f"Comparison of {len(names)} models"
-    note = f"{BEST_SIGN.strip()} best of the line"
-    return Sheet(title, [["", *names, ""], *_sections(lines)], [note])
+    notes = [found.legend] if len(names) > 1 else []
+    return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 
 
 def of_plan(found: Plan) -> Sheet:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import offset_of
 from fastmcmd.kernels import Kernel
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["LADDER", "LOOKED_AT", "SURE", "hopeless", "promising", "slope"]
@@ -26,7 +27,7 @@ def promising(
     x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
 ) -> bool:
     """Tell from a glance at a few of the rows ``x`` whether the trace can fall to what the goal needs."""
-    rng = np.random.default_rng(len(x))
+    rng = generator(len(x), Purpose.PROBE)
     x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
     # Room for more than is asked for: a search that has no room left calls itself exhausted.
     search = _search(x, backend, kernel, 2 * _GLANCED[-1], rng)

@@ -18,6 +18,7 @@ from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.audit import SAMPLE, rounding
 
@@ -187,7 +188,7 @@ class PrimalFit:
         if exactly:
             return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
         image = operator.cross_matmul(grid, part.value, operator.dtype)
-        rows = np.random.default_rng(len(grid)).choice(len(grid), SAMPLE, replace=False)
+        rows = generator(len(grid), Purpose.PROBE).choice(len(grid), SAMPLE, replace=False)
         check = operator.cross_matmul(grid[rows], part.value, EXACT)
         off = float(np.linalg.norm(image[rows] - check, axis=1).max())
         return image, 2 * off + fine, "sampled"

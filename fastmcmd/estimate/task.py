@@ -14,6 +14,7 @@ from fastmcmd.gram import check_finite, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["SOLVER_SHARE", "Task", "some_rows"]
 
@@ -79,5 +80,5 @@ def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:
     """Return the points of a grid, or some of very many."""
     if len(grid) <= _MOST_LOOKED_AT:
         return grid[:]
-    rng = np.random.default_rng(len(grid))
+    rng = generator(len(grid), Purpose.PROBE)
     return grid[np.sort(rng.choice(len(grid), _MOST_LOOKED_AT, replace=False))]

@@ -25,6 +25,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.rows import Rows
+from fastmcmd.seeds import seed_sequence
 
 __all__ = ["Asked", "inputs_of"]
 
@@ -43,6 +44,8 @@ class Asked:
         What is computed besides.
     congruence : ConditionalCongruence
         How the CCE is computed; not fitted.
+    random_state : int, str or None
+        What was given, in words where it is no integer.
     """
 
     settings: Settings
@@ -53,6 +56,7 @@ class Asked:
     n_boot: int
     confidence: float
     congruence: ConditionalCongruence
+    random_state: int | str | None
 
     @staticmethod
     def of(
@@ -63,7 +67,7 @@ class Asked:
         bins: int,
         binning: str,
         pit: str,
-        random_state: int | None,
+        random_state: Any,
         adversarial: bool,
         n_boot: int,
         confidence: float,
@@ -98,10 +102,14 @@ class Asked:
             memory_limit=memory_limit, certificate=certificate, progress=progress,
             devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
-        settings = Settings(level, bins, binning, pit, random_state)
+        # One seed for all models that are asked about: a generator is advanced once.
+        fixed = isinstance(random_state, (int, np.integer))
+        seed = seed_sequence(random_state)
+        settings = Settings(level, bins, binning, pit, random_state if fixed else seed)
         return Asked(
-            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence
-        )
+            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence,
+            int(random_state) if fixed else None if random_state is None else str(random_state),
+        )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> NDArray[Any] | None:
         """Return the labels of the rows kept, where there are groups."""
@@ -134,7 +142,7 @@ class Asked:
         settings = self.settings
         return {
             "level": settings.level, "bins": settings.bins, "binning": settings.binning,
-            "pit": settings.pit, "random_state": settings.random_state,
+            "pit": settings.pit, "random_state": self.random_state,
             "nan_policy": self.nan_policy, "n_boot": self.n_boot, "confidence": self.confidence,
             "weighted": self.sample_weight is not None,
         }  # fmt: skip

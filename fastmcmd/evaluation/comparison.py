@@ -12,6 +12,7 @@ import numpy as np
 from fastmcmd.evaluation.asked import Asked
 from fastmcmd.evaluation.everything import evaluate
 from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.pairs import significantly_best
 from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.evaluation.together import evaluate_each
 from fastmcmd.tables import aligned
@@ -40,7 +41,10 @@ class Comparison:
         return found
 
     def best(self, direction: str, values: list[float | None]) -> set[int]:
-        """Return which values are best (several where they are equal); none of one model."""
+        """Return which values are best (several where they are equal); none of one model.
+
+        That says nothing of chance: see `starred`.
+        """
         key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
         known = [(key(v), i) for i, v in enumerate(values) if v is not None] if key else []
         if len(known) < 2 or any(np.isnan(score) for score, _ in known):
@@ -49,15 +53,43 @@ class Comparison:
         found = {i for score, i in known if score == least}
         return found if len(found) < len(known) else set()
 
+    def starred(self, name: str) -> set[int]:
+        """Return the place of the model that is better than each other one by more than chance, if any.
+
+        Paired tests of the same rows; see `fastmcmd.evaluation.pairs`. Measures that are no means of
+        scores by row need bootstrap samples (``n_boot``), and the CCE has no test.
+        """
+        direction = next((one.best for one in MEASURES if one.name == name), "")
+        known = [
+            (place, one)
+            for place, one in enumerate(self.evaluations.values())
+            if _value(one, name) is not None
+        ]
+        best = significantly_best(name, direction, [one for _, one in known], self.level)
+        return set() if best is None else {known[best][0]}
+
+    @property
+    def level(self) -> float:
+        """Level of the tests behind stars: 1 - ``confidence`` of the evaluations."""
+        return 1 - min(one.settings["confidence"] for one in self.evaluations.values())
+
+    @property
+    def legend(self) -> str:
+        """What a star says."""
+        return (
+            f"* better than each other model: paired test of the same rows, level {self.level:.3g} "
+            "(Holm); calibration measures are tested with n_boot, the CCE is not"
+        )
+
     def table(self) -> str:
-        """Return all numbers as text, a model a column; the best of a line has a star."""
+        """Return all numbers as text, a model a column; what is significantly best has a star."""
         rows = [["", *self.evaluations, ""]]
         section = ""
         for one, values in self.lines():
             if one.section != section:
                 section = one.section
                 rows.append([section, *[""] * len(values), ""])
-            best = self.best(one.best, values)
+            best = self.starred(one.name)
             cells = ["" if v is None else text(v) for v in values]
             cells = [f"* {cell}" if i in best else cell for i, cell in enumerate(cells)]
             rows.append([f"  {one.label}", *cells, BEST[one.best]])
@@ -80,7 +112,8 @@ class Comparison:
         write_report(self.evaluations, path, title, projection)
 
     def __repr__(self) -> str:
-        return f"Comparison of {len(self.evaluations)} models\n{self.table()}"
+        told = f"Comparison of {len(self.evaluations)} models\n{self.table()}"
+        return f"{told}\n{self.legend}" if len(self.evaluations) > 1 else told
 
 
 def _value(found: Evaluation, name: str) -> float | None:

@@ -31,6 +31,7 @@ from fastmcmd.metrics.reliability_sums import (
 )
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array
+from fastmcmd.seeds import seed_sequence
 
 __all__ = ["Context", "Settings"]
 
@@ -44,6 +45,13 @@ class Settings:
     binning: str = "mass"
     pit: str = "randomized"
     random_state: Any = 0
+
+    @property
+    def stream(self) -> tuple[object, ...]:
+        """What random numbers follow from: equal where they are the same."""
+        root = seed_sequence(self.random_state)
+        entropy = root.entropy
+        return (entropy if isinstance(entropy, int) else tuple(entropy or ()), root.spawn_key)
 
 
 class _Shared:
@@ -110,6 +118,8 @@ class Context:
         self._shared = shared or _Shared(self.y, self.base, settings)
         self.prediction: Predictive = self._shared.prediction
         self.rows = Outcomes(self.y, self.prediction, self.weights, None, len(self.y), False)
+        self._reliability: dict[tuple[str, int], ReliabilityCurve] = {}
+        self.nulls: dict[str, float] = {}  # expectations under a right model, computed once
 
     def subset(self, rows: NDArray[np.intp]) -> Context:
         """Return some rows: what was computed by row, PIT values too, is not computed again."""
@@ -191,8 +201,12 @@ class Context:
         return weighted_pit(self._shared.sorted, self.weights[self._shared.order])
 
     def reliability(self, kind: str, levels: Array = TOOLBOX_LEVELS) -> ReliabilityCurve:
-        """Return the reliability curve."""
-        return conclude_reliability(reliability_sums(self.sorted_pit, levels, kind), kind)
+        """Return the reliability curve, computed once for each kind and number of levels."""
+        key = kind, len(levels)
+        if key not in self._reliability:
+            sums = reliability_sums(self.sorted_pit, levels, kind)
+            self._reliability[key] = conclude_reliability(sums, kind)
+        return self._reliability[key]
 
     @cached_property
     def histogram(self) -> PITHistogram:

@@ -28,7 +28,7 @@ def evaluate(
     bins: int = 10,
     binning: str = "mass",
     pit: str = "randomized",
-    random_state: int | None = 0,
+    random_state: Any = 0,
     adversarial: bool = False,
     n_boot: int = 0,
     confidence: float = 0.95,
@@ -71,14 +71,17 @@ def evaluate(
         Bins of predicted variance of equal count or equal width.
     pit : {"randomized", "mid", "plain"}
         See `pit_values`.
-    random_state : int or None
-        Source of randomised PITs, random groups and bootstrap samples.
+    random_state : int, numpy.random.SeedSequence, numpy.random.Generator or None
+        Seed of randomised PITs, simulated null expectations, draws, random groups and bootstrap samples,
+        each of which has a stream of its own: none repeats the numbers of your ``default_rng(seed)``.
     adversarial : bool
         Whether the worst random groups are looked for (`adversarial_group_calibration`), which takes
         longer than everything else.
     n_boot : int
-        Bootstrap samples of rows for intervals of every number; 0 for none. The fit behind the CCE is
-        kept: its interval is that of the mean over test points.
+        Bootstrap samples of rows for intervals; 0 for none. Percentile intervals; of ECE and its kin,
+        which cannot be negative, the number plus and minus what the triangle inequality allows, cut at 0.
+        Numbers whose interval would not hold the truth have none, mean and largest CCE among them: see
+        the measured coverage in the documentation.
     confidence : float
         Level of these intervals, in (0, 1).
     by : array_like (n,), optional

@@ -10,9 +10,10 @@ import numpy as np
 
 from fastmcmd import metrics
 from fastmcmd.evaluation.context import Context
+from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS
 
-__all__ = ["CONGRUENCE", "MEASURES", "SCORES", "Measure"]
+__all__ = ["CONGRUENCE", "MEAN_SCORES", "MEASURES", "SCORES", "Measure"]
 
 Reason = str | None
 Number = Callable[[Context], float]
@@ -136,6 +137,11 @@ SCORES: dict[str, Callable[[Context], Any]] = {
     "variogram_score": lambda c: c.score("variogram_score", metrics.variogram_score),
 }
 
+# Measures that are means of a score by row.
+MEAN_SCORES = {"nll": "log_score"} | {
+    f"mean_{name}": name for name in SCORES if name != "log_score"
+}
+
 _ACCURACY, _SCORES, _CALIBRATION = "accuracy", "scores", "calibration"
 _SHARPNESS, _CONGRUENCE = "sharpness", "congruence"
 _MAE50, _AREA = "median_absolute_error", "miscalibration_area"
@@ -171,7 +177,7 @@ MEASURES = (
             _at_level(metrics.coverage), _numbers),
     Measure("ence", _CALIBRATION, "ENCE", "zero", lambda c: c.variance_curve.ence, _spread),
     Measure("null_ence", _CALIBRATION, "ENCE expected if calibrated", "",
-            lambda c: c.variance_curve.null_ence, _spread),
+            lambda c: null_expectations(c, ["ence"])["ence"], _spread),
     Measure("uce", _CALIBRATION, "uncertainty calibration error", "zero",
             lambda c: c.variance_curve.uce, _spread),
     Measure("sharpness", _SHARPNESS, "root mean variance", "", _of(metrics.sharpness), _variances),

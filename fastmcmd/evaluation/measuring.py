@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.asked import Asked
-from fastmcmd.evaluation.bootstrap import intervals
+from fastmcmd.evaluation.bootstrap import intervals, resampled
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
+from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import Evaluation, Measured
+from fastmcmd.evaluation.suspicions import suspicions
 from fastmcmd.frames import row_labels
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
@@ -64,10 +66,12 @@ def evaluation_of(
     measured, skipped = _measure(context, told)
     if failure:
         skipped |= dict.fromkeys(CONGRUENCE, failure)
+    nulls = null_expectations(context, [one.name for one in measured])
+    measured = tuple(replace(one, null=nulls.get(one.name)) for one in measured)
+    replicates = None
     if asked.n_boot:
-        measured = intervals(
-            context, measured, asked.n_boot, asked.confidence, settings.random_state, told
-        )
+        replicates = resampled(context, measured, asked.n_boot, told)
+        measured = intervals(measured, replicates, asked.confidence)
     curves = _curves(context)
     if asked.adversarial and context.numbers:
         told.stage("random groups")
@@ -83,7 +87,7 @@ def evaluation_of(
         rows=_rows(context),
         congruence=congruence,
         skipped=skipped,
-        notes=_notes(context),
+        notes=(*_notes(context), *suspicions(context, x)),
         n=outcomes.n,
         y=outcomes.y,
         x=x,
@@ -92,6 +96,8 @@ def evaluation_of(
         settings=asked.told(),
         seconds=time.perf_counter() - start,
         labels=row_labels(y),
+        context=context,
+        replicates=replicates,
     )
 
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from fastmcmd.estimator import ConditionalCongruence
+    from fastmcmd.evaluation.bootstrap import Replicates
+    from fastmcmd.evaluation.context import Context
 
-__all__ = ["BEST", "Evaluation", "Measured", "text"]
+__all__ = ["BEST", "NULL_HEAD", "Evaluation", "Measured", "text"]
 
+NULL_HEAD = "if right"  # of the column of null expectations
 BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
 
 
@@ -41,7 +44,10 @@ class Measured:
     best : str
         "low", "high", "zero" (of either sign), or "" where no value is best in itself.
     low, high : float or None
-        Ends of its bootstrap interval, where one was asked for.
+        Ends of its bootstrap interval, where one was asked for and is known to hold the truth.
+    null : float or None
+        What a right model with the same inputs and sharpness would have on average in a sample of this
+        size, for measures that cannot be negative: no model reaches 0.
     """
 
     name: str
@@ -51,11 +57,13 @@ class Measured:
     best: str
     low: float | None = None
     high: float | None = None
+    null: float | None = None
 
     def without_value(self) -> Measured:
         """Return the same with NaN, where NaN propagates."""
         bound = None if self.low is None else math.nan
-        return replace(self, value=math.nan, low=bound, high=bound)
+        null = None if self.null is None else math.nan
+        return replace(self, value=math.nan, low=bound, high=bound, null=null)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,6 +97,10 @@ class Evaluation:
         Wall time.
     labels : RowLabels or None
         What the rows were called, where y was a pandas or xarray object.
+    context : Context or None
+        Checked rows and what was computed for each, for paired tests.
+    replicates : Replicates or None
+        Numbers of the bootstrap samples, where intervals were asked for.
     """
 
     measured: tuple[Measured, ...]
@@ -105,6 +117,8 @@ class Evaluation:
     settings: Mapping[str, Any]
     seconds: float
     labels: RowLabels | None = None
+    context: Context | None = None
+    replicates: Replicates | None = None
 
     @property
     def cce(self) -> Result | None:
@@ -121,10 +135,14 @@ class Evaluation:
         raise KeyError(f"no {name!r}; there are {', '.join(one.name for one in self.measured)}")
 
     def table(self) -> str:
-        """Return all numbers as text, one a line, with their intervals and groups as columns."""
+        """Return all numbers as text, one a line.
+
+        Columns beside the value: what a right model would have on average, intervals, groups.
+        """
         bounded = any(one.low is not None for one in self.measured)
+        compared = any(one.null is not None for one in self.measured)
         groups = dict(self.by or {})
-        head = ["", "value"]
+        head = ["", "value", *([NULL_HEAD] if compared else [])]
         if bounded:
             head.append(f"{100 * self.settings['confidence']:g} % interval")
         head += [f"{label} ({rows:,})" for label, (rows, _) in groups.items()]
@@ -135,6 +153,8 @@ class Evaluation:
                 section = one.section
                 rows.append([section, *[""] * len(head)])
             cells = [f"  {one.label}", text(one.value)]
+            if compared:
+                cells.append("" if one.null is None else f"{one.null:.4g}")
             if bounded:
                 cells.append(_interval(one))
             for _, numbers in groups.values():
@@ -154,6 +174,9 @@ class Evaluation:
                 for one in self.measured
                 if one.low is not None
             },
+            "if_right": {
+                one.name: _json(one.null) for one in self.measured if one.null is not None
+            },
             "by": {
                 str(label): {"n": rows, **{one.name: _json(one.value) for one in numbers}}
                 for label, (rows, numbers) in (self.by or {}).items()
@@ -166,7 +189,9 @@ class Evaluation:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with a row a number: section, label, value, best, low, high, groups.
+        """Return a pandas frame with a row a number.
+
+        Columns: section, label, value, best, if_right (`Measured.null`), low, high, and groups.
 
         Raises
         ------
@@ -188,6 +213,8 @@ class Evaluation:
             "value": [one.value for one in self.measured],
             "best": [one.best for one in self.measured],
         }
+        if any(one.null is not None for one in self.measured):
+            columns["if_right"] = [one.null for one in self.measured]
         if any(one.low is not None for one in self.measured):
             columns["low"] = [one.low for one in self.measured]
             columns["high"] = [one.high for one in self.measured]

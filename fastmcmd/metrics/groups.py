@@ -15,6 +15,7 @@ from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
 from fastmcmd.metrics.reliability_sums import KINDS, TOOLBOX_LEVELS, read_levels
 from fastmcmd.predictive.base import Array
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.tables import aligned
 
 __all__ = ["GroupCalibration", "adversarial_group_calibration"]
@@ -183,9 +184,9 @@ def adversarial_group_calibration(
     found = np.sort(read_levels(levels, TOOLBOX_LEVELS))
     trials, draws = check_count(trials, "trials"), check_count(draws, "draws")
     shares = _fractions(fractions)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state, Purpose.GROUPS)
     rows = read(y, prediction, sample_weight, nan_policy)
-    place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, rng), found, kind)
+    place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, random_state), found, kind)
     weights = np.empty(0) if rows.weights is None else rows.weights
     small = np.uint8 if len(found) < 256 else np.int32  # places that stay in the cache
     places = _Places(place.astype(small), weights, found, norm)

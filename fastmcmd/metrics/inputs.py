@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd.arrays import HOST, Namespace, card_among
 from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, weights_of_rows
 from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.adapters.recognise import check_order
 from fastmcmd.predictive.base import Array
 
 __all__ = ["NAN_POLICIES", "Outcomes", "read", "weighted_mean"]
@@ -112,6 +113,7 @@ def read(
     """
     if isinstance(y, Outcomes):
         return y
+    check_order(y)
     card = card_among(prediction) if on_card else None
     if card is not None:
         from fastmcmd.metrics.card_inputs import read_on_card
@@ -150,7 +152,7 @@ def read(
                 prediction = as_predictive(prediction, n, columns or 1).take(kept)
         rows = as_rows(y, "y", columns=columns)
     weights = as_weights(sample_weight, "sample_weight", len(rows))
-    predictive = as_predictive(prediction, len(rows), rows.shape[1])
+    predictive = as_predictive(prediction, len(rows), rows.shape[1], y=rows)
     values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64, copy=False)
     return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate", blank=blank)
 

@@ -22,6 +22,7 @@ __all__ = [
     "gather_coverage",
     "gather_variance",
     "gather_widths",
+    "inside_interval",
     "mean_interval_width",
     "sharpness",
 ]
@@ -58,9 +59,14 @@ def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
 
 def gather_coverage(rows: Outcomes, levels: Array) -> IntervalSums:
     """Return the weight of the outcomes in central intervals; see `coverage`."""
-    inside = _by_cdf if rows.prediction.discrete else _by_quantiles
-    held = (inside(rows.y, rows.prediction, level) for level in levels)
+    held = (inside_interval(rows.y, rows.prediction, level) for level in levels)
     return _sums(rows, (rows.namespace.cast(one, "float64") for one in held))
+
+
+def inside_interval(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
+    """Return which outcomes (m,) lie in the central intervals of a level."""
+    inside = _by_cdf if prediction.discrete else _by_quantiles
+    return inside(y, prediction, level)
 
 
 def _by_quantiles(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.tables import aligned
 
 __all__ = [
@@ -86,7 +87,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Any) -
         return high
     share: Any = 0.5
     if pit == "randomized":  # drawn on the host: the same numbers wherever the rows lie
-        share = np.random.default_rng(random_state).uniform(size=len(prediction))
+        share = generator(random_state, Purpose.PIT).uniform(size=len(prediction))
         share = namespace_of(high).from_host(share)
     values: Array = low + share * (high - low)
     return values

@@ -13,6 +13,7 @@ from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = [
     "ence",
@@ -341,7 +342,7 @@ def null_ence(
     check_choice(by, "by", SPREADS)
     limits = check_limits(limits, binning)
     repetitions = check_count(repetitions, "repetitions")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state, Purpose.NULL)
     rows = read(y, prediction, sample_weight, nan_policy)
     bins = check_bins(bins, len(rows.y))
     found = []

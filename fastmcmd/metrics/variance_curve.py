@@ -78,6 +78,15 @@ class VarianceCurve:
         """
         return float(np.sqrt(2 / np.pi) * self.null_std.mean())
 
+    @property
+    def null_uce(self) -> float:
+        """What UCE is on average for a calibrated model with these variances.
+
+        As `null_ence`: ``MSE - MV`` of a bin has the standard deviation ``2 MV null_std``.
+        """
+        share = self.mass / self.mass.sum()
+        return float(np.sqrt(2 / np.pi) * (share @ (2 * self.rmv**2 * self.null_std)))
+
     def table(self) -> str:
         """Return the bins as text."""
         rows = [["bin", "weight", "RMV", "RMSE", "error", "null std"]]

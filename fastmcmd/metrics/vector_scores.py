@@ -14,6 +14,7 @@ from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.draws import Draws
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = [
     "VECTOR_ESTIMATORS",
@@ -321,7 +322,7 @@ def _over_draws(outcomes: Outcomes, draws: int | None, random_state: Any, loop: 
     if isinstance(prediction, Draws):
         _scores(prediction.array, y, loop, out)
         return out
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state, Purpose.SCORE)
     size = check_count(draws, "draws")
     for rows in row_blocks(n, _SAMPLED // (size * k)):
         part = prediction.take(np.arange(rows.start, rows.stop))

@@ -17,6 +17,7 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, standing_for
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.standing import Standing
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["plan"]
 
@@ -112,5 +113,5 @@ def _of_shape(shape: tuple[int, int]) -> NDArray[np.float32]:
     n, d = shape
     if n < 1 or d < 1:
         raise ValueError(f"x is {shape}; a shape (n, d) of positive numbers is needed")
-    rng = np.random.default_rng(0)
+    rng = generator(0, Purpose.PLAN)
     return rng.standard_normal((min(n, ROWS), d), dtype=np.float32)

@@ -11,6 +11,7 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.kernels import Kernel
 from fastmcmd.planning.standing import Standing
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["CARD_ROWS", "rate", "seconds_of"]
 
@@ -38,7 +39,7 @@ def _measured(
     x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # repeated where there are fewer
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()
-    v = np.random.default_rng(0).standard_normal((len(x), columns))
+    v = generator(0, Purpose.PLAN).standard_normal((len(x), columns))
     taken = seconds_of(lambda: backend.symmetric_matmul(kernel, points, v))
     return operator.streamed_cost(columns) / taken
 

@@ -19,6 +19,7 @@ from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers import LinearProblem
 
 __all__ = ["Y_KERNEL", "Standing", "StandingOperator", "StandingProblem", "WholeOperator"]
@@ -79,7 +80,7 @@ class Standing:
 
     def outputs(self) -> tuple[Array, Array]:
         """Return outputs (m,) and a model's draws (m,): a smooth mean, about which both scatter."""
-        rng = np.random.default_rng(0)
+        rng = generator(0, Purpose.PLAN)
         along = np.asarray(self.x @ rng.standard_normal(self.dim), dtype=np.float64)
         spread = float(along.std())
         mean = np.sin((along - along.mean()) / (spread if spread > 0 else 1.0))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd.cached import cached_property
 from fastmcmd.checks import as_rows
 from fastmcmd.rows import Rows, open_rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["FEW", "Inputs", "some"]
 
@@ -32,7 +33,7 @@ def some(n: int, most: int) -> NDArray[np.intp]:
     """
     if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(_SEED).choice(n, most, replace=False))
+    return np.sort(generator(_SEED, Purpose.PLOT).choice(n, most, replace=False))
 
 
 class Inputs:

@@ -12,6 +12,7 @@ from fastmcmd.blocks import over_rows
 from fastmcmd.checks import check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Categorical"]
 
@@ -201,7 +202,7 @@ class Categorical(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         # 1 - U is in (0, 1]: never a value of probability 0.
         return self.quantiles_at(1 - rng.random((len(self), check_count(size, "size"))))
 

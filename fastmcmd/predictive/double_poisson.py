@@ -15,6 +15,7 @@ from fastmcmd.checks import check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["DoublePoisson"]
 
@@ -170,7 +171,7 @@ class DoublePoisson(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         levels = rng.random((len(self), check_count(size, "size")))
         return self.quantiles_at(np.maximum(levels, _LEAST_UNIFORM))
 

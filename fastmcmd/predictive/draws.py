@@ -11,6 +11,7 @@ from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, check_choice, check_count
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
 
@@ -195,7 +196,7 @@ class Draws(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return ``size`` draws with replacement."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         which = rng.integers(0, self._given.shape[1], (len(self), check_count(size, "size")))
         return self._given[np.arange(len(which))[:, None], which].astype(np.float64)
 

@@ -14,6 +14,7 @@ from fastmcmd.checks import check_count
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Array, check_levels, parameter
 from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Family", "parameters"]
 
@@ -124,7 +125,7 @@ class Family(ScipyPredictive):
         """Return draws (n, size)."""
         shape = (len(self), check_count(size, "size"))
         values = (value[:, None] for value in self._values)
-        return self._sample(np.random.default_rng(random_state), shape, *values)
+        return self._sample(generator(random_state, Purpose.SAMPLE), shape, *values)
 
     def _by_rows(self, function: Any, y: Any) -> Array:
         """Return a formula at outcomes."""

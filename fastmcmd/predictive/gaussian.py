@@ -24,6 +24,7 @@ from fastmcmd.predictive.base import (
 from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.quadrature import composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Gaussian", "of_normal_difference"]
 
@@ -131,7 +132,7 @@ class Gaussian(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         noise = rng.standard_normal((self.shape[0], check_count(size, "size"), *self.shape[1:]))
         return np.asarray(self.mean[:, None] + self.std[:, None] * noise)
 

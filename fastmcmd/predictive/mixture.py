@@ -19,6 +19,7 @@ from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles,
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Mixture"]
 
@@ -256,7 +257,7 @@ class Mixture(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         u = rng.random((len(self), check_count(size, "size")))
         out = np.empty((*u.shape, *self.shape[1:]))
         upper = np.cumsum(self.weights, axis=1)

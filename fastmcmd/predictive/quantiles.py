@@ -12,6 +12,7 @@ from fastmcmd.checks import as_array, as_rows, check_choice, check_count, check_
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 from fastmcmd.predictive.numerics.spread import root
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["TAILS", "Quantiles"]
 
@@ -228,7 +229,7 @@ class Quantiles(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size), by inversion."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         u = rng.random((len(self), check_count(size, "size")))
         # In [0, 1): 0 would be an infinite draw.
         np.maximum(u, np.finfo(np.float64).tiny, out=u)

@@ -28,6 +28,7 @@ from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.numerics.spread import root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Truncated"]
 
@@ -260,7 +261,7 @@ class Truncated(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         uniform = 1 - rng.random((len(self), check_count(size, "size")))  # in (0, 1]
         if not self.discrete:
             return self.quantiles_at(np.minimum(uniform, _MOST))

@@ -17,6 +17,7 @@ from fastmcmd.predictive.base import (
     check_levels,
     parameter,
 )
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["ZeroInflated"]
 
@@ -205,7 +206,7 @@ class ZeroInflated(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         draws = self.base.sample(size, rng)
         draws[rng.random((len(self), check_count(size, "size"))) < self.probability[:, None]] = 0.0
         return draws

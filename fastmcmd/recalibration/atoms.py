@@ -14,6 +14,7 @@ from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array, Nodes, check_levels
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["RecalibratedAtoms", "recalibrated"]
 
@@ -108,7 +109,7 @@ class RecalibratedAtoms(RecalibratedCDF):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         out = np.empty((len(self), check_count(size, "size")))
         for rows, values, masses in self._blocks(_MOST_ROWS):
             upto = np.cumsum(masses, axis=1)

@@ -18,6 +18,7 @@ from fastmcmd.predictive.base import Array, Nodes, check_levels
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.standard import Standard, standardised
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["RecalibratedCDF"]
 
@@ -110,7 +111,7 @@ class RecalibratedCDF(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
         return self.inner.quantiles_at(self.mapping.inverse(uniform))
 

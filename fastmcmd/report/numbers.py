@@ -24,8 +24,8 @@ _HOW = (
     "whether stated uncertainty is right on average over all inputs: a model that ignores its inputs "
     "can be calibrated. The conditional congruence error (CCE) says how far the predicted "
     "distribution is from the true one at each input, and sees both.",
-    "No number is exactly 0 for a finite sample of a perfect model: ENCE stands beside what a "
-    "calibrated model would have, curves beside a band.",
+    "No number is exactly 0 for a finite sample of a perfect model: calibration errors stand beside "
+    "what a right model of the same sharpness would have on average (if right), curves beside a band.",
 )
 
 
@@ -33,7 +33,8 @@ def headline(material: Material) -> Section:
     """Return the numbers to look at first, what to know of them, and how they belong together."""
     body = _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
-        body += paragraph("The best of a line is bold.", "how")
+        told = f"Bold: {Comparison(material.evaluations).legend.removeprefix('* ')}."
+        body += paragraph(told, "how")
     first = next(iter(material.evaluations.values()))
     if any(one.low is not None for one in first.measured):
         share = 100 * first.settings["confidence"]
@@ -66,7 +67,7 @@ def _table(material: Material, wanted: Callable[[str], bool], sections: bool) ->
         if sections and one.section != section:
             section = one.section
             rows.append(section)
-        best = compared.best(one.best, values)
+        best = compared.starred(one.name)
         cells = [Cell(material.label(one.label))]
         for place, (value, found) in enumerate(
             zip(values, material.evaluations.values(), strict=True)
@@ -75,6 +76,8 @@ def _table(material: Material, wanted: Callable[[str], bool], sections: bool) ->
             bounds = next((m for m in found.measured if m.name == one.name), None)
             if bounds is not None and bounds.low is not None:
                 told += f" ({bounds.low:.3g} to {bounds.high:.3g})"
+            if bounds is not None and bounds.null is not None:
+                told += f"; {bounds.null:.3g} if right"
             cells.append(Cell(told, value, "best" if place in best else ""))
         rows.append([*cells, Cell(BEST[one.best], kind="word")])
     head = ["", *(material.evaluations if material.several else ["value"]), ""]

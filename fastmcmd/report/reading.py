@@ -40,7 +40,7 @@ READING = {
     "Above: too wide. Below: too narrow.",
     "ence": "Relative difference between predicted spread and actual error in bins of predicted "
     "variance. Compare with what is expected if calibrated.",
-    "null_ence": "What a calibrated model would have in a sample of this size, by simulation.",
+    "null_ence": "What a calibrated model would have on average in a sample of this size.",
     "uce": "Difference between predicted variance and squared error in bins; in squared units of y.",
     "sharpness": "How wide predictions are, in units of y. Small is good only where calibration is, too.",
     "mean_interval_width": "How wide central intervals are, in units of y. Small is good only where "

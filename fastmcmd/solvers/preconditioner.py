@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.rows import as_blocks
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
@@ -55,7 +56,7 @@ class Landmarks:
         # Two arrays of a row's features at a time, and the small dense problem.
         most = next((p for p in reversed(RANKS) if 64 * p * p <= room), RANKS[0])
         size = int(min(n, np.clip(room // (16 * most), 2 * most, _CANDIDATES)))
-        rng = np.random.default_rng(n)  # the same rows each time
+        rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.drawn(size, rng)
         self._share = 1.0 / shift[index]
         self._scale = len(operator) / len(rows)
@@ -100,7 +101,7 @@ class Landmarks:
         root = np.sqrt(self._share[self._seen])
         low = self._search.columns[:, self._seen] * root
         rest = root[:, None] * self._gram * root - low.T @ low
-        vector = np.random.default_rng(0).normal(size=len(rest))
+        vector = generator(0, Purpose.PROBE).normal(size=len(rest))
         for _ in range(_POWERS):
             vector = rest @ (vector / np.linalg.norm(vector))
         share = len(self._search.rows) / len(rest) * self._scale

@@ -19,6 +19,7 @@ from fastmcmd.metrics import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.streaming.rows import OfRows
 
 __all__ = [
@@ -99,6 +100,9 @@ class MeanOf(OfRows[MeanSums]):
     ) -> None:
         columns = None if vectors else 1
         super().__init__(nan_policy, columns=columns, score=score.__name__, **options)
+        if "random_state" in options:  # one stream over all batches
+            stream = generator(options["random_state"], Purpose.SCORE)
+            options = {**options, "random_state": stream}
         self._score, self._options = score, options
 
     def gather_rows(self, rows: Outcomes) -> MeanSums:

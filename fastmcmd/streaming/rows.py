@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-import numpy as np
-
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes, read
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.streaming.base import Accumulator, State
 
 __all__ = ["OfRows"]
@@ -34,7 +33,7 @@ class OfRows(Accumulator[State]):
         check_choice(nan_policy, "nan_policy", NAN_POLICIES)
         super().__init__(**settings, nan_policy=nan_policy)
         self._nan_policy, self._columns = nan_policy, columns
-        self._stream = np.random.default_rng(random_state)
+        self._stream = generator(random_state, Purpose.PIT)
 
     def gather(self, y: Any, prediction: Any, sample_weight: Any = None) -> State:
         """Return the sums of a batch.

@@ -17,6 +17,7 @@ from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.lattice import shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["MethodsPredictive"]
 
@@ -158,7 +159,7 @@ class MethodsPredictive(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         levels = np.maximum(
             rng.random((len(self), check_count(size, "size"))), np.finfo(float).tiny
         )

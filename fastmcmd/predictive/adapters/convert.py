@@ -11,6 +11,11 @@ from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.from_scipy import from_frozen
 from fastmcmd.predictive.adapters.frozen import is_frozen
+from fastmcmd.predictive.adapters.recognise import (
+    check_column_names,
+    check_probabilities,
+    row_hint,
+)
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
@@ -19,7 +24,9 @@ from fastmcmd.predictive.location_scale import Uniform
 __all__ = ["as_predictive"]
 
 
-def as_predictive(value: Any, n: int, columns: int = 1, name: str = "prediction") -> Predictive:
+def as_predictive(
+    value: Any, n: int, columns: int = 1, name: str = "prediction", *, y: Any = None
+) -> Predictive:
     """Return predicted distributions for n outputs of ``columns`` components.
 
     Parameters
@@ -32,13 +39,16 @@ def as_predictive(value: Any, n: int, columns: int = 1, name: str = "prediction"
         Rows and components of the outputs.
     name : str
         Name of the argument, for messages.
+    y : array_like (n,), optional
+        The outcomes: they tell class probabilities, which are refused, from draws.
 
     Raises
     ------
     TypeError
         Something else; the message lists what is accepted.
     ValueError
-        Another number of rows or components, or parameters out of range.
+        Another number of rows or components, or parameters out of range; a data frame whose columns are
+        named as parameters or quantiles, and class probabilities, which are no draws.
 
     Examples
     --------
@@ -46,11 +56,9 @@ def as_predictive(value: Any, n: int, columns: int = 1, name: str = "prediction"
     >>> as_predictive(([0.0, 1.0], 2.0), 2).std.tolist()
     [2.0, 2.0]
     """
-    found = _convert(value, n, columns, name)
+    found = _convert(value, n, columns, name, y)
     if len(found) != n:
-        hint = ""
-        if isinstance(value, list) and len(found) == 2:
-            hint = "; means and standard deviations are given as a tuple, (mean, std)"
+        hint = row_hint(value, len(found), n)
         raise ValueError(f"{name} has {len(found)} rows and y has {n}; they must agree{hint}")
     if found.columns != columns:
         raise ValueError(
@@ -59,7 +67,7 @@ def as_predictive(value: Any, n: int, columns: int = 1, name: str = "prediction"
     return found
 
 
-def _convert(value: Any, n: int, columns: int, name: str) -> Predictive:
+def _convert(value: Any, n: int, columns: int, name: str, y: Any) -> Predictive:
     if isinstance(value, Predictive):
         return value
     if isinstance(value, tuple):
@@ -74,7 +82,7 @@ def _convert(value: Any, n: int, columns: int, name: str) -> Predictive:
         return _from_methods(value, n)
     kind = type(value)
     if hasattr(value, "__array__") or isinstance(value, list) or hasattr(value, "__dlpack__"):
-        return _from_draws(value, columns, name)
+        return _from_draws(value, columns, name, y)
     raise TypeError(
         f"{name} is a {kind.__module__}.{kind.__name__}; a fastmcmd distribution such as Gaussian(mean, "
         "std), an array of draws (n,) or (n, l), a pair (mean, std), a frozen scipy.stats distribution "
@@ -87,9 +95,11 @@ def _gaussian(mean: Any, std: Any, n: int) -> Gaussian:
     return Gaussian(np.full(n, mean) if np.ndim(mean) == 0 else mean, std)
 
 
-def _from_draws(value: Any, columns: int, name: str) -> Draws:
+def _from_draws(value: Any, columns: int, name: str, y: Any) -> Draws:
     from fastmcmd.checks import as_array
 
+    if columns == 1:
+        check_column_names(value, name)
     array = as_array(value, name)
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
@@ -100,6 +110,8 @@ def _from_draws(value: Any, columns: int, name: str) -> Draws:
         )
     if columns > 1 and array.ndim == 2:  # one vector an input
         array = array[:, None, :]
+    if columns == 1:
+        check_probabilities(array, y, name)
     return Draws(array)
 
 

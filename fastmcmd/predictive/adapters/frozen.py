@@ -14,6 +14,7 @@ from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 
@@ -132,7 +133,7 @@ class ScipyPredictive(Predictive):
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state, Purpose.SAMPLE)
         draws = self.frozen.rvs(size=(check_count(size, "size"), self._n), random_state=rng)
         return np.asarray(draws, dtype=np.float64).T.copy()
 

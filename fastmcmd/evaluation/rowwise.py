@@ -1,0 +1,147 @@
+"""Measures that follow from weighted means over rows: a bootstrap sample then costs one product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastmcmd.evaluation.context import Context
+from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
+from fastmcmd.metrics.intervals import inside_interval
+from fastmcmd.predictive.base import Array
+
+__all__ = ["OfMeans", "losses", "of_means"]
+
+Columns = Callable[[Context], list[Array]]
+
+
+@dataclass(frozen=True)
+class OfMeans:
+    """A measure as a function of means.
+
+    Attributes
+    ----------
+    columns : list of ndarray (m,)
+        Values by row, finite.
+    finish : callable (means, weight) -> float
+        The measure, from their weighted means and the sum of weights.
+    """
+
+    columns: list[Array]
+    finish: Callable[[list[float], float], float]
+
+
+def of_means(name: str, context: Context) -> OfMeans | None:
+    """Return how a measure follows from means over rows; None if it does not, or values are not finite."""
+    if name not in _MEASURES or (name in _NUMBERS and not context.numbers):
+        return None
+    columns, finish = _MEASURES[name]
+    found = columns(context)
+    return OfMeans(found, finish) if all(np.isfinite(one).all() for one in found) else None
+
+
+def losses(name: str, context: Context) -> Array | None:
+    """Return losses by row (m,) whose weighted means rank models of the same rows as the measure does."""
+    if name not in _LOSSES or (name in _NUMBERS and not context.numbers):
+        return None
+    return _MEASURES["rmse" if name == "r2" else name][0](context)[0]
+
+
+def _over_outputs(values: Array) -> Array:
+    return values if values.ndim == 1 else np.asarray(values.mean(axis=1))
+
+
+def _errors(context: Context) -> Array:
+    return np.asarray(context.prediction.mean - context.y)
+
+
+def _relative(context: Context) -> Array:
+    gaps = np.abs(_errors(context))
+    size = np.abs(context.y) + np.abs(context.prediction.mean)
+    return _over_outputs(200 * np.divide(gaps, size, out=np.zeros_like(gaps), where=size > 0))
+
+
+def _centred(values: Array) -> Array:
+    return np.asarray(values - values.mean())  # so that no digits are lost in squares
+
+
+def _for_r2(context: Context) -> list[Array]:
+    y = _centred(context.y)
+    return [_errors(context) ** 2, y, y**2]
+
+
+def _for_pearson(context: Context) -> list[Array]:
+    y, point = _centred(context.y), _centred(context.prediction.mean)
+    return [y, point, y * point, y**2, point**2]
+
+
+def _pearson(means: list[float], _: float) -> float:
+    y, point, product, squares, others = means
+    size = (squares - y**2) * (others - point**2)
+    return (product - y * point) / math.sqrt(size) if size > 0 else math.nan
+
+
+def _r2(means: list[float], _: float) -> float:
+    variance = means[2] - means[1] ** 2
+    return 1 - means[0] / variance if variance > 0 else math.nan
+
+
+def _for_variation(context: Context) -> list[Array]:
+    std = context.prediction.std
+    middle = std.mean()
+    return [std, std - middle, (std - middle) ** 2]
+
+
+def _variation(means: list[float], weight: float) -> float:
+    if weight <= 1:
+        return math.nan
+    variance = max(means[2] - means[1] ** 2, 0.0) * weight / (weight - 1)
+    return math.sqrt(variance) / means[0]
+
+
+def _inside(context: Context) -> list[Array]:
+    inside = inside_interval(context.y, context.prediction, context.settings.level)
+    return [inside.astype(np.float64)]
+
+
+def _width(context: Context) -> list[Array]:
+    level = context.settings.level
+    low, high = (context.prediction.quantile((1 + side * level) / 2) for side in (-1, 1))
+    return [high - low]
+
+
+def _score(name: str) -> Columns:
+    return lambda context: [np.asarray(SCORES[name](context))]
+
+
+def _mean(means: list[float], _: float) -> float:
+    return means[0]
+
+
+def _root(means: list[float], _: float) -> float:
+    return math.sqrt(means[0])
+
+
+_MEASURES: dict[str, tuple[Columns, Callable[[list[float], float], float]]] = {
+    "mae": (lambda context: [_over_outputs(np.abs(_errors(context)))], _mean),
+    "rmse": (lambda context: [_errors(context) ** 2], _root),
+    "marpd": (lambda context: [_relative(context)], _mean),
+    "bias": (lambda context: [_over_outputs(_errors(context))], _mean),
+    "r2": (_for_r2, _r2),
+    "pearson": (_for_pearson, _pearson),
+    "coverage": (_inside, _mean),
+    "sharpness": (lambda context: [context.prediction.variance], _root),
+    "mean_interval_width": (_width, _mean),
+    "variance_variation": (_for_variation, _variation),
+    **{measure: (_score(score), _mean) for measure, score in MEAN_SCORES.items()},
+}
+_NUMBERS = (
+    "rmse",
+    "r2",
+    "pearson",
+    "sharpness",
+)  # of vectors: means over components of roots, ratios
+_LOSSES = ("mae", "rmse", "r2", "marpd", *MEAN_SCORES)

@@ -1,0 +1,135 @@
+"""Random streams: one seed gives each purpose a stream of its own.
+
+A user who writes ``rng = np.random.default_rng(0)`` and passes ``random_state=0`` must not get the numbers
+of ``rng`` again: a randomised PIT made from the very numbers that made the outcomes is not uniform, and a
+draw "from the prediction" repeats y. So no seed is used as it is. `generator` appends the name of the
+package and of the purpose to the seed sequence, and streams of different purposes are independent.
+"""
+
+from __future__ import annotations
+
+import operator
+import zlib
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Purpose", "generator", "seed_sequence"]
+
+_PACKAGE = zlib.crc32(b"fastmcmd")
+
+
+class Purpose(Enum):
+    """What random numbers are for. The text is hashed into the stream: renaming one changes its numbers."""
+
+    PIT = "randomised probability integral transform"
+    SAMPLE = "draws from a predicted distribution"
+    CCE = "draws for the conditional congruence error"
+    SCORE = "draws for a score"
+    NULL = "outcomes of a calibrated model"
+    BOOTSTRAP = "bootstrap samples of rows"
+    COMPARISON = "bootstrap samples of paired rows"
+    GROUPS = "random groups of rows"
+    DOWNSAMPLING = "random subsets of rows"
+    PLOT = "points that are drawn in pictures"
+    DEMO = "data of the demonstration"
+    PROBE = "rows and vectors that an algorithm looks at"
+    LANDMARKS = "landmarks of a low-rank approximation"
+    AUDIT = "rows at which a certificate is measured"
+    PLAN = "rows from which the cost of a computation is predicted"
+
+
+def seed_sequence(random_state: Any, name: str = "random_state") -> np.random.SeedSequence:
+    """Return the seed sequence of a ``random_state``, to derive several streams from.
+
+    Parameters
+    ----------
+    random_state : None, int, array_like of int, SeedSequence, Generator, BitGenerator or RandomState
+        None takes fresh entropy of the system. A generator is advanced: its next numbers are the seed.
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    TypeError
+        Another type.
+    ValueError
+        A negative seed.
+    """
+    if isinstance(random_state, np.random.SeedSequence):
+        return random_state
+    source = _running(random_state)
+    if source is not None:
+        words = source.integers(0, 2**32, 4, dtype=np.uint32)
+        return np.random.SeedSequence(words.tolist())
+    return np.random.SeedSequence(_entropy(random_state, name))
+
+
+def generator(
+    random_state: Any, purpose: Purpose, name: str = "random_state"
+) -> np.random.Generator:
+    """Return the generator of a purpose.
+
+    Parameters
+    ----------
+    random_state, name
+        As in `seed_sequence`; but a generator is used itself, so that calls one after the other continue
+        its stream, as everywhere in NumPy.
+    purpose : Purpose
+        Seeds give each purpose a stream of its own, which is not that of ``np.random.default_rng(seed)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastmcmd.seeds import Purpose, generator
+    >>> bool(generator(0, Purpose.PIT).random() == np.random.default_rng(0).random())
+    False
+    >>> rng = np.random.default_rng(0)
+    >>> generator(rng, Purpose.PIT) is rng
+    True
+    """
+    source = _running(random_state)
+    if source is not None:
+        return source
+    root = seed_sequence(random_state, name)
+    tags = (_PACKAGE, zlib.crc32(purpose.value.encode()))
+    child = np.random.SeedSequence(
+        root.entropy, spawn_key=(*root.spawn_key, *tags), pool_size=root.pool_size
+    )
+    return np.random.Generator(np.random.PCG64(child))
+
+
+def _running(random_state: Any) -> np.random.Generator | None:
+    """Return the generator of a ``random_state`` that is one; None for seeds."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.BitGenerator):
+        return np.random.Generator(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.Generator(random_state._bit_generator)
+    return None
+
+
+def _entropy(random_state: Any, name: str) -> int | list[int] | None:
+    """Return a checked seed."""
+    if random_state is None:
+        return None
+    needed = (
+        "None, an integer >= 0, a sequence of such, a numpy.random.SeedSequence or a "
+        "numpy.random.Generator is needed"
+    )
+    several = isinstance(random_state, (list, tuple, np.ndarray)) and np.ndim(random_state) == 1
+    try:
+        seeds = [_integer(one) for one in random_state] if several else [_integer(random_state)]
+    except TypeError:
+        raise TypeError(f"{name} is {random_state!r}; {needed}") from None
+    if not seeds or min(seeds) < 0:
+        raise ValueError(f"{name} is {random_state!r}; {needed}")
+    return seeds if several else seeds[0]
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return operator.index(value)

@@ -1,0 +1,135 @@
+"""How often the intervals of `fastmcmd.evaluate` hold the truth, by simulation.
+
+    python tests/simulations/interval_coverage.py --repeats 300 --output coverage.json
+    python tests/simulations/interval_coverage.py --table coverage*.json
+
+Each scenario draws inputs, outcomes and a right or wrong model; the truth is the number of a sample of two
+million rows, and 0 for measures of calibration that a right model has at 0. The table in docs/evaluating.md
+was made by the command above.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import fastmcmd as fm
+
+ZERO_IF_RIGHT = (
+    "regression_ece", "rms_calibration_error", "mean_absolute_calibration_error",
+    "miscalibration_area", "ence", "uce",
+)  # fmt: skip
+SIZES = (200, 1_000, 2_000)
+TRUTH_ROWS = 2_000_000
+N_BOOT = 200
+
+
+def _gaussian(shift: float, scale: float) -> Callable:
+    def draw(rng, n):
+        x = rng.normal(size=n)
+        std = 0.3 + 0.2 * np.abs(x)
+        return x + std * rng.normal(size=n), fm.Gaussian(x + shift, scale * std)
+
+    return draw
+
+
+def _counts(dispersion: float) -> Callable:
+    def draw(rng, n):
+        mean = np.exp(0.7 + 0.5 * rng.normal(size=n))
+        rate = mean if dispersion == 0 else rng.gamma(1 / dispersion, dispersion * mean)
+        return rng.poisson(rate).astype(float), fm.Poisson(mean)
+
+    return draw
+
+
+SCENARIOS = {
+    "Gaussian, right": _gaussian(0.0, 1.0),
+    "Gaussian, mean wrong": _gaussian(0.2, 1.0),
+    "Gaussian, too narrow": _gaussian(0.0, 0.6),
+    "Poisson, right": _counts(0.0),
+    "Poisson, overdispersed": _counts(0.5),
+}
+
+
+def truth(scenario: str, rows: int = TRUTH_ROWS, seed: int = 20_000) -> dict[str, float]:
+    """Return the numbers of a very large sample."""
+    rng = np.random.default_rng(seed)
+    y, prediction = SCENARIOS[scenario](rng, rows)
+    found = {one.name: one.value for one in fm.evaluate(y, prediction).measured}
+    if scenario.endswith("right"):
+        found.update(dict.fromkeys(ZERO_IF_RIGHT, 0.0))
+    return found
+
+
+def coverage(
+    scenario: str,
+    n: int,
+    repeats: int,
+    known: dict[str, float],
+    *,
+    n_boot: int = N_BOOT,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Return the share of runs in which the interval of each number holds the truth."""
+    hits: dict[str, int] = {}
+    for repeat in range(repeats):
+        rng = np.random.default_rng([seed, n, repeat])
+        y, prediction = SCENARIOS[scenario](rng, n)
+        found = fm.evaluate(
+            y, prediction, n_boot=n_boot, confidence=confidence, random_state=repeat
+        )
+        for one in found.measured:
+            if one.low is not None:
+                held = one.low <= known[one.name] <= one.high
+                hits[one.name] = hits.get(one.name, 0) + held
+    return {name: count / repeats for name, count in hits.items()}
+
+
+def table(found: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Return the coverage in percent as a Markdown table: a line a number, sizes side by side."""
+    names = list(next(iter(next(iter(found.values())).values())))
+    sizes = " / ".join(f"{n:,}" for n in SIZES)
+    lines = [f"| n = {sizes} | {' | '.join(found)} |", "|---" * (len(found) + 1) + "|"]
+    for name in names:
+        cells = [
+            " / ".join(f"{100 * by_size[str(n)][name]:.0f}" for n in SIZES)
+            for by_size in found.values()
+        ]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run all scenarios, or those asked for, or print a table of earlier runs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS))
+    parser.add_argument("--repeats", type=int, default=300)
+    parser.add_argument("--n-boot", type=int, default=N_BOOT)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--table", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    if arguments.table:
+        for path in arguments.table:
+            found.update(json.loads(path.read_text()))
+        print(table({name: found[name] for name in SCENARIOS if name in found}))
+        return
+    for scenario in arguments.scenario or SCENARIOS:
+        known = truth(scenario)
+        found[scenario] = {}
+        for n in SIZES:
+            found[scenario][str(n)] = coverage(
+                scenario, n, arguments.repeats, known, n_boot=arguments.n_boot
+            )
+            if arguments.output:
+                arguments.output.write_text(json.dumps(found, indent=1))
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

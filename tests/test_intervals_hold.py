@@ -1,0 +1,166 @@
+"""Intervals hold the truth, null expectations are those of right models, and stars are no chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulations import interval_coverage
+
+import fastmcmd as fm
+from fastmcmd.evaluation.pairs import _holm, _t_test
+from fastmcmd.evaluation.studentized import studentized
+
+NORMS = interval_coverage.ZERO_IF_RIGHT
+REPEATS = 40
+
+
+@pytest.mark.parametrize("scenario", ["Gaussian, right", "Poisson, right"])
+def test_intervals_hold_the_truth(scenario):
+    """Of 40 runs at 90 %, fewer than 29 hold it with a probability of 2e-4 for a number: 23 are looked at.
+
+    Percentile intervals of norms held 0 in none of them.
+    """
+    known = interval_coverage.truth(scenario, rows=200_000)
+    found = interval_coverage.coverage(scenario, 200, REPEATS, known, n_boot=40, confidence=0.9)
+    assert set(NORMS) <= found.keys()
+    assert len(found) == 23
+    assert min(found.values()) >= 29 / REPEATS, found
+
+
+def test_what_has_no_interval(rng):
+    x = rng.normal(size=150)
+    y = x + 0.3 * rng.normal(size=150)
+    prediction = fm.Gaussian(x, 0.2 + 0.1 * np.abs(x))
+    found = fm.evaluate(y, prediction, x, n_boot=5, x_kernel=fm.RBF(1.0))
+    assert not {"mean_cce", "max_cce", "null_ence"} & found.to_dict()["intervals"].keys()
+    wide = fm.evaluate(y, prediction, n_boot=5, binning="width").to_dict()["intervals"]
+    assert not {"ence", "uce"} & wide.keys()
+    assert "regression_ece" in wide
+
+
+def test_intervals_of_norms_hold_their_number_and_reach_zero(rng):
+    y = rng.normal(size=500)
+    found = fm.evaluate(y, (np.zeros(500), np.linspace(0.9, 1.1, 500)), n_boot=100)
+    for one in found.measured:
+        if one.name in NORMS:
+            assert one.low == 0.0 < one.value < one.high, one.name
+            assert one.null > 0, one.name
+            assert one.value < 3 * one.null, one.name
+    assert "if right" in found.table()
+    assert set(found.to_dict()["if_right"]) == set(NORMS)
+
+
+def test_coverage_of_all_rows_has_an_interval():
+    found = fm.evaluate(np.zeros(50), (np.zeros(50), 1.0), n_boot=3)
+    one = next(one for one in found.measured if one.name == "coverage")
+    assert one.value == one.high == 1.0
+    assert 0.9 < one.low < 0.95  # Wilson: 50 / (50 + 1.96^2)
+
+
+@pytest.mark.parametrize("pit", ["randomized", "mid"])
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "laplace"])
+def test_null_expectations_are_means_over_right_models(family, pit):
+    """Against 150 samples of outcomes from the predictions themselves."""
+    rng = np.random.default_rng(8)
+    n = 120
+    scale = rng.uniform(0.5, 2, n)
+    prediction = {
+        "gaussian": fm.Gaussian(np.zeros(n), scale),
+        "poisson": fm.Poisson(2 * scale),
+        "laplace": fm.predictive.Laplace(np.zeros(n), scale),
+    }[family]
+    values = {name: [] for name in NORMS}
+    for trial in range(150):
+        y = prediction.sample(1, rng)[:, 0]
+        found = fm.evaluate(y, prediction, pit=pit, random_state=trial)
+        for one in found.measured:
+            if one.name in values:
+                values[one.name].append((one.value, one.null))
+    for name, pairs in values.items():
+        mean, null = np.mean(pairs, axis=0)
+        assert null == pytest.approx(mean, rel=0.12), name
+
+
+def test_null_of_weighted_rows(rng):
+    weights = rng.uniform(0, 2, 400)
+    values = []
+    for _ in range(100):
+        found = fm.evaluate(rng.normal(size=400), (np.zeros(400), 1.0), sample_weight=weights)
+        one = next(one for one in found.measured if one.name == "regression_ece")
+        values.append((one.value, one.null))
+    mean, null = np.mean(values, axis=0)
+    assert null == pytest.approx(mean, rel=0.15)
+
+
+def _equal_models(rng, n, several):
+    """Models that err alike: shifts of the same size in directions of their own, and a common part."""
+    common = rng.normal(size=n)
+    y = common + rng.normal(size=n)
+    return y, {
+        str(k): (common + 0.4 * rng.normal(size=n), np.full(n, 1.08)) for k in range(several)
+    }
+
+
+@pytest.mark.parametrize("several", [2, 3])
+def test_equal_models_get_few_stars(several):
+    """At a level of 10 %, 150 comparisons: more than 26 stars of a score have a probability of 0.1 %."""
+    rng = np.random.default_rng(12)
+    stars = dict.fromkeys(("mean_crps", "nll", "rmse", "mae", "r2", "mean_interval_score"), 0)
+    for _ in range(150):
+        y, models = _equal_models(rng, 60, several)
+        found = fm.compare(models, y, confidence=0.9)
+        for name in stars:
+            stars[name] += bool(found.starred(name))
+    assert max(stars.values()) <= 26, stars
+    assert max(stars.values()) > 0
+
+
+def test_equal_models_get_few_stars_by_the_bootstrap():
+    rng = np.random.default_rng(13)
+    names = ("pearson", "median_absolute_error", "bias", "regression_ece", "ence", "uce")
+    stars = dict.fromkeys(names, 0)
+    for _ in range(40):
+        y, models = _equal_models(rng, 80, 2)
+        found = fm.compare(models, y, confidence=0.9, n_boot=30)
+        for name in names:
+            stars[name] += bool(found.starred(name))
+    assert max(stars.values()) <= 11, stars  # 10 %: more have a probability of 0.1 %
+
+
+def test_better_models_get_stars(rng):
+    x = rng.normal(size=400)
+    y = x + 0.5 * rng.normal(size=400)
+    models = {"right": (x, 0.5), "narrow": (x, 0.1), "shifted": (x + 1, 0.5)}
+    found = fm.compare(models, y, n_boot=99)
+    for name in ("mean_crps", "nll", "rms_calibration_error"):
+        assert found.starred(name) == {0}, name
+    assert found.starred("rmse") == set()  # "narrow" has the same means
+    assert found.starred("coverage") == set()  # no value is best in itself
+    apart = {name: fm.evaluate(y, model, n_boot=99) for name, model in models.items()}
+    assert fm.compare(apart).starred("rms_calibration_error") == {0}
+    apart["right"] = fm.evaluate(y, models["right"], n_boot=99, random_state=5)
+    assert fm.compare(apart).starred("rms_calibration_error") == set()  # other samples of rows
+    apart["right"] = fm.evaluate(y, models["right"], sample_weight=np.arange(400) + 1.0)
+    assert fm.compare(apart).starred("mean_crps") == set()  # other weights
+
+
+def test_tests_of_pairs():
+    from scipy import stats
+
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=(2, 30)) + 1
+    expected = stats.ttest_rel(first, second).pvalue
+    assert _t_test(first, second, None) == pytest.approx(expected, rel=1e-9)
+    assert _t_test(first, second, np.full(30, 2.0)) == pytest.approx(expected, rel=1e-9)
+    assert _t_test(first, first * (1 + 1e-15), None) == 1.0  # rounding is no difference
+    infinite = np.where(np.arange(30) == 3, np.inf, first)
+    assert _t_test(infinite, second, None) == 0.0
+    assert _t_test(infinite, infinite, None) == 1.0
+    np.testing.assert_allclose(_holm(np.array([0.02, 0.01, 0.5])), [0.04, 0.03, 0.5])
+
+
+def test_studentized_intervals_are_quantiles_of_ratios():
+    values, errors = np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 2.0])
+    assert studentized(2.0, 0.5, values, errors, 0.5) == (2.0 - 0.5 * 1.0, 2.0 + 0.5 * 1.0)
+    assert studentized(2.0, 0.0, np.full(3, 2.0), np.zeros(3), 0.5) == (2.0, 2.0)
+    assert studentized(2.0, 0.5, values, np.zeros(3), 0.5) is None

@@ -1,0 +1,132 @@
+"""Arrays that are no draws, and arguments in another order, are recognised; draws are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastmcmd as fm
+
+N = 200
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.normal(size=N)
+    std = 0.2 + 0.1 * np.abs(x)
+    return x, x + std * rng.normal(size=N), x, std
+
+
+def _notes(*arguments, **options):
+    return fm.evaluate(*arguments, **options).notes
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("mean", "std"), ("mu", "sigma"), ("Mean", "Std. dev."), ("loc", "scale")]
+)
+def test_named_columns_are_no_draws(data, first, second):
+    x, y, mean, std = data
+    frame = pd.DataFrame({first: mean, second: std})
+    for call in (
+        lambda: fm.evaluate(y, frame),
+        lambda: fm.metrics.mean_crps(y, frame),
+        lambda: fm.cce(x, y, frame),
+        lambda: fm.metrics.regression_ece(y, frame),
+    ):
+        with pytest.raises(
+            ValueError, match=r"prediction is a frame with the columns .*\(mean, std\)"
+        ):
+            call()
+    pair = (frame[first], frame[second])
+    assert fm.metrics.mean_crps(y, pair) == fm.metrics.mean_crps(y, (mean, std))
+
+
+@pytest.mark.parametrize("names", [["mean", "lower", "upper"], [0.1, 0.5, 0.9], ["q0.05", "q0.95"]])
+def test_columns_of_intervals_are_no_draws(data, rng, names):
+    _, y, *_ = data
+    with pytest.raises(ValueError, match="Quantiles"):
+        fm.evaluate(y, pd.DataFrame(rng.normal(size=(N, len(names))), columns=names))
+
+
+def test_class_probabilities_are_no_draws(rng):
+    p = rng.dirichlet(np.ones(4), N)
+    labels = np.array([rng.choice(4, p=row) for row in p])
+    for y, given in [(labels, p), (labels + 1, p), (labels, p.astype(np.float32))]:
+        with pytest.raises(ValueError, match=r"probabilities of 4 classes.*classification\.evaluate"):
+            fm.evaluate(y, given)
+        with pytest.raises(ValueError, match="probabilities of 4 classes"):
+            fm.metrics.mean_crps(y, given)
+    with pytest.raises(ValueError, match="probabilities of 2 classes"):
+        fm.evaluate(labels > 1, np.stack([1 - p[:, 0], p[:, 0]], axis=1))
+    fm.evaluate(labels, fm.Draws(p))  # said to be draws
+
+
+def test_a_point_prediction_is_noted(data):
+    _, y, mean, _ = data
+    for points in (mean, mean[:, None], pd.DataFrame({"mean": mean})):
+        assert _notes(y, points) == ("one draw per row: read as a point prediction",)
+
+
+def test_orders_of_arguments(data):
+    x, y, mean, std = data
+    assert any(
+        "the order of arguments is (y, prediction, x)" in one
+        for one in _notes(mean, std, y, x_kernel=fm.RBF(1.0))
+    )
+    with pytest.raises(
+        TypeError, match=r"y is a pair of arrays.*the order of arguments is \(y, pred"
+    ):
+        fm.evaluate((mean, std), y)
+    with pytest.raises(TypeError, match="y is a predicted distribution, Gaussian"):
+        fm.metrics.mean_crps(fm.Gaussian(mean, std), y)
+    with pytest.raises(TypeError, match=r"the order of arguments is \(x, y, prediction\)"):
+        fm.cce(x, fm.Gaussian(mean, std), y)
+    level = mean + 5
+    assert any("the order is (mean, std)" in one for one in _notes(y + 5, (std, level)))
+    stacked = np.stack([mean, std], axis=1)
+    assert any("second looks like a standard deviation" in one for one in _notes(y, stacked))
+    with pytest.raises(ValueError, match=r"given as a tuple, \(mean, std\)"):
+        fm.evaluate(y, np.stack([mean, std]))
+    with pytest.raises(ValueError, match="transpose them"):
+        fm.evaluate(y, np.zeros((30, N)))
+    labels = (y > 0).astype(float)
+    assert any("classification.evaluate" in one for one in _notes(labels, 1 / (1 + np.exp(-mean))))
+
+
+def test_draws_and_models_are_left_alone(rng):
+    """No error, and no note, on 400 legitimate inputs: right and wrong models, all kinds of draws."""
+    for trial in range(100):
+        n = int(rng.integers(3, 80))
+        x = rng.normal(size=n) * 10.0 ** rng.integers(-2, 3) + rng.integers(-5, 6)
+        std = np.abs(rng.normal(size=n)) + 0.05
+        y = x + std * rng.normal(size=n)
+        if trial % 2:
+            y = np.round(np.abs(y))
+        wrong = rng.normal(size=n) * rng.uniform(0, 3) + rng.uniform(-3, 3)
+        m = int(rng.integers(2, 6))
+        draws = (x + wrong)[:, None] + std[:, None] * rng.normal(size=(n, m))
+        counts = rng.integers(0, 2, (n, m))  # rows may sum to 1
+        assert _notes(y, draws) == (), trial
+        assert _notes(y, np.abs(draws), x, x_kernel=fm.RBF(1.0)) == (), trial
+        assert _notes((y > y.mean()).astype(int), counts) == (), trial
+        if trial % 2:  # y is positive, and points are no absurd predictions of it
+            points = np.abs(y + std * rng.normal(size=n)) + 0.1
+            said = ("one draw per row: read as a point prediction",)
+            assert _notes(y, points, x, x_kernel=fm.RBF(1.0)) == said, trial
+        assert _notes(y, (x + wrong, std * rng.uniform(0.1, 10))) == (), trial
+
+
+def test_names_of_draws_are_left_alone(rng):
+    y = rng.normal(size=N)
+    for names in (
+        [0, 1, 2],
+        ["draw_0", "draw_1", "draw_2"],
+        ["member 1", "member 2", "control"],
+        ["model_mean", "net", "forest"],
+    ):
+        assert _notes(y, pd.DataFrame(rng.normal(size=(N, 3)), columns=names)) == ()
+    vectors = pd.DataFrame(rng.normal(size=(N, 2)), columns=["mean", "std"])
+    fm.metrics.mae(rng.normal(size=(N, 2)), vectors)  # outputs may be called so
+    shares = rng.dirichlet(np.ones(3), N)
+    assert _notes(rng.uniform(size=N), shares) == ()  # shares that are draws: y is no label
