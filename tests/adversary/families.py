@@ -45,7 +45,11 @@ class Palette:
     def parts(self, make):
         found = [(make(g),) for g in range(len(self.loc))]
         return [
-            (np.flatnonzero(self.group == g), np.ones(int((self.group == g).sum()), dtype=LD), found[g])
+            (
+                np.flatnonzero(self.group == g),
+                np.ones(int((self.group == g).sum()), dtype=LD),
+                found[g],
+            )
             for g in range(len(found))
         ]
 
@@ -53,7 +57,12 @@ class Palette:
 def gaussian_part(mean, std):
     mean, std = LD(mean), LD(std)
     return Part(
-        lambda u: -u * u / 2, lambda u: mean + std * u, lambda y: (y - mean) / std, -10, 10, widest=3
+        lambda u: -u * u / 2,
+        lambda u: mean + std * u,
+        lambda y: (y - mean) / std,
+        -10,
+        10,
+        widest=3,
     )
 
 
@@ -190,7 +199,10 @@ def negative_binomial_masses(mean, dispersion, count):
     r, product = 1 / LD(dispersion), LD(dispersion) * LD(mean)
     rising = np.concatenate([[LD(0)], np.cumsum(np.log(r + k[:-1]))])
     return np.exp(
-        rising - _log_factorials(count) - r * np.log1p(product) + k * np.log(product / (1 + product))
+        rising
+        - _log_factorials(count)
+        - r * np.log1p(product)
+        + k * np.log(product / (1 + product))
     )
 
 
@@ -217,7 +229,7 @@ def make(rng, family, n, columns, y_spec, rare, scale, draws_l):
     """
     closed = has_closed_form(y_spec, columns)
     k = columns
-    count = int(rng.integers(1, 4))
+    count = int(rng.integers(1, 3))
     group = rng.integers(count, size=n)
     for i, row in enumerate(rare):
         if i < 2:
@@ -244,7 +256,9 @@ def _near(rng, loc, spread):
 
 def _locations(rng, palette, n, k, rare, scale):
     """Return means and stds (n, k) of rows that all differ."""
-    mean = scale * (rng.normal(size=(n, k)) if rng.random() < 0.7 else np.sin(np.arange(n * k)).reshape(n, k))
+    mean = scale * (
+        rng.normal(size=(n, k)) if rng.random() < 0.7 else np.sin(np.arange(n * k)).reshape(n, k)
+    )
     std = np.full((n, k), scale * 10 ** rng.uniform(-2, 0.3))
     if rng.random() < 0.5:
         std = std * 10 ** rng.uniform(-0.5, 0.5, size=(n, k))
@@ -274,12 +288,18 @@ def _gaussian(rng, palette, n, k, closed, rare, scale, draws_l):
     measure = Measure(n, parts=palette.parts(lambda g: made[g]))
     measure.parts = [(r, w, part * k) for r, w, part in measure.parts]
     return Made(
-        fm.Gaussian(_squeeze(mean), _squeeze(std)), measure, _near(rng, mean, std), "Gaussian (palette)"
+        fm.Gaussian(_squeeze(mean), _squeeze(std)),
+        measure,
+        _near(rng, mean, std),
+        "Gaussian (palette)",
     )
 
 
 def _mixture(rng, palette, n, k, closed, rare, scale, draws_l):
-    made = [_gaussian(rng, palette, n, k, closed, rare, scale, draws_l) for _ in range(2 if closed else 1)]
+    made = [
+        _gaussian(rng, palette, n, k, closed, rare, scale, draws_l)
+        for _ in range(2 if closed else 1)
+    ]
     if len(made) == 1:
         shifted = Palette(palette.group, palette.loc + scale, palette.scale * 0.5)
         made.append(_gaussian(rng, shifted, n, k, closed, rare, scale, draws_l))
@@ -417,9 +437,14 @@ def _mixedmixture(rng, palette, n, k, closed, rare, scale, draws_l):
     w = rng.uniform(0, 1, size=n)
     weights = np.stack([w, 1 - w], axis=1)
     sums = weights.astype(LD).sum(axis=1)
-    measure = one.measure.scaled(weights[:, 0] / sums).plus(other.measure.scaled(weights[:, 1] / sums))
+    measure = one.measure.scaled(weights[:, 0] / sums).plus(
+        other.measure.scaled(weights[:, 1] / sums)
+    )
     return Made(
-        fm.Mixture([one.prediction, other.prediction], weights), measure, one.y, "Mixture(Laplace, Uniform)"
+        fm.Mixture([one.prediction, other.prediction], weights),
+        measure,
+        one.y,
+        "Mixture(Laplace, Uniform)",
     )
 
 
@@ -432,7 +457,11 @@ def _scipy(rng, palette, n, k, closed, rare, scale, draws_l):
 
 
 def _means(rng, palette, n, rare):
-    mean = 10 ** rng.uniform(-1, 1.6, size=n) if rng.random() < 0.5 else np.full(n, 10 ** rng.uniform(-1, 1.6))
+    mean = (
+        10 ** rng.uniform(-1, 1.6, size=n)
+        if rng.random() < 0.5
+        else np.full(n, 10 ** rng.uniform(-1, 1.6))
+    )
     for row in rare:
         mean[row] *= 10 ** rng.uniform(-2, 1)
     return mean

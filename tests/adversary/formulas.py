@@ -136,7 +136,9 @@ def rbf_terms(spec):
     if spec[0] == "constant":
         return [(np.longdouble(spec[1]), np.longdouble(0))]
     if spec[0] == "rbf":
-        rule = isinstance(spec[1], str) or spec[1] is None  # whether there are terms is known before
+        rule = (
+            isinstance(spec[1], str) or spec[1] is None
+        )  # whether there are terms is known before
         return [(np.longdouble(1), np.longdouble(1 if rule else spec[1]))]
     if spec[0] in ("sum", "product"):
         left, right = rbf_terms(spec[1]), rbf_terms(spec[2])

@@ -126,7 +126,9 @@ def against_points(spec, part, z, real):
     z = np.asarray(z, dtype=LD)
     for start in range(0, len(z), step):
         some = z[start : start + step, None]
-        breaks = np.concatenate([some + away, 0 * some] if has_origin(spec) else [some + away], axis=1)
+        breaks = np.concatenate(
+            [some + away, 0 * some] if has_origin(spec) else [some + away], axis=1
+        )
         u, w = _nodes(_broken(part, breaks))
         y, w = part.to_y(u), part.at(u, w)
         keep = w.astype(real)
@@ -248,7 +250,9 @@ class Embedded:
             gram = np.empty((len(self.parts),) * 2, dtype=self.real)
             for i, one in enumerate(self.parts):
                 for j in range(i + 1):
-                    gram[i, j] = gram[j, i] = _separable_pair(self.spec, one, self.parts[j], self.real)
+                    gram[i, j] = gram[j, i] = _separable_pair(
+                        self.spec, one, self.parts[j], self.real
+                    )
             total = total + np.einsum("pq,pr,rq->q", mass_p, gram, mass_p, optimize=True)
             on_parts = np.abs(mass_p).T @ np.sqrt(np.maximum(np.diag(gram), 0))
         return total, size + on_parts, on_parts
@@ -391,9 +395,13 @@ def _without_delta(spec):
 def _separable(spec, part, z, real):
     spec = _without_delta(spec)
     one = np.ones(len(z), dtype=real)
-    return real(1) * one * _by_terms(
-        spec, len(part), lambda k, c: against_points(k, part[c], z[:, c], real)
-    ).astype(real)
+    return (
+        real(1)
+        * one
+        * _by_terms(spec, len(part), lambda k, c: against_points(k, part[c], z[:, c], real)).astype(
+            real
+        )
+    )
 
 
 def _separable_pair(spec, part, other, real):

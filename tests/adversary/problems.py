@@ -128,7 +128,17 @@ def same_parameters(kernel, spec):
 
 
 def _leaf(rng, scale, columns, role, n):
-    kinds = ["rbf", "laplacian", "matern", "linear", "polynomial", "cosine", "delta", "constant", "custom"]
+    kinds = [
+        "rbf",
+        "laplacian",
+        "matern",
+        "linear",
+        "polynomial",
+        "cosine",
+        "delta",
+        "constant",
+        "custom",
+    ]
     odds = (
         [0.42, 0.12, 0.14, 0.05, 0.11, 0.05, 0.04, 0.02, 0.05]
         if role == "x"
@@ -258,7 +268,11 @@ def _grid(rng, x, rare):
 
 def _options(rng, n, x_spec):
     o = {}
-    solver = str(rng.choice(["auto", "cholesky", "cg", "lowrank", "nystrom"], p=[0.5, 0.12, 0.14, 0.14, 0.10]))
+    solver = str(
+        rng.choice(
+            ["auto", "cholesky", "cg", "lowrank", "nystrom"], p=[0.5, 0.12, 0.14, 0.14, 0.10]
+        )
+    )
     if solver != "auto":
         o["solver"] = solver
     if solver in ("lowrank", "nystrom") and rng.random() < 0.4:
@@ -292,8 +306,20 @@ def draw(seed, size=None):
         d = min(d, 5)
     p.columns = int(rng.choice([1, 1, 1, 1, 2, 3]))
     wild_x, wild_y = rng.random() < 0.07, rng.random() < 0.05
-    x_scale = 10 ** rng.uniform(-200, 200) if wild_x else 10 ** rng.uniform(-3, 3) if rng.random() < 0.3 else 1.0
-    y_scale = 10 ** rng.uniform(-200, 200) if wild_y else 10 ** rng.uniform(-3, 3) if rng.random() < 0.3 else 1.0
+    x_scale = (
+        10 ** rng.uniform(-200, 200)
+        if wild_x
+        else 10 ** rng.uniform(-3, 3)
+        if rng.random() < 0.3
+        else 1.0
+    )
+    y_scale = (
+        10 ** rng.uniform(-200, 200)
+        if wild_y
+        else 10 ** rng.uniform(-3, 3)
+        if rng.random() < 0.3
+        else 1.0
+    )
     p.x, rare = _inputs(rng, n, d, x_scale)
     if rng.random() < 0.05 and not wild_x:
         p.x = p.x.astype(np.float32)
@@ -316,7 +342,11 @@ def draw(seed, size=None):
     p.at_x = bool(rng.random() < 0.5)
     p.grid = p.x if p.at_x else _grid(rng, p.x, rare).astype(p.x.dtype)
     p.hostile = _hostile(rng, p) if n <= 400 else ""
-    p.tame = not (wild_x or wild_y or p.hostile) and "memory_limit" not in p.options
+    p.tame = (
+        not (wild_x or wild_y or p.hostile)
+        and "memory_limit" not in p.options
+        and (p.options.get("dtype") != "float32")
+    )
     return p
 
 
@@ -339,7 +369,11 @@ def _outputs(rng, p, n, scale, rare):
         p.y = made.y
         same = rng.random() < 0.3
         m = n if same else int(min(_size(rng), 1500)) if n < 1500 else n // 2
-        p.x_prime = p.x if same else _inputs(rng, m, p.x.shape[1], np.abs(p.x).mean() or 1.0)[0].astype(p.x.dtype)
+        p.x_prime = (
+            p.x
+            if same
+            else _inputs(rng, m, p.x.shape[1], np.abs(p.x).mean() or 1.0)[0].astype(p.x.dtype)
+        )
         p.y_prime = scale * rng.normal(size=(m, k)) * 10 ** rng.uniform(-1, 1)
         if rng.random() < 0.5:
             p.y_prime[rng.integers(m)] *= 10 ** rng.uniform(0, 3)

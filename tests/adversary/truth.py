@@ -123,7 +123,10 @@ def _refined(system, b, real):
             u, r, worst = new, residual, fresh
         if best is None or worst < best[2]:
             best = (u, r, worst)
-        if (np.abs(r).max(axis=0) <= 1e3 * np.finfo(real).eps * np.maximum(size, np.abs(u).max(axis=0))).all():
+        if (
+            np.abs(r).max(axis=0)
+            <= 1e3 * np.finfo(real).eps * np.maximum(size, np.abs(u).max(axis=0))
+        ).all():
             break
     if best is None:
         raise Undecided("the system is too ill-conditioned for the reference")
