@@ -21,12 +21,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import fastmcmd as fm
 import numpy as np
 import problems
 import truth
 from formulas import diagonal
 from measures import LD
+
+import fastmcmd as fm
 
 SECONDS = 60  # of processor time, after which a call is stopped and counted as slow
 MOST_POINTS = 12  # of the grid that are compared
@@ -250,7 +251,8 @@ def _judge_estimator(out, p, result, fitted, found, rows):
     with np.errstate(all="ignore"):
         excess = np.abs(again.values - found.values) - again.error_bounds
         if (excess > found.errors + 4e-16 * scores).any():
-            out.violations.append(("sampled bound" if again.info.certificate == "sampled" else "rigorous bound",
+            kind = "sampled bound" if again.info.certificate == "sampled" else "rigorous bound"
+            out.violations.append((kind,
                                    f"evaluate again: excess {float(excess.max()):.2e}"))  # fmt: skip
         exact = found.embedding.at(y)
         size = np.sqrt(np.asarray(diagonal(p.y_spec, y, LD)))
@@ -307,7 +309,8 @@ def summary(outcomes):
         f"  certificates: {dict(certified)}; refusals: {dict(refusals)}; not decided by the reference: "
         f"{undecided}; slow: {sum(bool(out.slow) for out in outcomes)}; bound above every value: "
         f"{sum(out.useless for out in outcomes)}",
-        f"  error of the reference / bound: median {np.median(oracle):.1e}, 90 % {np.quantile(oracle, 0.9):.1e}",
+        f"  error of the reference / bound: median {np.median(oracle):.1e}, "
+        f"90 % {np.quantile(oracle, 0.9):.1e}",
         f"  seconds a problem (fastmcmd, reference): median {np.median(theirs[:, 0]):.3f}, "
         f"{np.median(theirs[:, 1]):.3f}; mean {theirs[:, 0].mean():.3f}, {theirs[:, 1].mean():.3f}; "
         f"largest {theirs[:, 0].max():.1f}, {theirs[:, 1].max():.1f}",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import fastmcmd as fm
 import numpy as np
 from measures import LD, Measure, Part, has_closed_form, is_separable
+
+import fastmcmd as fm
 
 CONTINUOUS = (
     "Gaussian", "Mixture", "Laplace", "StudentT", "LogNormal", "Gamma", "Beta", "Uniform", "Truncated",

@@ -8,6 +8,7 @@ constant is needed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from formulas import evaluate, has_origin, rbf_terms, widths
@@ -77,7 +78,7 @@ class Part:
     def _panels(self, edges, widest):
         self.mass = LD(1)
         split = [edges[0]]
-        for a, b in zip(edges[:-1], edges[1:], strict=True):
+        for a, b in pairwise(edges):
             count = max(1, int(np.ceil((b - a) / widest)) if widest < np.inf else 4)
             split.extend(a + (b - a) * LD(i) / count for i in range(1, count + 1))
         edges, done = np.array(split, dtype=LD), False
@@ -239,10 +240,9 @@ class Embedded:
         """Return (squares (q,), sizes (q,), sizes on quadrature (q,))."""
         self.collect()
         means, stds, mass = self._all()
-        total, image = _quadratic(self.spec, means, stds, mass, self.real)
+        total = _quadratic(self.spec, means, stds, mass, self.real)
         size = np.abs(mass).T @ np.sqrt(np.maximum(_own(self.spec, means, self.real), 0))
         on_parts = np.zeros(self.q, dtype=self.real)
-        del image
         if self.parts:
             mass_p = np.array(self.part_mass, dtype=self.real)
             cross = np.array([_separable(self.spec, p, self.values, self.real) for p in self.parts])
@@ -279,7 +279,7 @@ def _quadratic(spec, means, stds, mass, real):
         rows = slice(start, start + step)
         block = _mean_kernel(spec, means[rows], stds[rows], means, stds, real)
         out = out + (mass[rows] * (block @ mass)).sum(axis=0)
-    return out, None
+    return out
 
 
 def _mean_kernel(spec, m, s, n, t, real):
@@ -347,7 +347,7 @@ def has_closed_form(spec, columns):
 def is_separable(spec, columns):
     """Whether a kernel of vectors is a sum of products over their components."""
     if columns == 1:
-        return all(True for _ in (spec,))
+        return True
     if spec[0] == "sum":
         return is_separable(spec[1], columns) and is_separable(spec[2], columns)
     if spec[0] == "product":

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import families
-import fastmcmd as fm
 import numpy as np
 from formulas import CUSTOM, flatten, matrix
 from measures import LD, Measure
+
+import fastmcmd as fm
 
 
 @dataclass
@@ -47,7 +48,8 @@ class Problem:
     def describe(self):
         """Return the problem in one line."""
         parts = [
-            f"{self.function}(n={len(self.x)}" + (f", m={len(self.x_prime)}" if self.function == "mcmd" else ""),
+            f"{self.function}(n={len(self.x)}"
+            + (f", m={len(self.x_prime)}" if self.function == "mcmd" else ""),
             f"d={self.x.shape[1]}", f"k={self.columns}", self.label,
             f"x_kernel={self.x_kernel!r}", f"y_kernel={self.y_kernel!r}", f"lam={self.lam:.3g}",
         ]  # fmt: skip
@@ -385,7 +387,8 @@ def _outputs(rng, p, n, scale, rare):
         p.label = "draws"
     else:
         p.draws = int(rng.integers(1, 4)) if rng.random() < 0.2 else None
-        names = families.VECTORS if k > 1 else (*families.CONTINUOUS, *families.COUNTS, "Draws", "Gaussian", "Gaussian")  # fmt: skip
+        numbers = (*families.CONTINUOUS, *families.COUNTS, "Draws", "Gaussian", "Gaussian")
+        names = families.VECTORS if k > 1 else numbers
         family = str(rng.choice(names))
         if family in families.COUNTS or family == "Beta":
             scale = 1.0

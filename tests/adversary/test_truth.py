@@ -150,7 +150,8 @@ def test_values_are_those_of_many_digits(seed):
 def _by_many_digits(p):
     def gram(gamma, a, b):
         return mp.matrix([[
-            mp.exp(-mp.mpf(gamma) * sum((mp.mpf(float(u)) - mp.mpf(float(v))) ** 2 for u, v in zip(r, s, strict=True)))
+            mp.exp(-mp.mpf(gamma) * sum(
+                (mp.mpf(float(u)) - mp.mpf(float(v))) ** 2 for u, v in zip(r, s, strict=True)))
             for s in b] for r in a])  # fmt: skip
 
     sides = []
