@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import families
+import measures
 import mpmath as mp
 import numpy as np
 import problems
@@ -168,3 +169,27 @@ def _by_many_digits(p):
         square = (a.T * ky[0] * a)[0] - 2 * (a.T * ky[1] * b)[0] + (b.T * ky[2] * b)[0]
         out.append(np.longdouble(mp.nstr(mp.sqrt(max(square, mp.mpf(0))), 25)))
     return np.array(out)
+
+
+def test_a_rare_wide_prediction_is_seen():
+    """One row in 400 far away and wide: the review found 0.7527 certified to 2e-7, truth 0.6987."""
+    rng = np.random.default_rng(0)
+    n = 400
+    x, y = rng.uniform(-1, 1, n), 0.3 * rng.standard_normal(n)
+    x[3] = 10
+    std = np.full((n, 1), 0.3)
+    std[3] = 30
+    p = problems.Problem(0, "cce", x[:, None], y[:, None], grid=x[3:4, None])
+    p.x_prime, p.lam, p.lam_prime = p.x, 1e-3, 1e-3
+    p.x_spec, p.y_spec = ("rbf", 2.0), ("rbf", 0.5)
+    p.nature = families.of_draws(y[:, None, None])
+    one = np.ones(n, dtype=LD)
+    p.model = measures.Measure(n, gaussians=[(np.arange(n), np.zeros((n, 1)), std, one)])
+    closed = truth.mcmd(p, np.arange(1), np.float64).values[0]
+    assert abs(closed - 0.6987) < 1e-4
+    parts = {0.3: families.gaussian_part(0, 0.3), 30.0: families.gaussian_part(0, 30.0)}
+    p.model = measures.Measure(n)
+    for s, part in parts.items():
+        rows = np.flatnonzero(std[:, 0] == s)
+        p.model.parts.append((rows, one[rows], (part,)))
+    assert abs(truth.mcmd(p, np.arange(1), np.float64).values[0] - closed) < 1e-13
