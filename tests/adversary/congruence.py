@@ -1,0 +1,354 @@
+"""Attack the promises of fastmcmd.cce, mcmd and ConditionalCongruence with random problems.
+
+    python tests/adversary/congruence.py --count 300 --seed 0
+    python tests/adversary/congruence.py --only 1234 --verbose
+
+Every problem is drawn from its seed, computed by fastmcmd, and computed again by a reference that shares no
+code with it (`truth.py`). A violation is claimed only where the excess over the certified bound is larger
+than the error that the reference gives itself. Violations are printed with the command that repeats them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import linecache
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import problems
+import truth
+from formulas import diagonal
+from measures import LD
+
+import fastmcmd as fm
+
+SECONDS = 60  # of processor time, after which a call is stopped and counted as slow
+MOST_POINTS = 12  # of the grid that are compared
+_WIDE = (1e-70, 1e70)  # sizes of numbers with which float64 does not overflow
+
+
+@dataclass
+class Outcome:
+    """What one problem showed."""
+
+    seed: int
+    violations: list = field(default_factory=list)  # (kind, message)
+    refusal: str = ""
+    certificate: str = ""
+    decided: bool = True
+    oracle: float = np.nan  # error of the reference relative to the bound
+    slow: str = ""
+    useless: bool = False
+    seconds: tuple = (0.0, 0.0)
+    line: str = ""
+
+
+class TooSlow(Exception):
+    """A call took longer than it may."""
+
+
+def _alarm(signum, frame):
+    raise TooSlow
+
+
+def call(p):
+    """Return (result, fitted or None) of the problem's call."""
+    fm.set_num_threads(p.threads)
+    common = {"x_kernel": p.x_kernel, "y_kernel": p.y_kernel, "lam": p.lam, **p.options}
+    y = p.y[:, 0] if p.columns == 1 and p.seed % 2 else p.y
+    if p.function == "mcmd":
+        result = fm.mcmd(
+            p.grid, p.x, y, p.x_prime, p.y_prime if y.ndim == 2 else p.y_prime[:, 0],
+            lam_prime=p.lam_prime, weights=p.weights, weights_prime=p.weights_prime, **common,
+        )  # fmt: skip
+        return result, None
+    common |= {"draws": p.draws, "random_state": np.random.default_rng(p.seed)}
+    if p.function == "cce":
+        at = None if p.at_x else p.grid
+        return fm.cce(p.x, y, p.prediction, at=at, weights=p.weights, **common), None
+    fitted = fm.ConditionalCongruence(**common).fit(p.x, y, p.prediction, weights=p.weights)
+    return (fitted.result_ if p.at_x else fitted.evaluate(p.grid)), fitted
+
+
+def check(seed, size=None, limit=SECONDS):
+    """Return the outcome of one problem; fastmcmd has ``limit`` seconds for it."""
+    out = Outcome(seed)
+    start = time.process_time()
+    p = problems.draw(seed, size)
+    out.line = p.describe()
+    began = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        try:
+            result, fitted = call(p)
+        except TooSlow as stopped:
+            frames = traceback.extract_tb(stopped.__traceback__)
+            ours = [f for f in frames if "fastmcmd" in Path(f.filename).parts]
+            place = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(ours[-4:]))
+            out.slow = f"no answer in {limit} seconds, in {place}"
+            return out
+        except Exception as error:
+            _judge_refusal(out, p, error)
+            return out
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    took = time.process_time() - began
+    _judge_result(out, p, result, caught)
+    if p.hostile:
+        out.violations.append(("no kernel", f"{p.hostile} was accepted: {result.values[:2]}"))
+        return out
+    if not out.violations:
+        _judge_values(out, p, result, fitted)
+    out.seconds = (took, time.process_time() - start - took)
+    return out
+
+
+def _judge_refusal(out, p, error):
+    """A refusal must be a ValueError or MemoryError of the package, with a message."""
+    text = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = "fastmcmd" in Path(frames[-1].filename).parts and _raises(frames[-1])
+    if not isinstance(error, (ValueError, MemoryError)) or not own or len(str(error)) < 20:
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+        ours = [f for f in frames if "fastmcmd" in Path(f.filename).parts]
+        place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else place
+        out.violations.append((f"raw {type(error).__name__}", f"{text} at {place}"))
+        return
+    out.refusal = text
+    try:
+        problems.settle(p)
+    except ValueError:
+        return  # no kernel, by its own rule
+    if p.tame and not isinstance(error, MemoryError) and not _needs_digits(p, text):
+        out.violations.append(("refused", text))
+
+
+def _raises(frame):
+    """Whether a frame stands in a raise statement, of several lines perhaps, and not in a slice, say."""
+    lines = [linecache.getline(frame.filename, frame.lineno - i) for i in range(6)]
+    return any("raise " in line for line in lines)
+
+
+def _needs_digits(p, text):
+    """Whether a refusal for want of digits, or of a method, is right."""
+    # What is refused by name because it is not offered, or says nothing, is no broken promise.
+    if "no closed form here" in text or "too long" in text or "is zero at all outputs" in text:
+        return True
+    if "positive definite" not in text:
+        return False
+    sides = [(p.x, p.weights, p.lam), (p.x_prime, p.weights_prime, p.lam_prime)]
+    ratios = []
+    for x, w, lam in sides:
+        w = np.ones(len(x)) if w is None else w
+        own = diagonal(p.x_spec, x[w > 0], LD)
+        ratios.append(float((own * w[w > 0]).sum() / (w.sum() * LD(lam))))
+    return max(ratios) > 1e12
+
+
+def _judge_result(out, p, result, caught):
+    out.certificate = result.info.certificate
+    values, bounds = result.values, result.error_bounds
+    if not np.isfinite(values).all() or (values < 0).any():
+        out.violations.append(("bad value", f"values hold {values[~np.isfinite(values)][:1]}"))
+    if np.isnan(bounds).any() or (bounds < 0).any():
+        out.violations.append(("bad bound", "a bound is NaN or negative"))
+    if len(values) != len(p.grid):
+        out.violations.append(("shape", f"{len(values)} values for {len(p.grid)} points"))
+    told = any(issubclass(w.category, fm.ToleranceWarning) for w in caught)
+    if (bounds.max() > result.tol) != told:
+        out.violations.append(
+            ("tolerance", f"bound {bounds.max():.2e}, tol {result.tol:.1e}, warned: {told}")
+        )
+    for w in caught:
+        if not issubclass(w.category, fm.ToleranceWarning):
+            place = f"{Path(w.filename).name}:{w.lineno}"
+            out.violations.append((f"raw {w.category.__name__}", f"{w.message} at {place}"))
+            break
+    out.useless = bool(bounds.max() > max(values.max(), 0))
+
+
+def points_of(p):
+    """Return the rows of the grid that are compared: rare ones first, the rest at random."""
+    q = len(p.grid)
+    if q <= MOST_POINTS:
+        return np.arange(q)
+    rest = np.random.default_rng(p.seed).permutation(q)
+    first = [row for row in p.rare if p.at_x]
+    return np.unique(np.concatenate([np.array(first, dtype=int), rest])[
+        np.sort(np.unique(np.concatenate([np.array(first, dtype=int), rest]), return_index=True)[1])
+    ][:MOST_POINTS])  # fmt: skip
+
+
+def reference(p, rows, bounds):
+    """Return the truth at some rows: in float64, and in long double where that is too coarse."""
+    used = [np.abs(a[np.nonzero(a)]) for a in (p.x, p.x_prime, p.grid, p.y)]
+    sizes = np.concatenate([[a.min(), a.max()] for a in used if a.size] or [[1.0]])
+    if _WIDE[0] < sizes.min() and sizes.max() < _WIDE[1]:
+        try:
+            with np.errstate(all="ignore"):
+                found = truth.mcmd(p, rows, np.float64)
+            cheap = len(p.x) + len(p.x_prime) > 3000
+            if (found.errors <= (1.0 if cheap else 0.05) * bounds).all():
+                return found
+        except (truth.Undecided, FloatingPointError):
+            pass
+    with np.errstate(all="ignore"):
+        return truth.mcmd(p, rows, LD)
+
+
+def _judge_values(out, p, result, fitted):
+    rows = points_of(p)
+    values, bounds = result.values[rows], result.error_bounds[rows]
+    try:
+        problems.settle(p)
+        found = reference(p, rows, bounds)
+    except truth.Undecided as why:
+        out.decided, out.refusal = False, ""
+        del why
+        return
+    except AssertionError as wrong:
+        out.violations.append(("resolved", str(wrong)))
+        return
+    with np.errstate(all="ignore"):
+        excess = np.abs(values - found.values) - bounds
+        # Rounding of the value itself to float64.
+        slack = found.errors + 4e-16 * np.abs(values)
+        bad = excess > slack
+        out.oracle = float(np.median(found.errors / np.maximum(bounds, LD(1e-300))))
+        if bad.any():
+            worst = int(np.argmax(np.where(bad, excess - slack, -np.inf)))
+            kind = "sampled bound" if result.info.certificate == "sampled" else "rigorous bound"
+            out.violations.append((kind, (
+                f"row {rows[worst]}: value {values[worst]:.10g}, truth {float(found.values[worst]):.10g} "
+                f"+- {float(slack[worst]):.1e}, bound {bounds[worst]:.2e}: too small by "
+                f"{float(abs(values[worst] - found.values[worst]) / max(bounds[worst], 1e-300)):.3g}; "
+                f"{int(bad.sum())} of {len(rows)} points; {result.info.solver}, {result.info.form}, "
+                f"{result.info.dtype}"
+            )))  # fmt: skip
+    if fitted is not None and not out.violations:
+        _judge_estimator(out, p, result, fitted, found, rows)
+
+
+def _judge_estimator(out, p, result, fitted, found, rows):
+    """Scores again are within both bounds; the witness is the embedding's inner product."""
+    grid = p.grid[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = fitted.score_samples(grid)
+        again = fitted.evaluate(grid)
+        y = np.concatenate([p.y[:2], p.y[-1:] * 0.5])
+        witness = fitted.witness(grid, y)
+    if not np.array_equal(scores, again.values):
+        out.violations.append(("score_samples", "other values than evaluate"))
+    with np.errstate(all="ignore"):
+        excess = np.abs(again.values - found.values) - again.error_bounds
+        if (excess > found.errors + 4e-16 * scores).any():
+            kind = "sampled bound" if again.info.certificate == "sampled" else "rigorous bound"
+            out.violations.append((kind,
+                                   f"evaluate again: excess {float(excess.max()):.2e}"))  # fmt: skip
+        exact = found.embedding.at(y)
+        size = np.sqrt(np.asarray(diagonal(p.y_spec, y, LD)))
+        allowed = (again.error_bounds + found.errors)[:, None] * size * 1.01
+        allowed = (
+            allowed
+            + 1e-7 * (found.values[:, None] + again.error_bounds[:, None]) * size
+            + 1e-14 * np.abs(exact)
+        )
+        off = np.abs(witness - exact)
+        if not np.isfinite(witness).all() or (off > allowed).any():
+            i, j = np.unravel_index(
+                np.argmax(np.where(np.isfinite(off), off - allowed, np.inf)), off.shape
+            )
+            out.violations.append(("witness", (
+                f"{witness[i, j]:.8g}, truth {float(exact[i, j]):.8g}, allowed {float(allowed[i, j]):.1e}"
+            )))  # fmt: skip
+
+
+def run(seeds, size=None, limit=SECONDS, report=print, every=0):
+    """Check problems one after the other; return their outcomes."""
+    outcomes = []
+    signal.signal(signal.SIGPROF, _alarm)
+    for count, seed in enumerate(seeds, 1):
+        try:
+            out = check(int(seed), size, limit)
+        except Exception as error:  # the adversary's own fault
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            out = Outcome(int(seed), [("adversary", (
+                f"{type(error).__name__}: {error} at {Path(place.filename).name}:{place.lineno}"
+            ))])  # fmt: skip
+        outcomes.append(out)
+        for kind, message in out.violations:
+            report(f"seed {seed}: {kind}: {message}")
+            report(f"    {out.line}")
+            report(f"    python tests/adversary/congruence.py --only {seed}")
+        if out.slow:
+            report(f"seed {seed}: slow: {out.slow}\n    {out.line}")
+        if every and count % every == 0:
+            report(summary(outcomes))
+    return outcomes
+
+
+def summary(outcomes):
+    """Return the counts as text."""
+    kinds = Counter(kind for out in outcomes for kind, _ in out.violations)
+    certified = Counter(out.certificate for out in outcomes if out.certificate)
+    refusals = Counter(out.refusal.split(":")[0] for out in outcomes if out.refusal)
+    undecided = sum(not out.decided for out in outcomes)
+    theirs = np.array([out.seconds for out in outcomes if out.seconds[1]] or [(0, 0)])
+    oracle = np.array([out.oracle for out in outcomes if np.isfinite(out.oracle)] or [np.nan])
+    lines = [
+        f"{len(outcomes):,} problems; violations: {dict(kinds) or 'none'}",
+        f"  certificates: {dict(certified)}; refusals: {dict(refusals)}; not decided by the reference: "
+        f"{undecided}; slow: {sum(bool(out.slow) for out in outcomes)}; bound above every value: "
+        f"{sum(out.useless for out in outcomes)}",
+        f"  error of the reference / bound: median {np.median(oracle):.1e}, "
+        f"90 % {np.quantile(oracle, 0.9):.1e}",
+        f"  seconds a problem (fastmcmd, reference): median {np.median(theirs[:, 0]):.3f}, "
+        f"{np.median(theirs[:, 1]):.3f}; mean {theirs[:, 0].mean():.3f}, {theirs[:, 1].mean():.3f}; "
+        f"largest {theirs[:, 0].max():.1f}, {theirs[:, 1].max():.1f}",
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=300, help="problems to draw")
+    parser.add_argument("--seed", type=int, default=0, help="the first one's seed")
+    parser.add_argument("--only", type=int, help="check the problem of this seed alone")
+    parser.add_argument("--size", type=int, help="most rows")
+    parser.add_argument("--limit", type=int, default=SECONDS, help="seconds a call may take")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--every", type=int, default=500, help="problems between two summaries")
+    parser.add_argument("--verbose", action="store_true", help="print what was computed")
+    given = parser.parse_args(arguments)
+    seeds = range(given.seed, given.seed + given.count) if given.only is None else [given.only]
+    if given.jobs > 1:
+        from concurrent.futures import ProcessPoolExecutor
+
+        chunks = [seeds[i :: given.jobs] for i in range(given.jobs)]
+        with ProcessPoolExecutor(given.jobs) as pool:
+            done = pool.map(run, chunks, [given.size] * given.jobs, [given.limit] * given.jobs)
+            outcomes = [out for each in done for out in each]
+    else:
+        outcomes = run(seeds, given.size, given.limit, _print, given.every)
+    if given.only is not None or given.verbose:
+        for out in outcomes:
+            _print(f"seed {out.seed}: {out.line}\n  {out}")
+    _print(summary(outcomes))
+    return 1 if any(out.violations for out in outcomes) else 0
+
+
+def _print(text):
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""A few hundred problems of the certificate's adversary; thousands by hand: see docs/contributing.md."""
+
+from __future__ import annotations
+
+import congruence
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    np.finfo(np.longdouble).eps > 1e-18, reason="needs long double of 64 bits of mantissa"
+)
+
+_CHUNK = 50
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("start", range(0, 300, _CHUNK))
+def test_no_promise_is_broken(start):
+    lines = []
+    outcomes = congruence.run(range(start, start + _CHUNK), size=80, limit=60, report=lines.append)
+    broken = [kind for out in outcomes for kind, _ in out.violations if kind != "sampled bound"]
+    sampled = sum(kind == "sampled bound" for out in outcomes for kind, _ in out.violations)
+    assert not broken, "\n".join(lines)
+    assert sampled <= 1, "\n".join(lines)
+    decided = sum(out.decided and not out.refusal and not out.slow for out in outcomes)
+    assert decided > 0.6 * len(outcomes), congruence.summary(outcomes)
+
+
+def test_a_wrong_value_is_noticed(monkeypatch):
+    """What the adversary is there for: values off by more than their bounds."""
+    call = congruence.call
+
+    def wrong(p):
+        result, fitted = call(p)
+        result.values[...] += 3 * result.error_bounds + 1e-9
+        return result, fitted
+
+    monkeypatch.setattr(congruence, "call", wrong)
+    outcomes = congruence.run(range(20), size=60, report=lambda _: None)
+    judged = [out for out in outcomes if out.certificate and out.decided]
+    found = sum(bool(out.violations) for out in judged)
+    assert found >= 0.6 * len(judged), (found, len(judged))
