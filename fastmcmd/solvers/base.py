@@ -45,7 +45,9 @@ class Certificate:
     value : float
         Bound on the rounding error of a row of ``K B~`` as returned.
     kind : str
-        "rigorous", or "sampled" when the residual was estimated from rows drawn at random.
+        "rigorous", or "sampled" when the residual was estimated from some rows. None of 106 sampled
+        bounds was exceeded by ``tests/adversary/sampled.py`` at 2,000 rows: at 95 % confidence fewer than
+        2.8 % of problems like those; see docs/design.md.
     rounding : float
         What of ``residual`` is rounding of the certificate itself: no better solution has less.
     """
