@@ -310,7 +310,7 @@ def _comoments(points: Points, unit: float) -> Comoments:
         namespace.least(point.T),
         namespace.greatest(point.T),
     )
-    return Comoments(weight, *namespace.numbers(found), unit)
+    return Comoments(weight, *namespace.numbers(found), unit=unit)
 
 
 def over_outputs(values: Array, multioutput: str) -> Any:
