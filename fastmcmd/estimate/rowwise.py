@@ -96,7 +96,7 @@ class RowStream:
         return total, rigorous
 
     def coverage(self) -> Iterator[tuple[Sample, Predictive, Array, float]]:
-        """Yield predicted samples, their predictions, what features miss of each row, and the rounding in it."""
+        """Yield predicted samples, their predictions, what features miss of rows, and its rounding."""
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
                 prediction = sample.all_outputs.prediction
