@@ -54,9 +54,9 @@ class Expectation:
     """``E p(Y_i)`` for predictions, row by row or all at once.
 
     Where ``E k(z, Y_i)`` and ``E k(Y_i, Y_i')`` of independent outputs have closed forms, the features
-    miss ``|m_i|^2 - |p_i|^2 = E k(Y_i, Y_i') - |p_i|^2`` of the squared norm of the embedding m_i,
-    exactly in every row, up to rounding. Otherwise ``E sqrt(e(Y_i))`` bounds what they miss, e the
-    residual of an output.
+    miss ``|m_i|^2 - |p_i|^2 = E k(Y_i, Y_i') - |p_i|^2`` of the squared norm of the embedding m_i, exactly
+    in every row, up to rounding. Otherwise ``E sqrt(e(Y_i))`` bounds what they miss, e the residual of an
+    output.
 
     Sums over nodes add features themselves. A closed form of ``E k(z, Y)`` at the r pivots z, exact to
     eta, becomes ``L^-1 (kappa + dkappa)``. In the squared norm of a combination ``sum a_i (p(y_i) -

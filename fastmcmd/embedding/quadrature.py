@@ -139,7 +139,8 @@ def _affordable(
     part = prediction.take(rows)
     width = np.ptp(part.quantile(np.array([1e-3, 0.999])), axis=1)
     order = np.argsort(width, kind="stable")
-    groups, taken = [], []
+    groups: list[Index] = []
+    taken: list[Index] = []
     # Widths within a factor of two share their panels.
     scale = np.floor(np.log2(np.maximum(width[order], 1e-300)))
     for some in np.split(order, np.flatnonzero(np.diff(scale)) + 1):

@@ -199,11 +199,11 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
     ]
     more = [outputs for outputs in more if len(outputs)]
     for stream in streams:
-        for sample, missed, floor in stream.coverage():
-            side = Predicted(sample.all_outputs.prediction, _weights(sample))
+        for sample, prediction, row_missed, floor in stream.coverage():
+            side = Predicted(prediction, _weights(sample))
             allowed = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
             seed = len(one.extra)
-            found = rows_to_add(side, missed, floor, allowed, task.y_kernel, seed)
+            found = rows_to_add(side, row_missed, floor, allowed, task.y_kernel, seed)
             if found is not None:
                 more.append(found[0])
     one.extra.extend(more)

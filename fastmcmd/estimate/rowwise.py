@@ -13,6 +13,7 @@ from fastmcmd.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["Abreast", "Block", "RowStream"]
@@ -94,12 +95,13 @@ class RowStream:
                 rigorous = rigorous and expectation.rigorous
         return total, rigorous
 
-    def coverage(self) -> Iterator[tuple[Sample, Array, float]]:
-        """Yield the predicted samples, what features miss of each row, and what rounding makes of that."""
+    def coverage(self) -> Iterator[tuple[Sample, Predictive, Array, float]]:
+        """Yield predicted samples, their predictions, what features miss of rows, and its rounding."""
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
-                missed, _, floor = expectation.coverage(sample.all_outputs.prediction)
-                yield sample, missed, floor
+                prediction = sample.all_outputs.prediction
+                missed, _, floor = expectation.coverage(prediction)
+                yield sample, prediction, missed, floor
 
     def noise(self) -> float:
         """Return what rounding of closed forms adds to the squares of what is missed."""
