@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 __all__ = ["free_memory", "processors"]
@@ -24,7 +25,7 @@ def free_memory() -> int | None:
     given back as soon as memory is short: they are free.
     """
     found: list[int] = []
-    for folder, version in _folders("memory"):
+    for folder, version in _folders("memory", _ROOT):
         names = (
             ("memory.max", "memory.current", "inactive_file")
             if version == 2
@@ -44,7 +45,7 @@ def free_memory() -> int | None:
 def processors() -> float | None:
     """Return the processors whose time the groups of this process may use, or None without a quota."""
     found: list[float] = []
-    for folder, version in _folders("cpu"):
+    for folder, version in _folders("cpu", _ROOT):
         if version == 2:
             text = _text(folder / "cpu.max").split()
             quota, period = [*text, "", ""][:2]
@@ -56,7 +57,14 @@ def processors() -> float | None:
     return min(found) if found else None
 
 
-def _folders(controller: str) -> Iterator[tuple[Path, int]]:
+@lru_cache(maxsize=4)
+def _folders(controller: str, root: Path) -> tuple[tuple[Path, int], ...]:
+    """Return the folders of groups, found once: a process seldom moves, and the table of mounts is long."""
+    del root  # only so that tests with another one find others
+    return tuple(_search(controller))
+
+
+def _search(controller: str) -> Iterator[tuple[Path, int]]:
     """Yield the folders of the groups of this process, ancestors included, and the version of each."""
     for line in _text(_ROOT / "proc/self/cgroup").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.arrays import HOST, Namespace, card_among
-from fastmcmd.checks import as_array, as_rows, as_weights, check_choice, weights_of_rows
+from fastmcmd.checks import (
+    as_array,
+    as_rows,
+    as_weights,
+    check_choice,
+    check_same_length,
+    weights_of_rows,
+)
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
 from fastmcmd.predictive.base import Array
@@ -124,6 +131,10 @@ def read(
     if nan_policy == "raise":
         rows = as_rows(y, "y", columns=columns)
         n, kept = len(rows), None
+        if sample_weight is not None:
+            sample_weight = as_array(sample_weight, "sample_weight")
+            if sample_weight.ndim == 1:
+                check_same_length(y=rows, sample_weight=sample_weight)
     else:
         y = as_array(y, "y")
         n = len(y) if y.ndim else 0

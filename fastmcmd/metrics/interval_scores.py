@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_array, as_rows, check_same_length
-from fastmcmd.metrics.inputs import read
+from fastmcmd.checks import as_array, as_rows, check_choice, check_same_length
+from fastmcmd.metrics.inputs import NAN_POLICIES, read
 from fastmcmd.metrics.quantile_scores import averaged, open_levels, scored
 from fastmcmd.predictive.base import Array
 
@@ -148,6 +148,7 @@ def interval_score_from(
     """
     levels = open_levels(level, "level")
     count = len(levels)
+    check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     ends = [
         _interval_end(value, name, count, nan_policy)
         for value, name in ((lower, "lower"), (upper, "upper"))

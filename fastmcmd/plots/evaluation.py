@@ -51,10 +51,8 @@ def evaluation(
     from fastmcmd.evaluation.result import Evaluation
 
     plt = matplotlib()
-    if not isinstance(found, (Comparison, Evaluation, Mapping)) or (
-        isinstance(found, Mapping)
-        and not all(isinstance(one, Evaluation) for one in found.values())
-    ):
+    models = list(found.values()) if isinstance(found, Mapping) else [found]
+    if not models or not all(isinstance(one, (Comparison, Evaluation)) for one in models):
         raise TypeError(
             f"found is {shown(found)}; an Evaluation, a dict of them by the name of the model, or a "
             "Comparison is needed"
