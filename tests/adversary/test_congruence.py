@@ -36,7 +36,7 @@ def test_a_wrong_value_is_noticed(monkeypatch):
         return result, fitted
 
     monkeypatch.setattr(congruence, "call", wrong)
-    outcomes = congruence.run(range(20), size=60, report=lambda _: None)
+    outcomes = congruence.run(range(14), size=60, report=lambda _: None)
     judged = [out for out in outcomes if out.certificate and out.decided]
     found = sum(bool(out.violations) for out in judged)
     assert found >= 0.6 * len(judged), (found, len(judged))
