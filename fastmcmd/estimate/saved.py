@@ -21,7 +21,7 @@ from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
-from fastmcmd.estimate.stored import Stored
+from fastmcmd.estimate.stored_arrays import Stored
 from fastmcmd.gram import GramOperator, KernelFeatures
 from fastmcmd.io.seeds import seed_from_json, seed_to_json
 from fastmcmd.kernels import Kernel, kernel_from_dict
