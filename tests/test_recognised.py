@@ -53,7 +53,9 @@ def test_class_probabilities_are_no_draws(rng):
     p = rng.dirichlet(np.ones(4), N)
     labels = np.array([rng.choice(4, p=row) for row in p])
     for y, given in [(labels, p), (labels + 1, p), (labels, p.astype(np.float32))]:
-        with pytest.raises(ValueError, match=r"probabilities of 4 classes.*classification\.evaluate"):
+        with pytest.raises(
+            ValueError, match=r"probabilities of 4 classes.*classification\.evaluate"
+        ):
             fm.evaluate(y, given)
         with pytest.raises(ValueError, match="probabilities of 4 classes"):
             fm.metrics.mean_crps(y, given)
