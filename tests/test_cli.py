@@ -474,7 +474,7 @@ def test_tables_on_a_terminal(groups, command):
     if command == "compare":  # the best has a sign, not only a colour
         (line,) = [one for one in seen.splitlines() if one.strip().startswith("CRPS")]
         assert re.match(r" *CRPS +\* [\d.]+ +[\d.]+ ", line)
-        assert "* best of the line" in seen
+        assert "* better than each other model: paired test" in seen
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")

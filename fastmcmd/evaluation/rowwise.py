@@ -91,7 +91,7 @@ def _r2(means: list[float], _: float) -> float:
 
 def _for_variation(context: Context) -> list[Array]:
     std = context.prediction.std
-    middle = std.mean()
+    middle = np.median(std)  # exactly 0 is left of equal numbers
     return [std, std - middle, (std - middle) ** 2]
 
 

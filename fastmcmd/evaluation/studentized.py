@@ -18,6 +18,7 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["Means", "studentized"]
 
+_ROUNDING = 1e-13  # of a mean: a column that scatters less is constant
 _STEP = 1e-6  # of the scatter of a column, for derivatives
 
 
@@ -41,6 +42,10 @@ class Means:
         self._centre = self._rows.mean(axis=1)
         self._rows -= self._centre[:, None]  # squares lose no digits to a large mean
         self._scale = self._rows.std(axis=1)
+        same = self._scale <= _ROUNDING * np.abs(
+            self._centre
+        )  # the mean of equal numbers is rounded
+        self._rows[same], self._scale[same] = 0.0, 0.0
 
     def whole(self) -> tuple[Array, Array]:
         """Return values and standard errors of all rows."""

@@ -33,8 +33,8 @@ def headline(material: Material) -> Section:
     """Return the numbers to look at first, what to know of them, and how they belong together."""
     body = _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
-        told = f"Bold: {Comparison(material.evaluations).legend.removeprefix('* ')}."
-        body += paragraph(told, "how")
+        legend = Comparison(material.evaluations).legend.removeprefix("* ")
+        body += paragraph(f"Bold: {legend}.", "how")
     first = next(iter(material.evaluations.values()))
     if any(one.low is not None for one in first.measured):
         share = 100 * first.settings["confidence"]
