@@ -24,6 +24,7 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result, on_card_of
 from fastmcmd.rows import Rows, check_apart, open_out, open_rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["check_files", "common_dtype", "default_kernels", "inputs", "mcmd", "prepared_inputs"]
 
@@ -345,6 +346,6 @@ def default_kernels(
         _check_lengths(resolved[-1], data.shape[1], name)
         if not kernel.compiled:
             count = min(len(data), _EXAMINED)
-            rng = np.random.default_rng(len(data))  # the same rows in the same call
+            rng = generator(len(data), Purpose.PROBE)  # the same rows in the same call
             resolved[-1].examine(data[np.sort(rng.choice(len(data), count, replace=False))], name)
     return resolved[0], resolved[1]

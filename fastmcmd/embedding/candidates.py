@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import variation_length
 from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
@@ -78,7 +79,9 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
     if prediction.discrete:
         return _support(prediction)
     if prediction.columns > 1:
-        drawn = prediction.sample(_DRAWS_OF_ROW, seed).reshape(-1, prediction.columns)
+        drawn = prediction.sample(_DRAWS_OF_ROW, generator(seed, Purpose.PROBE)).reshape(
+            -1, prediction.columns
+        )
         values = np.concatenate([_finite_means(prediction), drawn])
         return values, np.ones(len(values))
     length = variation_length(kernel, float(np.median(prediction.quantile(0.5))))
@@ -125,7 +128,7 @@ def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
 
 def _of_vectors(prediction: Predictive) -> tuple[Array, Array]:
     """Return means and draws of rows that are chosen at random."""
-    rng = np.random.default_rng(len(prediction))
+    rng = generator(len(prediction), Purpose.PROBE)
     rows = rng.choice(len(prediction), min(len(prediction), _VECTOR_ROWS), replace=False)
     part = prediction.take(np.sort(rows))
     drawn = part.sample(_VECTOR_DRAWS, rng).reshape(-1, prediction.columns)

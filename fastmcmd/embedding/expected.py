@@ -12,6 +12,7 @@ from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_node
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form, closed_form_rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Expectation", "Expected"]
 
@@ -180,7 +181,7 @@ class Expectation:
 
 def _missed_by_draws(features: KernelFeatures, prediction: Predictive) -> Array:
     """Estimate what the features miss of vector outputs: E sqrt(e) <= sqrt(E e), from draws."""
-    drawn = prediction.sample(_PROBES, 1)
+    drawn = prediction.sample(_PROBES, generator(1, Purpose.PROBE))
     flat = drawn.reshape(-1, prediction.columns)
     e = features.residuals(flat, features.transform(flat)).reshape(len(prediction), _PROBES)
     return np.asarray(np.sqrt(e.mean(axis=1) + 4 * e.std(axis=1) / np.sqrt(_PROBES)))

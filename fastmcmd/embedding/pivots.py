@@ -18,6 +18,7 @@ from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Pool", "Predicted", "rows_to_add"]
 
@@ -118,7 +119,7 @@ def rows_to_add(
         short = short[np.argsort(-square[short], kind="stable")]
         rest = short[certain:]
         share = square[rest] / square[rest].sum()
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, Purpose.PROBE)
         count = min(_ROWS - certain, int(np.count_nonzero(share)))
         drawn = rng.choice(rest, count, replace=False, p=share)
         short = np.concatenate([short[:certain], drawn])

@@ -18,6 +18,7 @@ from fastmcmd.estimate.budget import TILE_BYTES, Budget
 from fastmcmd.estimate.feature_form import least_for
 from fastmcmd.estimate.outputs import expected_outputs
 from fastmcmd.estimate.task import Task
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.threads import get_num_threads
 
 __all__ = ["check_room"]
@@ -85,7 +86,9 @@ def _spread(n: int, count: int) -> NDArray[np.intp]:
 
 def _some_inputs(side: Sample) -> NDArray[np.float64]:
     rows = np.sort(
-        np.random.default_rng(len(side)).choice(len(side), min(len(side), _GLANCED), replace=False)
+        generator(len(side), Purpose.PLAN).choice(
+            len(side), min(len(side), _GLANCED), replace=False
+        )
     )
     if side.weights is not None:
         rows = rows[side.weights[rows] > 0]

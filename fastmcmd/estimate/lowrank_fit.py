@@ -28,6 +28,7 @@ from fastmcmd.estimate.rowwise import Abreast
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 
@@ -76,7 +77,7 @@ class _Fitting:
         self.passes = Passes(problem, progress, stages)
         self.stream, self.setting = problem.stream, problem.setting
         self.backend, self.kernel = problem.backend, problem.kernel
-        self.rng = np.random.default_rng(len(problem.stream))
+        self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
         self.grid_missed = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
         self.notes: list[str] = []
@@ -162,7 +163,7 @@ class _Fitting:
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self.setting.landmarks == "uniform":
-            order = np.random.default_rng(len(self.stream)).permutation(len(search.rows))
+            order = generator(len(self.stream), Purpose.PROBE).permutation(len(search.rows))
             search.take(order[search.tried : search.tried + rank - search.rank])
         else:
             search.grow(rank)

@@ -23,6 +23,7 @@ from fastmcmd.estimate.rowwise import Abreast, RowStream
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.progress import Progress
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["POOL", "fit_low_rank"]
 
@@ -293,7 +294,7 @@ def _spread(outputs: DrawnOutputs, pool: int) -> NDArray[np.float64]:
     flat = outputs.flat
     if len(flat) <= pool:
         return np.asarray(flat, dtype=np.float64)
-    rng = np.random.default_rng(len(flat))
+    rng = generator(len(flat), Purpose.PROBE)
     chosen = [rng.choice(len(flat), pool, replace=False)]
     for column in range(flat.shape[1]):
         chosen.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))

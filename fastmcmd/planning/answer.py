@@ -20,6 +20,7 @@ from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import CARD_ROWS
 from fastmcmd.planning.standing import Y_KERNEL, Standing
 from fastmcmd.rows import Rows
+from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["FEATURES", "ROWS", "answer", "standing_for"]
 
@@ -41,7 +42,7 @@ def standing_for(x: NDArray[Any] | Rows, backend: str) -> Standing:
 
 def _drawn(x: NDArray[Any] | Rows, count: int) -> NDArray[Any]:
     """Return rows in random order."""
-    rng = np.random.default_rng(len(x))
+    rng = generator(len(x), Purpose.PLAN)
     index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))
     return np.asarray(x[index])[rng.permutation(len(index))]
 

@@ -26,6 +26,7 @@ from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import seconds_of
 from fastmcmd.planning.standing import Standing
 from fastmcmd.progress import Progress
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["Search", "plan_of", "search"]
@@ -129,7 +130,7 @@ class _Look:
         self._end = most if count == rows.n else min(most, max(LADDER[0], count // _SHARE))
         self._search = LandmarkSearch(
             backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
-            np.random.default_rng(rows.n), offset_of(kernel, backend, rows.x),
+            generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
         )  # fmt: skip
         self._pilot = Pilot(self._problem, self._search, np.arange(count))
         self.searching = 0.0  # seconds
@@ -256,7 +257,7 @@ def _seconds_a_row(
     rows: Standing, backend: Backend, kernel: Kernel, landmarks: int, columns: int, *, sizes: bool
 ) -> tuple[float, float]:
     """Return what a row of the normal equations takes, and one of the values."""
-    rng = np.random.default_rng(0)
+    rng = generator(0, Purpose.PLAN)
     some = rows.x[:_TIMED]
     points = backend.points(some, EXACT)
     pivots = backend.points(rows.x[rng.integers(0, len(rows), landmarks)], EXACT)

@@ -23,6 +23,7 @@ from fastmcmd.backends.tall import beside, row_squares, scaled
 from fastmcmd.blocks import over_rows
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.rows import Rows, as_blocks
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.row_sample import RowSample
 
@@ -137,7 +138,7 @@ def sampled(
     ``recurred`` are the residuals that the solver believes in; the image ``K B`` follows from them.
     """
     # A fixed seed: the same call gives the same bound.
-    rng = np.random.default_rng(len(operator))
+    rng = generator(len(operator), Purpose.AUDIT)
     sizes = _rounding_guesses(operator, systems, values)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.row_sample import RowSample
 
@@ -68,7 +69,7 @@ class ResidualSample:
         self._features, self._missed, self._weight = features, missed, weight
         self._terms = list(terms)
         self.floor = float(missed.mean() if weight is None else np.average(missed, weights=weight))
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, Purpose.AUDIT)
         self._sample = RowSample(len(missed), self._sizes(norms), _CERTAIN, drawn, rng)
         self.rows = self._sample.rows
         self._own_total = np.zeros(len(self._terms))  # sum w (e |B|)^2 of each term
