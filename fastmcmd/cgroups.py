@@ -35,8 +35,8 @@ def free_memory() -> int | None:
         if version == 2:
             limits.append(_number(folder / "memory.high"))  # beyond it processes are slowed down
         known = [limit for limit in limits if limit is not None and limit < _UNLIMITED]
-        usage = _number(folder / names[1])
-        if known and usage is not None:
+        usage = _number(folder / names[1]) if known else None
+        if usage is not None:
             used = max(0, usage - _field(folder / "memory.stat", names[2]))
             found.append(max(0, min(known) - used))
     return min(found) if found else None
