@@ -103,7 +103,7 @@ def check(seed, size=None, limit=SECONDS, pattern=None):
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     took = time.process_time() - began
-    _judge_result(out, p, result, caught)
+    _judge_result(out, p, result, fitted, caught)
     if p.hostile:
         out.violations.append(("no kernel", f"{p.hostile} was accepted: {result.values[:2]}"))
         return out
@@ -155,7 +155,7 @@ def _needs_digits(p, text):
     return max(ratios) > 1e12
 
 
-def _judge_result(out, p, result, caught):
+def _judge_result(out, p, result, fitted, caught):
     out.certificate = result.info.certificate
     values, bounds = result.values, result.error_bounds
     if not np.isfinite(values).all() or (values < 0).any():
@@ -165,9 +165,10 @@ def _judge_result(out, p, result, caught):
     if len(values) != len(p.grid):
         out.violations.append(("shape", f"{len(values)} values for {len(p.grid)} points"))
     told = any(issubclass(w.category, fm.ToleranceWarning) for w in caught)
-    if (bounds.max() > result.tol) != told:
+    worst = max(bounds.max(), 0 if fitted is None else fitted.result_.error_bound)
+    if (worst > result.tol) != told:
         out.violations.append(
-            ("tolerance", f"bound {bounds.max():.2e}, tol {result.tol:.1e}, warned: {told}")
+            ("tolerance", f"bound {worst:.2e}, tol {result.tol:.1e}, warned: {told}")
         )
     for w in caught:
         if not issubclass(w.category, fm.ToleranceWarning):
@@ -327,7 +328,9 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0, help="the first one's seed")
     parser.add_argument("--only", type=int, help="check the problem of this seed alone")
     parser.add_argument("--size", type=int, help="most rows")
-    parser.add_argument("--pattern", choices=list(patterns.PATTERNS), help="problems of this one only")
+    parser.add_argument(
+        "--pattern", choices=list(patterns.PATTERNS), help="problems of this one only"
+    )
     parser.add_argument("--limit", type=int, default=SECONDS, help="seconds a call may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--every", type=int, default=500, help="problems between two summaries")

@@ -95,7 +95,8 @@ def wide_row(p, rng, n):
     gamma = float(10 ** rng.uniform(-1, 1) / spread**2 * 0.05)
     p.y_spec = ("rbf", gamma) if rng.random() < 0.8 else ("laplacian", float(np.sqrt(gamma)))
     family = str(rng.choice([
-        "Gaussian", "Gaussian", "Mixture", "Truncated", "LogNormal", "Gamma", "Uniform", "StudentT", "Quantiles",
+        "Gaussian", "Gaussian", "Mixture", "Truncated", "LogNormal", "Gamma", "Uniform", "StudentT",
+        "Quantiles",
     ]))  # fmt: skip
     group = np.zeros(n, dtype=int)
     group[row] = 1
@@ -119,9 +120,7 @@ def _gaussians(rng, palette, n, mixed):
     if not mixed:
         return Made(fm.Gaussian(mean[:, 0], std[:, 0]), measure, y, "Gaussian")
     other = mean + palette.scale[0]
-    measure = measure.scaled(0.5 * one).plus(
-        Measure(n, gaussians=[(rows, other, std, 0.5 * one)])
-    )
+    measure = measure.scaled(0.5 * one).plus(Measure(n, gaussians=[(rows, other, std, 0.5 * one)]))
     held = [fm.Gaussian(m[:, 0], std[:, 0]) for m in (mean, other)]
     return Made(fm.Mixture(held, [0.5, 0.5]), measure, y, "Mixture")
 
@@ -132,7 +131,9 @@ def near_duplicates(p, rng, n):
     d = int(rng.choice([1, 1, 2, 40]))
     p.x = offset + offset * 7e-4 * rng.uniform(0, 1, (n, d))
     some = rng.choice(n, min(17, n // 2), replace=False)
-    p.x[some] = p.x[some[0]] + offset * 10 ** rng.uniform(-13.5, -8) * rng.uniform(0, 1, (len(some), d))
+    p.x[some] = p.x[some[0]] + offset * 10 ** rng.uniform(-13.5, -8) * rng.uniform(
+        0, 1, (len(some), d)
+    )
     p.rare = tuple(some[:4])
     width = float(np.std(p.x)) * 10 ** rng.uniform(-1, 0.5)
     smooth = ("product", ("rbf", 0.5 / width**2), ("constant", float(10 ** rng.uniform(-1, 0))))
