@@ -197,7 +197,7 @@ def mcmd(
     weights_prime = as_weights(weights_prime, "weights_prime", len(x_prime))
     lam = check_lam(lam)
     lam_prime = lam if lam_prime is None else check_lam(lam_prime, "lam_prime")
-    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
+    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y, x_prime, y_prime)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
     found = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
@@ -325,13 +325,21 @@ def _as_dtype(array: Any, dtype: Any) -> NDArray[Any]:
 
 
 def default_kernels(
-    x_kernel: Any, y_kernel: Any, x: NDArray[Any] | Rows, y: NDArray[Any]
+    x_kernel: Any,
+    y_kernel: Any,
+    x: NDArray[Any] | Rows,
+    y: NDArray[Any],
+    x_prime: NDArray[Any] | Rows | None = None,
+    y_prime: NDArray[Any] | None = None,
 ) -> tuple[Kernel, Kernel]:
-    """Return both kernels, the paper's where None, with their parameters resolved on the data."""
+    """Return both kernels, the paper's where None, with their parameters resolved on x and y.
+
+    Kernels that are Python functions are examined on rows of both samples.
+    """
     resolved = []
-    for kernel, default, data, name in (
-        (x_kernel, Polynomial(degree=3, gamma=None, coef0=1.0), x, "x_kernel"),
-        (y_kernel, RBF("variance"), y, "y_kernel"),
+    for kernel, default, data, other, name in (
+        (x_kernel, Polynomial(degree=3, gamma=None, coef0=1.0), x, x_prime, "x_kernel"),
+        (y_kernel, RBF("variance"), y, y_prime, "y_kernel"),
     ):
         kernel = default if kernel is None else kernel
         if not isinstance(kernel, Kernel):
@@ -345,7 +353,13 @@ def default_kernels(
             raise NumericalError(f"{name}: {error}") from None
         _check_lengths(resolved[-1], data.shape[1], name)
         if not kernel.compiled:
-            count = min(len(data), _EXAMINED)
-            rng = generator(len(data), Purpose.PROBE)  # the same rows in the same call
-            resolved[-1].examine(data[np.sort(rng.choice(len(data), count, replace=False))], name)
+            some = [_some_rows(each) for each in (data, other) if each is not None]
+            resolved[-1].examine(np.concatenate(some), name)
     return resolved[0], resolved[1]
+
+
+def _some_rows(data: NDArray[Any] | Rows) -> NDArray[Any]:
+    """Return rows to try a kernel on, the same in the same call."""
+    count = min(len(data), _EXAMINED)
+    rng = generator(len(data), Purpose.PROBE)
+    return np.asarray(data[np.sort(rng.choice(len(data), count, replace=False))])

@@ -433,3 +433,13 @@ def test_outlook_without_progress():
         assert hopeless((48, 2.0), (48, 2.0), 100, kind)
         assert not hopeless((48, 2.0), (96, 0.0), 100, kind)
         assert hopeless((48, np.inf), (96, np.inf), 100, kind)
+
+
+def test_functions_are_tried_on_both_samples():
+    """One row of the first sample says nothing of a function."""
+    rng = np.random.default_rng(0)
+    one, many = rng.normal(size=(1, 2)), rng.normal(size=(50, 2))
+    kernel = fm.CustomKernel(_asymmetric)
+    for kernels, name in (((kernel, fm.RBF(1.0)), "x_kernel"), ((fm.RBF(1.0), kernel), "y_kernel")):
+        with pytest.raises(ValueError, match=f"{name}.*not symmetric"):
+            fm.mcmd(one, one, one, many, many, x_kernel=kernels[0], y_kernel=kernels[1])

@@ -297,3 +297,16 @@ def test_the_length_over_which_a_kernel_varies():
     assert variation_length(fm.RBF(1.0), 0.0) == pytest.approx(4.0, rel=0.5)
     assert variation_length(fm.RBF(1e4), 3.0) == pytest.approx(0.04, rel=0.5)
     assert variation_length(fm.Polynomial(3, 1.0, 1.0), 1.0) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("df", "kernel"),
+    [(1.22, fm.Polynomial(2, 1.0, 0.0)), (1.0, fm.Linear()), (2.5, fm.Polynomial(3, 1.0, 1.0))],
+)
+def test_moments_that_do_not_exist_are_named(df, kernel):
+    """No output had weight beside those far out in a tail: a raw error about empty data."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    prediction = fm.StudentT(np.full(60, df), x, np.ones(60))
+    with pytest.raises(ValueError, match="prediction has tails too heavy for this y_kernel"):
+        fm.cce(x, rng.normal(size=60), prediction, x_kernel=fm.RBF(0.5), y_kernel=kernel)

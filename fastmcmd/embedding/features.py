@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends import Backend
+from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 
@@ -78,6 +79,9 @@ def output_features(
         if found is None:
             return None
         pivots, factor = found
+        if not len(pivots):
+            # The largest outputs dwarf all that have weight: nodes far out in a tail.
+            raise NumericalError(TOO_HEAVY)
         features = KernelFeatures(kernel, y[chosen][pivots], factor, backend, entry=entry)
         p = features.transform(y)
         missed = features.residuals(y, p)

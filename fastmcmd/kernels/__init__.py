@@ -42,7 +42,7 @@ def kernel_from_dict(described: dict[str, Any]) -> Kernel:
     name = parameters.pop("kernel", None)
     if name not in _SAVED:
         raise ValueError(
-            f"described['kernel'] is {shown(name)}; one of {', '.join(_SAVED)} is needed"
+            f"the kernel is {shown(name)}; one of {', '.join(_SAVED)} is needed"
         )
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value

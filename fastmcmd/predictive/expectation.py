@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fastmcmd.checks import shown
-from fastmcmd.errors import NumericalError
+from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.numerics.narrow_kernels import around_points
@@ -126,10 +126,7 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
     bulk = kernel.diagonal(quartiles.reshape(-1, 1)).reshape(quartiles.shape).max(axis=1)
     bulk = np.sqrt(bulk * np.max(kernel.diagonal(points), initial=0.0))
     if not (lost <= _LOST * np.maximum(bulk, np.abs(out).max(axis=1, initial=0.0))).all():
-        raise NumericalError(
-            "prediction has tails too heavy for this y_kernel, or not its moments; use a bounded "
-            "y_kernel such as RBF('variance')"
-        )
+        raise NumericalError(TOO_HEAVY)
 
 
 def _exact_nodes(prediction: Predictive) -> bool:

@@ -19,9 +19,11 @@ import traceback
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
+import patterns
 import problems
 import truth
 from formulas import diagonal
@@ -77,11 +79,11 @@ def call(p):
     return (fitted.result_ if p.at_x else fitted.evaluate(p.grid)), fitted
 
 
-def check(seed, size=None, limit=SECONDS):
+def check(seed, size=None, limit=SECONDS, pattern=None):
     """Return the outcome of one problem; fastmcmd has ``limit`` seconds for it."""
     out = Outcome(seed)
     start = time.process_time()
-    p = problems.draw(seed, size)
+    p = problems.draw(seed, size, pattern)
     out.line = p.describe()
     began = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
@@ -101,7 +103,7 @@ def check(seed, size=None, limit=SECONDS):
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     took = time.process_time() - began
-    _judge_result(out, p, result, caught)
+    _judge_result(out, p, result, fitted, caught)
     if p.hostile:
         out.violations.append(("no kernel", f"{p.hostile} was accepted: {result.values[:2]}"))
         return out
@@ -153,7 +155,7 @@ def _needs_digits(p, text):
     return max(ratios) > 1e12
 
 
-def _judge_result(out, p, result, caught):
+def _judge_result(out, p, result, fitted, caught):
     out.certificate = result.info.certificate
     values, bounds = result.values, result.error_bounds
     if not np.isfinite(values).all() or (values < 0).any():
@@ -163,9 +165,10 @@ def _judge_result(out, p, result, caught):
     if len(values) != len(p.grid):
         out.violations.append(("shape", f"{len(values)} values for {len(p.grid)} points"))
     told = any(issubclass(w.category, fm.ToleranceWarning) for w in caught)
-    if (bounds.max() > result.tol) != told:
+    worst = max(bounds.max(), 0 if fitted is None else fitted.result_.error_bound)
+    if (worst > result.tol) != told:
         out.violations.append(
-            ("tolerance", f"bound {bounds.max():.2e}, tol {result.tol:.1e}, warned: {told}")
+            ("tolerance", f"bound {worst:.2e}, tol {result.tol:.1e}, warned: {told}")
         )
     for w in caught:
         if not issubclass(w.category, fm.ToleranceWarning):
@@ -272,13 +275,14 @@ def _judge_estimator(out, p, result, fitted, found, rows):
             )))  # fmt: skip
 
 
-def run(seeds, size=None, limit=SECONDS, report=print, every=0):
+def run(seeds, size=None, limit=SECONDS, report=print, every=0, pattern=None):
     """Check problems one after the other; return their outcomes."""
     outcomes = []
     signal.signal(signal.SIGPROF, _alarm)
+    more = (f" --size {size}" if size else "") + (f" --pattern '{pattern}'" if pattern else "")
     for count, seed in enumerate(seeds, 1):
         try:
-            out = check(int(seed), size, limit)
+            out = check(int(seed), size, limit, pattern)
         except Exception as error:  # the adversary's own fault
             place = traceback.extract_tb(error.__traceback__)[-1]
             out = Outcome(int(seed), [("adversary", (
@@ -288,7 +292,7 @@ def run(seeds, size=None, limit=SECONDS, report=print, every=0):
         for kind, message in out.violations:
             report(f"seed {seed}: {kind}: {message}")
             report(f"    {out.line}")
-            report(f"    python tests/adversary/congruence.py --only {seed}")
+            report(f"    python tests/adversary/congruence.py --only {seed}{more}")
         if out.slow:
             report(f"seed {seed}: slow: {out.slow}\n    {out.line}")
         if every and count % every == 0:
@@ -324,6 +328,9 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0, help="the first one's seed")
     parser.add_argument("--only", type=int, help="check the problem of this seed alone")
     parser.add_argument("--size", type=int, help="most rows")
+    parser.add_argument(
+        "--pattern", choices=list(patterns.PATTERNS), help="problems of this one only"
+    )
     parser.add_argument("--limit", type=int, default=SECONDS, help="seconds a call may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--every", type=int, default=500, help="problems between two summaries")
@@ -335,10 +342,11 @@ def main(arguments=None):
 
         chunks = [seeds[i :: given.jobs] for i in range(given.jobs)]
         with ProcessPoolExecutor(given.jobs) as pool:
-            done = pool.map(run, chunks, [given.size] * given.jobs, [given.limit] * given.jobs)
+            done = pool.map(run, chunks, [given.size] * given.jobs, [given.limit] * given.jobs,
+                            repeat(print), repeat(0), repeat(given.pattern))  # fmt: skip
             outcomes = [out for each in done for out in each]
     else:
-        outcomes = run(seeds, given.size, given.limit, _print, given.every)
+        outcomes = run(seeds, given.size, given.limit, _print, given.every, given.pattern)
     if given.only is not None or given.verbose:
         for out in outcomes:
             _print(f"seed {out.seed}: {out.line}\n  {out}")

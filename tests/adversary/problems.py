@@ -7,6 +7,7 @@ from typing import Any
 
 import families
 import numpy as np
+import patterns
 from formulas import CUSTOM, flatten, matrix
 from measures import LD, Measure
 
@@ -296,8 +297,20 @@ def _options(rng, n, x_spec):
     return o
 
 
-def draw(seed, size=None):
-    """Return the problem of a seed."""
+def draw(seed, size=None, pattern=None):
+    """Return the problem of a seed, from the pattern of that name (see `patterns`) if one is given."""
+    name, stream = patterns.choose(seed, pattern)
+    if name is not None:
+        p = Problem(seed, "cce")
+        patterns.fill(p, name, stream, size)
+        p.x_kernel, p.y_kernel = build(p.x_spec), build(p.y_spec)
+        if p.hostile:
+            kernel = fm.CustomKernel(CUSTOM[p.hostile])
+            if stream.random() < 0.5:
+                p.x_kernel = kernel
+            else:
+                p.y_kernel = kernel
+        return p
     rng = np.random.default_rng([20261122, seed])
     p = Problem(seed, str(rng.choice(["cce", "mcmd", "estimator"], p=[0.6, 0.25, 0.15])))
     n = _size(rng)
