@@ -19,6 +19,7 @@ from fastmcmd.checks import (
     check_positive,
     check_same_length,
 )
+from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
 from fastmcmd.kernels import Kernel
@@ -57,6 +58,13 @@ class Asked:
     confidence: float
     congruence: ConditionalCongruence
     random_state: int | str | None
+
+    @property
+    def skippable(self) -> tuple[type[Exception], ...]:
+        """Errors that leave out the CCE and no other number; a limit that was given is kept or refused."""
+        if self.congruence.memory_limit is None:
+            return NumericalError, MemoryLimitError
+        return (NumericalError,)
 
     @staticmethod
     def of(

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.evaluation.asked import Asked, inputs_of
 from fastmcmd.evaluation.measuring import evaluation_of
 from fastmcmd.evaluation.result import Evaluation
@@ -140,6 +139,6 @@ def evaluate(
                 congruence = asked.congruence.fit(
                     x, outcomes.y, outcomes.prediction, outcomes.weights
                 )
-            except (NumericalError, MemoryLimitError) as error:
+            except asked.skippable as error:
                 failure = str(error)
         return evaluation_of(y, outcomes, asked, labels, x, congruence, told, start, failure)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.evaluation.asked import Asked, inputs_of
 from fastmcmd.evaluation.measuring import evaluation_of
 from fastmcmd.evaluation.result import Evaluation
@@ -46,7 +45,7 @@ def evaluate_each(y: Any, models: Mapping[str, Any], x: Any, asked: Asked) -> di
             predictions = {name: one.prediction for name, one in outcomes.items()}
             try:
                 congruences = asked.congruence.fit_each(x, first.y, predictions, first.weights)
-            except (NumericalError, MemoryLimitError) as error:
+            except asked.skippable as error:
                 failure = str(error)
         shared = time.perf_counter() - start
         for name, one in outcomes.items():

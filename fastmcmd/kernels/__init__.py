@@ -41,9 +41,7 @@ def kernel_from_dict(described: dict[str, Any]) -> Kernel:
     parameters = dict(described)
     name = parameters.pop("kernel", None)
     if name not in _SAVED:
-        raise ValueError(
-            f"the kernel is {shown(name)}; one of {', '.join(_SAVED)} is needed"
-        )
+        raise ValueError(f"the kernel is {shown(name)}; one of {', '.join(_SAVED)} is needed")
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value
         for key, value in parameters.items()

@@ -249,8 +249,6 @@ def parameter(value: Any, name: str, *, least: float | None = None, strict: bool
     from fastmcmd.checks import as_array
 
     array = as_array(value, name).astype(np.float64)
-    if not array.size:
-        raise ValueError(f"{name} has no values (shape {array.shape}); at least one is needed")
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise ValueError(f"{name} holds {what}; finite numbers are needed")
