@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import fastmcmd as fm
+from fastmcmd.backends import CpuBackend
+from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.quadrature import mean_features_by_nodes
 from fastmcmd.kernels.variation import variation_length
 from fastmcmd.predictive.expectation import closed_form_pairs, closed_form_rows
 from fastmcmd.predictive.truncated import Truncated
@@ -310,3 +313,25 @@ def test_moments_that_do_not_exist_are_named(df, kernel):
     prediction = fm.StudentT(np.full(60, df), x, np.ones(60))
     with pytest.raises(ValueError, match="prediction has tails too heavy for this y_kernel"):
         fm.cce(x, rng.normal(size=60), prediction, x_kernel=fm.RBF(0.5), y_kernel=kernel)
+
+
+def test_a_jump_of_the_kernel_between_the_same_nodes():
+    """Refined nodes cut other panels than that of the jump: errors of 5e-3 within bounds of 1e-9."""
+    n = 27
+    mean, std, low, high = np.zeros(n), np.full(n, 0.145), np.full(n, -0.145), np.full(n, 1.225)
+    mean[14], std[14], low[14], high[14] = 50.0, 2.575, 53.35037731, 53.35402152
+    prediction = fm.Truncated(fm.Gaussian(mean, std), low, high)
+    kernel = 2.2 * fm.RBF(0.0128) + fm.Cosine()
+    backend = CpuBackend()
+    outputs = np.concatenate([np.linspace(-0.2, 1.3, 40), [53.351, 53.353]])[:, None]
+    features = output_features(kernel, backend, outputs, 1e-14, 30)[0]
+    found, _, error = mean_features_by_nodes(features, prediction, 1e-6)
+    z = np.array([[1.0]])
+    at, mass = np.polynomial.legendre.leggauss(200)
+    parts = [(a + (b - a) * (at + 1) / 2, mass * (b - a)) for a, b in ((-0.145, 0.0), (0.0, 1.225))]
+    values, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+    weights = weights * np.exp(-((values / 0.145) ** 2) / 2)
+    exact = float((weights / weights.sum()) @ kernel(values[:, None], z)[:, 0])
+    off = np.abs(found @ features.transform(z)[0] - exact)[np.arange(n) != 14]
+    size = np.sqrt(kernel.diagonal(z)[0])
+    assert (off <= error[np.arange(n) != 14] * size + 1e-6).all()

@@ -17,6 +17,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import variation_length
 from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive.base import Nodes
 
 __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]
 
@@ -25,6 +26,8 @@ Index = NDArray[np.intp]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 _ROUNDS = 5  # refinements at most: the length of panels is halved each time
+_FINER = 1.5  # times the nodes of before, for a difference that shows errors
+_HALVINGS = 16  # of a length that changes no panel
 _GAIN = 0.5  # a refinement that leaves more of the error than that is the last
 _NODE_VALUES = 2e9  # feature values computed for refinements, at most
 _MORE_NODES = 2e4  # nodes that refinements add in dense form, at most
@@ -64,8 +67,11 @@ def mean_features_by_nodes(
     mean, missed, error = np.empty((n, rank)), np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     sums = _Sums(features, prediction)
+    used = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
     for rows, part in chunks(prediction, sums.held(prediction.node_count)):
-        mean[rows], missed[rows], extra = sums(*part.nodes())
+        nodes = part.nodes()
+        used[rows] = _counts(nodes)
+        mean[rows], missed[rows], extra = sums(*nodes)
         other, misses, more = sums(*part.coarse_nodes())
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         missed[rows] = np.maximum(missed[rows], misses)
@@ -78,7 +84,11 @@ def mean_features_by_nodes(
             break
         before = error[todo].copy()
         for some in groups:
-            found, misses, extra = sums(*prediction.take(some).nodes_within(length))
+            finer = _finer_nodes(prediction.take(some), length, used[some])
+            if finer is None:
+                continue
+            used[some] = _counts(finer)
+            found, misses, extra = sums(*finer)
             error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
             mean[some], missed[some] = found, np.maximum(missed[some], misses)
         gained = error[todo] <= _GAIN * before
@@ -118,6 +128,27 @@ class _Sums:
             mean += found
             missed += misses
         return mean, missed, np.zeros(n)
+
+
+def _counts(nodes: Nodes) -> Index:
+    """Return how many nodes of each row have weight."""
+    return np.count_nonzero(nodes[1], axis=1)
+
+
+def _finer_nodes(prediction: Predictive, length: float, used: Index) -> Nodes | None:
+    """Return nodes from panels of at most ``length``, many more a row than ``used``, or None.
+
+    Where most panels are as before, a difference of sums says nothing of an error in one of them (a jump
+    of the kernel, say): the length is halved.
+    """
+    for _ in range(_HALVINGS):
+        nodes = prediction.nodes_within(length)
+        if (_counts(nodes) >= _FINER * used).all():
+            return nodes
+        length /= 2
+        if not np.isfinite(length):
+            break
+    return None
 
 
 def _length(kernel: Kernel, prediction: Predictive, rows: Index) -> float:
@@ -184,7 +215,11 @@ def refined_nodes(
             break
         before = error[todo].copy()
         for some in groups:
-            nodes, shares = prediction.take(some).nodes_within(length)
+            counts = np.array([np.count_nonzero(parts[owner[row]][1][slot[row]]) for row in some])
+            finer = _finer_nodes(prediction.take(some), length, counts)
+            if finer is None:
+                continue
+            nodes, shares = finer
             new = nodes.reshape(len(some), shares.shape[1], -1), shares
             for index, row in enumerate(some):
                 old_values, old_weights = parts[owner[row]]

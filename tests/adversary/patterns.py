@@ -155,6 +155,7 @@ def near_duplicates(p, rng, n):
 def underflow(p, rng, n):
     """Inputs whose squares underflow; the kernel's length follows them."""
     scale = float(10 ** rng.uniform(-200, -150))
+    p.tame = False  # a refusal that names the cause is a right answer
     p.x = rng.normal(size=(n, int(rng.integers(1, 4)))) * scale
     p.rare = (int(rng.integers(n)),)
     leaf = [
