@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, as_weights, check_count, check_lam, check_same_length
+from fastmcmd.checks import (
+    as_rows,
+    as_weights,
+    check_callable,
+    check_count,
+    check_lam,
+    check_same_length,
+)
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import (
@@ -141,10 +148,7 @@ def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
     """Return ``encoder(x)``, or ``x`` where there is none."""
     if encoder is None:
         return x
-    if not callable(encoder):
-        raise TypeError(
-            f"encoder is {encoder!r}; a callable that maps inputs to an array is needed"
-        )
+    check_callable(encoder, "encoder", 1, "a callable that maps inputs to an array")
     return encoder(x)
 
 

@@ -53,8 +53,8 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     """Return P(Y <= k) or P(Y > k) of negative binomial rows.
 
     They are ``I_p(1/alpha, k + 1)`` and ``I_q(k + 1, 1/alpha)``, p = 1 / (1 + alpha mean) and q = 1 - p:
-    the one whose argument is not near 1 is computed, and the other directly only where it is too
-    small to be a difference from 1.
+    the one whose argument is not near 1 is computed, and the other from the complement of the
+    incomplete beta function where it is too small to be a difference from 1.
     """
     odds = alpha * mean
     count, size = k + 1, 1 / alpha
@@ -65,9 +65,9 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     )
     turned = low == upper
     out[turned] = 1 - out[turned]
-    lost = turned & (out < _TINY) & (np.minimum(p, q) > _TINY)
-    ends = (count, size, q) if upper else (size, count, p)
-    out[lost] = scipy.special.betainc(*(values[lost] for values in ends))
+    lost = turned & (out < _TINY)
+    ends = (size, count, p) if upper else (count, size, q)
+    out[lost] = scipy.special.betaincc(*(values[lost] for values in ends))
     return np.asarray(out)
 
 
@@ -107,9 +107,12 @@ class Poisson(Counts):
     """
 
     def __init__(self, mean: Any) -> None:
+        self._set(vector(mean, "mean"))
+
+    def _set(self, mean: Array) -> None:
         from scipy import stats  # slow to load: only when used
 
-        self._mean = vector(mean, "mean")
+        self._mean = mean
         self._alpha = np.zeros_like(self._mean)
         super().__init__(stats.poisson(self._mean), len(self._mean))
 
@@ -120,7 +123,9 @@ class Poisson(Counts):
 
     def take(self, rows: NDArray[np.intp]) -> Poisson:
         """Return the distributions of some rows."""
-        return Poisson(self._mean[rows])
+        found = Poisson.__new__(Poisson)
+        found._set(self._mean[rows])
+        return found
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities, from ``p(k) / p(k - 1) = mean / k``."""
@@ -182,10 +187,13 @@ class NegativeBinomial(Counts):
     """
 
     def __init__(self, mean: Any, dispersion: Any) -> None:
+        mean = vector(mean, "mean")
+        self._set(mean, beside(dispersion, "dispersion", mean))
+
+    def _set(self, mean: Array, dispersion: Array) -> None:
         from scipy import stats
 
-        self._mean = vector(mean, "mean")
-        self.dispersion = beside(dispersion, "dispersion", self._mean)
+        self._mean, self.dispersion = mean, dispersion
         self._alpha = np.maximum(self.dispersion, _LEAST_DISPERSION)
         # SciPy's mean is size (1 - p) / p: sizes from a rounded p keep it where p is nearly 1.
         success = 1 / (1 + np.maximum(self.dispersion * self._mean, _LEAST_ODDS))
@@ -278,7 +286,9 @@ class NegativeBinomial(Counts):
 
     def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
         """Return the distributions of some rows."""
-        return NegativeBinomial(self._mean[rows], self.dispersion[rows])
+        found = NegativeBinomial.__new__(NegativeBinomial)
+        found._set(self._mean[rows], self.dispersion[rows])
+        return found
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities, from ``p(k) / p(k - 1) = (1 + alpha (k - 1)) mu / ((1 + alpha mu) k)``."""

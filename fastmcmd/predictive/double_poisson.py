@@ -194,7 +194,9 @@ class DoublePoisson(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> DoublePoisson:
         """Return the distributions of some rows."""
-        return DoublePoisson(self.mu[rows], self.phi[rows])
+        found = DoublePoisson.__new__(DoublePoisson)
+        found.mu, found.phi = self.mu[rows], self.phi[rows]
+        return found
 
     @property
     def node_count(self) -> int:

@@ -213,7 +213,10 @@ class ZeroInflated(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> ZeroInflated:
         """Return the distributions of some rows."""
-        return ZeroInflated(self.base.take(rows), self.probability[rows])
+        found = ZeroInflated.__new__(ZeroInflated)
+        found.base, found.probability = self.base.take(rows), self.probability[rows]
+        found.discrete, found.has_density = self.discrete, self.has_density
+        return found
 
     @property
     def node_count(self) -> int:
