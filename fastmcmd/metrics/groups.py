@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_choice, check_count, check_flag
+from fastmcmd.checks import as_array, check_choice, check_count, check_flag, shown
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
@@ -292,6 +293,10 @@ def _counts(
 def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
     from fastmcmd.metrics.group_loops import count_rows
 
+    if not isinstance(groups, Iterable) or (isinstance(groups, np.ndarray) and not groups.ndim):
+        raise TypeError(
+            f"groups is {shown(groups)}; an iterable of arrays (trials, draws, rows) is needed"
+        )
     worst, sizes = [], []
     for part in groups:
         rows = np.asarray(part)

@@ -36,7 +36,7 @@ def beside(value: Any, name: str, like: Array, strict: bool = True) -> Array:
         return np.array(np.broadcast_to(array, like.shape))
     except ValueError:
         raise ValueError(
-            f"{name} has shape {array.shape}; a scalar or {like.shape} is needed"
+            f"{name} has shape {array.shape}; a scalar or {like.shape} is needed, as mean has"
         ) from None
 
 

@@ -78,8 +78,9 @@ class DoublePoisson(Predictive):
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
         # The bound from which the loops start: windows are somewhat shorter.
-        depth = 42 / self.phi
-        length = depth / 3 + np.sqrt(depth * depth / 9 + 2 * depth * self.mu)
+        with np.errstate(over="ignore"):
+            depth = 42 / self.phi
+            length = depth / 3 + np.sqrt(depth * depth / 9 + 2 * depth * self.mu)
         if len(length) and length.max() > MOST_VALUES:
             row = int(length.argmax())
             raise ValueError(

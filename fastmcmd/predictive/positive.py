@@ -210,8 +210,12 @@ class Gamma(PearsonFamily):
             Positive.
         """
         values = parameters(("mean", "dispersion"), mean=mean, dispersion=dispersion)
-        shape = 1 / values["dispersion"]
-        return cls(shape, shape / values["mean"])
+        with np.errstate(over="ignore"):
+            shape = 1 / values["dispersion"]
+            rate = shape / values["mean"]
+        if not np.isfinite(rate).all():
+            raise ValueError("mean times dispersion is too small: the rates, 1 over it, overflow")
+        return cls(shape, rate)
 
     @property
     def mean(self) -> Array:

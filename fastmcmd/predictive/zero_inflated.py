@@ -88,7 +88,8 @@ class ZeroInflated(Predictive):
             chance = np.array(np.broadcast_to(chance, base.shape))
         except ValueError:
             raise ValueError(
-                f"probability has shape {chance.shape}; a scalar or {base.shape} is needed"
+                f"probability has shape {chance.shape}; a scalar or {base.shape} is needed, as "
+                "base has"
             ) from None
         self.base = base
         self.probability = chance

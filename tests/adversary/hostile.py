@@ -186,7 +186,7 @@ BAD = {
     "NumPy NaN": (lambda base: np.float64("nan"), "nan number"),
     "NumPy bool": (lambda base: np.True_, "bool"),
     "NaT": (lambda base: np.datetime64("NaT"), "never"),
-    "something with a shape": (lambda base: Liar(), "never"),
+    "something with a shape": (lambda base: Liar(), "never dtyped"),
     "empty list": (lambda base: [], "empty"),
     "empty tuple": (lambda base: (), "empty"),
     "nested empty lists": (lambda base: [[], []], "empty"),
