@@ -345,3 +345,26 @@ def test_parts_without_rows(name):
     assert one.take(np.empty(0, dtype=np.intp)).shape == (0,)
     assert (one.crps([np.inf, np.inf]) == np.inf).all()
     assert fm.ZeroInflated(one, 0.5).take(np.empty(0, dtype=np.intp)).shape == (0,)
+
+
+def test_beta_far_tails_and_quantiles_there():
+    """SciPy's function underflows from 1e-276 on, and its inverse stops before it has converged."""
+    mpmath = pytest.importorskip("mpmath")
+    a, b = 643.8923397395371, 31.15113693910901
+    for y in (0.29, 0.3098, 0.3147, 0.32):
+        with mpmath.workdps(40):
+            right = float(mpmath.betainc(a, b, 0, y, regularized=True))
+        np.testing.assert_allclose(fm.Beta([a], b).cdf([y]), right, rtol=1e-10)
+        np.testing.assert_allclose(fm.Beta([b], a).sf([1 - y]), right, rtol=1e-9)
+    for shape, other, level in (
+        (a, b, 5.886055862820192e-289),
+        (4.387962711202568, 0.2476674038446018, 1e-75),
+        (3.1966027830294417, 0.02874975350680117, 1e-55),
+    ):
+        at = fm.Beta([shape], other).quantile(level)
+        np.testing.assert_allclose(fm.Beta([shape], other).cdf(at), level, rtol=1e-8)
+
+
+def test_zero_inflated_variance_of_a_huge_mean():
+    found = fm.ZeroInflated(fm.Gaussian([-6e218], 0.25), 0.0)
+    np.testing.assert_allclose(found.variance, 0.0625, rtol=1e-12)

@@ -116,7 +116,7 @@ class ZeroInflated(Predictive):
         """Variances (n,)."""
         p = self.probability
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (1 - p) * (self.base.variance + p * self.base.mean**2)
+            found = (1 - p) * (self.base.variance + (np.sqrt(p) * self.base.mean) ** 2)
         return np.where(p < 1, found, 0.0)
 
     @property
