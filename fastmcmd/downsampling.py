@@ -268,6 +268,7 @@ def downsampled_cce(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     part = np.arange(len(x)) if own_weights is None else np.flatnonzero(own_weights)
     size = check_count(size, "size", 2, len(part), what="the rows that take part")
+    strata = check_count(strata, "strata")
     shared, sources = _generators(random_state, repeats)
     match method:
         case "stratified":

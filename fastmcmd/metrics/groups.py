@@ -299,7 +299,10 @@ def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
         )
     worst, sizes = [], []
     for part in groups:
-        rows = np.asarray(part)
+        try:
+            rows = np.asarray(part)
+        except Exception as error:  # __array__ of other libraries raises what it likes
+            raise TypeError(f"groups holds what cannot be made an array: {error}") from None
         if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
             raise ValueError(
                 f"groups has an array of shape {rows.shape} and dtype {rows.dtype}; integers of shape "

@@ -23,8 +23,9 @@ def entries():
     return call_entries.entries(plots=False)
 
 
-def test_every_public_function_is_called(entries):
-    assert call_entries.unlisted(set(entries)) == []
+def test_every_public_function_is_called():
+    pytest.importorskip("matplotlib")
+    assert call_entries.unlisted(set(call_entries.entries())) == []
 
 
 def test_nothing_is_found():
