@@ -19,6 +19,7 @@ _LEAST_ODDS = 1e-12  # of SciPy's parameters, for quantiles and draws
 
 _FEW_TERMS = 128  # sums of a Poisson row, as fast as two Bessel functions and a cdf
 _SOME_TERMS = 256  # of a negative binomial row, as fast as a hypergeometric function and a cdf
+_MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # where the closed form would lose digits
 # Means from which SciPy's incomplete gamma functions lose digits, from 1e6 all of them, beyond 4.5
@@ -188,7 +189,13 @@ class NegativeBinomial(Counts):
 
     def __init__(self, mean: Any, dispersion: Any) -> None:
         mean = vector(mean, "mean")
-        self._set(mean, beside(dispersion, "dispersion", mean))
+        dispersion = beside(dispersion, "dispersion", mean)
+        if dispersion.max() > _MOST_DISPERSION:
+            raise ValueError(
+                f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is needed: "
+                "beyond it 1 over it and variances leave the range of float64"
+            )
+        self._set(mean, dispersion)
 
     def _set(self, mean: Array, dispersion: Array) -> None:
         from scipy import stats

@@ -41,7 +41,7 @@ ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder"
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
     "predictions": ("prediction",), "components": ("component",),
-    "logits": ("labels",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
+    "logits": ("labels",), "y_true": ("y",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
          "draw_with_replacement", "flag"}  # fmt: skip
@@ -169,7 +169,7 @@ def judge(name, function, base, replaced):
 
 def entry_of_lengths(name):
     """Return whether an entry answers in the unit of y or in none, so that doubles need not overflow."""
-    return name.split(" ")[0].split(".")[-1] in LENGTHS
+    return name.startswith("metrics.") and name.split(" ")[0].split(".")[-1] in LENGTHS
 
 
 def judge_error(error, replaced):

@@ -319,23 +319,39 @@ def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | 
     if np.isnan(drawn).any():
         yield Violation(seed, problem.name, "sample", line, "NaN", "draws", 0)
         return
-    worst = 0.0
-    for i in np.linspace(0, count - 1, 6).astype(int):
-        if not np.isfinite(drawn[i]):
-            continue
-        try:
-            at = float(oracle.cdf(mpf(np.nextafter(drawn[i], np.inf))))
-            below = float(oracle.cdf_below(mpf(np.nextafter(drawn[i], -np.inf))))
-        except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
-            return
-        share = np.searchsorted(drawn, drawn[i], side="right") / count
-        least = np.searchsorted(drawn, drawn[i], side="left") / count
-        # Between the neighbours: a grid of doubles as coarse as the distribution makes atoms.
-        worst = max(worst, share - at, below - least)
-    if worst > 3.2 / np.sqrt(count):
+    limit = 3.2 / np.sqrt(count)
+    try:
+        worst = _distance(drawn, [oracle])
+        if worst > limit:  # unless parameters that differ by rounding are as far apart
+            numbers = [mpf(v) for v in problem.numbers]
+            moved = [oracle]
+            for i in set(range(len(numbers))) - set(problem.fixed):
+                for factor in (1 + MOVED, 1 - MOVED):
+                    moved.append(
+                        problem.oracle([*numbers[:i], numbers[i] * factor, *numbers[i + 1 :]])
+                    )
+            worst = _distance(drawn, moved)
+    except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
+        return
+    if worst > limit:
         yield Violation(
             seed, problem.name, "sample", line, f"distance {worst:.3f}", "the distribution", 0.1
         )
+
+
+def _distance(drawn: Any, oracles: list[Oracle]) -> float:
+    """Return how far draws are from all that lies between some distributions, at a few draws."""
+    worst, count = 0.0, len(drawn)
+    for i in np.linspace(0, count - 1, 6).astype(int):
+        if not np.isfinite(drawn[i]):
+            continue
+        # Between the neighbours: a grid of doubles as coarse as the distribution makes atoms.
+        at = max(float(one.cdf(mpf(np.nextafter(drawn[i], np.inf)))) for one in oracles)
+        below = min(float(one.cdf_below(mpf(np.nextafter(drawn[i], -np.inf)))) for one in oracles)
+        share = np.searchsorted(drawn, drawn[i], side="right") / count
+        least = np.searchsorted(drawn, drawn[i], side="left") / count
+        worst = max(worst, share - at, below - least)
+    return worst
 
 
 @contextlib.contextmanager

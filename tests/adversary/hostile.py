@@ -242,7 +242,7 @@ BAD = {
     ),
     "masked constant": (lambda base: np.ma.masked, "never"),
     "matrix": (lambda base: np.asmatrix(np.atleast_2d(floats(base).ravel()).T), "shape"),
-    "sparse": (sparse, "never"),
+    "sparse": (sparse, "never dtyped"),
     "broadcast": (lambda base: np.broadcast_to(0.5, floats(base).shape), "same"),
     "float16": (lambda base: floats(base).astype(np.float16), "close"),
     "float32": (lambda base: floats(base).astype(np.float32), "close"),
