@@ -368,3 +368,12 @@ def test_beta_far_tails_and_quantiles_there():
 def test_zero_inflated_variance_of_a_huge_mean():
     found = fm.ZeroInflated(fm.Gaussian([-6e218], 0.25), 0.0)
     np.testing.assert_allclose(found.variance, 0.0625, rtol=1e-12)
+
+
+def test_negative_binomials_of_huge_dispersion():
+    """Nearly all outcomes are 0: the score of 3 is 3."""
+    for dispersion in (1e19, 1e21, 1e150, 1e250, 1e300):
+        found = fm.NegativeBinomial([1.0], dispersion)
+        np.testing.assert_allclose(found.crps([3.0]), 3.0, rtol=1e-12)
+    with pytest.raises(ValueError, match="dispersion has values up to"):
+        fm.NegativeBinomial([1.0], 1e308)

@@ -19,6 +19,7 @@ _LEAST_ODDS = 1e-12  # of SciPy's parameters, for quantiles and draws
 
 _FEW_TERMS = 128  # sums of a Poisson row, as fast as two Bessel functions and a cdf
 _SOME_TERMS = 256  # of a negative binomial row, as fast as a hypergeometric function and a cdf
+_WIDEST = 1e20  # dispersions from which half the mean difference is the mean
 _MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # where the closed form would lose digits
@@ -192,8 +193,8 @@ class NegativeBinomial(Counts):
         dispersion = beside(dispersion, "dispersion", mean)
         if dispersion.max() > _MOST_DISPERSION:
             raise ValueError(
-                f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is needed: "
-                "beyond it 1 over it and variances leave the range of float64"
+                f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is "
+                "needed: beyond it 1 over it and variances leave the range of float64"
             )
         self._set(mean, dispersion)
 
@@ -282,7 +283,9 @@ class NegativeBinomial(Counts):
         from fastmcmd.predictive.numerics.count_loops import half_gini
 
         out = np.zeros(len(mean))
-        wide, narrow = alpha >= _WIDE, (alpha < _WIDE) & (mean > 0)
+        wide, narrow = (alpha >= _WIDE) & (alpha < _WIDEST), (alpha < _WIDE) & (mean > 0)
+        most = alpha >= _WIDEST
+        out[most] = mean[most]  # the limit, to 700 / alpha of itself
         m, a = mean[wide], alpha[wide]
         b = a * m
         out[wide] = m * (1 + b) * scipy.special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))
