@@ -31,7 +31,7 @@ def test_every_public_function_is_called():
 def test_nothing_is_found():
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "100000", "--seconds",
-         "15",
+         "8",
             "--seed",
             "0", "--no-plots"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
