@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, as_weights, check_count, check_lam, check_same_length
+from fastmcmd.checks import (
+    as_rows,
+    as_weights,
+    check_callable,
+    check_count,
+    check_lam,
+    check_same_length,
+)
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import (
@@ -126,14 +133,14 @@ def cce(
     )  # fmt: skip
     check_files(out, options.checkpoint, x=x, y=y, prediction=prediction, at=at, weights=weights)
     at_x = at is None or at is x
-    x = inputs(encoded(x, encoder), "x", options)
-    grid = x if at_x else inputs(encoded(at, encoder), "at", options, x.shape[1])
+    x = encoded_inputs(x, encoder, "x", options)
+    grid = x if at_x else encoded_inputs(at, encoder, "at", options, x.shape[1])
     x, grid = common_dtype(x, grid)
     x, grid = prepared_inputs(x_kernel, x=x, at=grid)
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out)[1]
+    found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
     return found if out is not None else on_card_of(found, given)
 
 
@@ -141,11 +148,20 @@ def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
     """Return ``encoder(x)``, or ``x`` where there is none."""
     if encoder is None:
         return x
-    if not callable(encoder):
-        raise TypeError(
-            f"encoder is {encoder!r}; a callable that maps inputs to an array is needed"
-        )
+    check_callable(encoder, "encoder", 1, "a callable that maps inputs to an array")
     return encoder(x)
+
+
+def encoded_inputs(
+    value: Any,
+    encoder: Callable[[Any], Any] | None,
+    name: str,
+    options: Options,
+    columns: int | None = None,
+) -> NDArray[Any] | Rows:
+    """Return checked inputs, encoded where there is an encoder; messages say which of both they blame."""
+    told = name if encoder is None else f"encoder({name})"
+    return inputs(encoded(value, encoder), told, options, columns)
 
 
 def samples_of(

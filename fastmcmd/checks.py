@@ -7,6 +7,7 @@ and what is needed.
 from __future__ import annotations
 
 import decimal
+import inspect
 import numbers
 import operator
 import os
@@ -22,6 +23,7 @@ __all__ = [
     "as_float",
     "as_rows",
     "as_weights",
+    "check_callable",
     "check_choice",
     "check_count",
     "check_flag",
@@ -293,6 +295,20 @@ def check_instance(value: Any, name: str, kind: type, needed: str) -> None:
     """Raise unless ``value`` is of a class; ``needed`` says how to get one."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+
+
+def check_callable(value: Any, name: str, arguments: int, needed: str) -> None:
+    """Raise unless ``value`` can be called with so many arguments; ``needed`` says what it must do."""
+    if not callable(value):
+        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # functions of C need not have one
+        return
+    try:
+        signature.bind(*[None] * arguments)
+    except TypeError as error:
+        raise TypeError(f"{name} is {shown(value)} ({error}); {needed} is needed") from None
 
 
 def as_float(value: Any, name: str, needed: str = "a number") -> float:

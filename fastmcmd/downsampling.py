@@ -249,8 +249,14 @@ def downsampled_cce(
     True
     """
     own = at is None or at is x
-    x = open_rows(encoded(x, encoder), "x")
-    grid = x if own else open_rows(encoded(at, encoder), "at", columns=x.shape[1])
+    x = open_rows(encoded(x, encoder), "x" if encoder is None else "encoder(x)")
+    grid = (
+        x
+        if own
+        else open_rows(
+            encoded(at, encoder), "at" if encoder is None else "encoder(at)", columns=x.shape[1]
+        )
+    )
     x, grid = common_dtype(x, grid)
     y = as_rows(y, "y")
     check_same_length(x=x, y=y)
@@ -262,6 +268,7 @@ def downsampled_cce(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     part = np.arange(len(x)) if own_weights is None else np.flatnonzero(own_weights)
     size = check_count(size, "size", 2, len(part), what="the rows that take part")
+    strata = check_count(strata, "strata")
     shared, sources = _generators(random_state, repeats)
     match method:
         case "stratified":

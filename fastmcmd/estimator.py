@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cce import encoded, samples_of, samples_of_all
+from fastmcmd.cce import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.checks import as_rows, check_path
 from fastmcmd.estimate.fit import Fit, fit_together
+from fastmcmd.gram import check_sizes
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import evaluate_at, inputs, prepared_inputs
+from fastmcmd.mcmd import evaluate_at, prepared_inputs
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.params import Parameters
 from fastmcmd.progress import Progress
@@ -118,7 +119,7 @@ class ConditionalCongruence(Parameters):
             As in `cce`.
         """
         options = self.options(x)
-        x = inputs(encoded(x, self.encoder), "x", options)
+        x = encoded_inputs(x, self.encoder, "x", options)
         (x,) = prepared_inputs(self.x_kernel, x=x)
         nature, model, kernels = samples_of(
             x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
@@ -181,7 +182,7 @@ class ConditionalCongruence(Parameters):
                 "checkpoint keeps the state of one fit; use fit for each model, or checkpoint=None"
             )
         options = self.options(x)
-        x = inputs(encoded(x, self.encoder), "x", options)
+        x = encoded_inputs(x, self.encoder, "x", options)
         (x,) = prepared_inputs(self.x_kernel, x=x)
         nature, models, kernels = samples_of_all(
             x, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
@@ -214,9 +215,10 @@ class ConditionalCongruence(Parameters):
 
     def _grid(self, x_new: Any) -> NDArray[Any] | Rows:
         self.fitted()
-        grid = inputs(encoded(x_new, self.encoder), "x_new", self.options(), self.n_features_in_)
+        grid = encoded_inputs(x_new, self.encoder, "x_new", self.options(), self.n_features_in_)
         if not isinstance(grid, Rows):
             grid = grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
+        check_sizes(self.fitted().x_kernel, x_new=grid)
         return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 
     def evaluate(self, x_new: Any) -> Result:

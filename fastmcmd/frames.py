@@ -118,7 +118,10 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
             raise TypeError(f"index cannot be made an array: {error}") from None
         if given.ndim != 1:
             raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
-        index = pd.Index(given)
+        try:
+            index = pd.Index(given)
+        except Exception as error:  # types that pandas has no index of
+            raise TypeError(f"index cannot be one of pandas: {error}") from None
     index = found.index if found is not None else index
     _check_length(columns, index)
     return pd.DataFrame(dict(columns), index=index)

@@ -17,7 +17,7 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
-from fastmcmd.gram import surveyed
+from fastmcmd.gram import check_sizes, surveyed
 from fastmcmd.io import alone_with
 from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.options import Options, where_data_are
@@ -222,13 +222,18 @@ def evaluate_at(
     grid: NDArray[Any] | Rows,
     name: str,
     out: Any = None,
+    points: str = "grid",
 ) -> tuple[Fit, Result]:
-    """Fit the two samples and evaluate at ``grid``; everything is checked already."""
+    """Fit the two samples and evaluate at ``grid``; everything is checked already.
+
+    ``points`` is what the caller calls the grid.
+    """
     path = options.checkpoint
     with nullcontext() if path is None else alone_with(path, "checkpoint"):
         with nullcontext() if out is None else open_out(out, (len(grid),)) as target:
             # Opened before any work is done; the checkpoint stays until the values are written.
             with surveyed():
+                check_sizes(x_kernel, x=nature.x, x_prime=model.x, **{points: grid})
                 fitted, result, checkpoint = _evaluated(
                     nature, model, x_kernel, y_kernel, options, grid, name
                 )  # fmt: skip

@@ -89,8 +89,10 @@ class PointValues:
     def quantile(self, level: Any) -> Any:
         """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
         levels = as_array(level, "level")
-        if not ((levels >= 0) & (levels <= 1)).all():
-            raise ValueError(f"level is {shown(level)}; numbers in [0, 1] are needed")
+        if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(
+                f"level is {shown(level)}; a number or numbers (j,) in [0, 1] are needed"
+            )
         return np.quantile(on_host(self.values), levels)
 
     def _named_quantiles(self) -> dict[str, float]:
@@ -146,8 +148,8 @@ class Result(PointValues):
         if not (np.isfinite(worst) and np.isfinite(values).all()):
             raise NumericalError(
                 f"the {name} cannot be computed here: its certified error is {worst:g} ({_extreme(info)}); "
-                "scale the columns of x and y to unit variance, and choose kernel parameters in "
-                "these units"
+                "scale the columns of x to unit variance, and y with the prediction (y_prime), and choose "
+                "kernel parameters in these units"
             )
         if not worst <= tol:
             warnings.warn(

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd.checks import shown
+
 __all__ = ["Purpose", "generator", "seed_sequence"]
 
 _PACKAGE = zlib.crc32(b"fastmcmd")
@@ -119,13 +121,14 @@ def _entropy(random_state: Any, name: str) -> int | list[int] | None:
         "None, an integer >= 0, a sequence of such, a numpy.random.SeedSequence or a "
         "numpy.random.Generator is needed"
     )
-    several = isinstance(random_state, (list, tuple, np.ndarray)) and np.ndim(random_state) == 1
+    listed = isinstance(random_state, (list, tuple))
+    several = listed or (isinstance(random_state, np.ndarray) and random_state.ndim == 1)
     try:
         seeds = [_integer(one) for one in random_state] if several else [_integer(random_state)]
     except TypeError:
-        raise TypeError(f"{name} is {random_state!r}; {needed}") from None
+        raise TypeError(f"{name} is {shown(random_state)}; {needed}") from None
     if not seeds or min(seeds) < 0:
-        raise ValueError(f"{name} is {random_state!r}; {needed}")
+        raise ValueError(f"{name} is {shown(random_state)}; {needed}")
     return seeds if several else seeds[0]
 
 

@@ -189,7 +189,7 @@ def test_classes_without_rows_are_refused_by_compute_only():
     p = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.6, 0.3, 0.1], [0.2, 0.6, 0.2]]
     area = streaming.AUROC().update([0, 0, 1, 1], p)
     with pytest.raises(
-        ValueError, match="1 of 3 classes have no rows, or all, the first is class 2"
+        ValueError, match="y has no rows, or only rows, of 1 of 3 classes, the first is class 2"
     ):
         area.compute()
     assert streaming.AUROC(absent="omit").update([0, 0, 1, 1], p).compute().value == 0.75

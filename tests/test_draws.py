@@ -207,8 +207,8 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
     [
         (lambda: fm.Draws(np.zeros((2, 0))), r"array of draws has shape \(2, 0\)"),
         (lambda: fm.Draws(1.0), r"array of draws has shape \(\)"),
-        (lambda: fm.Draws([[0.0, 1.0], [np.nan, 0.0]]), r"draws hold NaN \(first in row 1\)"),
-        (lambda: fm.Draws([0.0, np.inf]), "draws hold infinity"),
+        (lambda: fm.Draws([[0.0, 1.0], [np.nan, 0.0]]), r"draws holds NaN \(first in row 1\)"),
+        (lambda: fm.Draws([0.0, np.inf]), "draws holds infinity"),
         (lambda: fm.Draws([0.0]).crps([0.0], "akr"), "estimator is 'akr'"),
         (lambda: fm.Draws([0.0]).crps([0.0, 1.0]), r"y has shape \(2,\)"),
         (lambda: fm.Draws([0.0]).quantile(1.5), "level is 1.5"),

@@ -77,8 +77,9 @@ def test_double_poisson_tails_just_inside_the_window_count_what_lies_outside():
         one = fm.DoublePoisson(np.full(len(seen), mu), phi)
         np.testing.assert_allclose(one.sf(seen), above[seen], rtol=1e-9)
         seen = np.flatnonzero((below > 1e-40) & (below < 1e-8))
-        one = fm.DoublePoisson(np.full(len(seen), mu), phi)
-        np.testing.assert_allclose(one.cdf(seen), below[seen], rtol=1e-9)
+        if len(seen):  # below a small mean lies too much
+            one = fm.DoublePoisson(np.full(len(seen), mu), phi)
+            np.testing.assert_allclose(one.cdf(seen), below[seen], rtol=1e-9)
 
 
 def test_truncated_to_a_narrow_interval_keeps_its_digits():
@@ -221,3 +222,158 @@ def test_predictive_methods_read_their_arguments_as_others_do(method, value):
 def test_ranges_wider_than_the_largest_double_are_refused():
     with pytest.raises(ValueError, match=r"low is -1e\+308 and high 1e\+308 in row 0"):
         fm.Uniform([-1e308], 1e308)
+
+
+def test_lower_tails_of_negative_binomials_of_small_dispersion():
+    """They were differences from 1, so 0 or 1e-16; sums of exact masses here."""
+    mpmath = pytest.importorskip("mpmath")
+    mean, dispersion = 932.25, 1e-9
+    with mpmath.workdps(40):
+        size = 1 / mpmath.mpf(dispersion)
+        odds = mpmath.mpf(dispersion) * mpmath.mpf(mean)
+        for k in (250, 600, 690):
+            mass = mpmath.exp(
+                mpmath.loggamma(k + size) - mpmath.loggamma(size) - mpmath.loggamma(k + 1)
+                - size * mpmath.log1p(odds) + k * mpmath.log(odds / (1 + odds))
+            )  # fmt: skip
+            total = mpmath.mpf(0)
+            for j in range(k, 0, -1):
+                total += mass
+                mass *= j * (1 + odds) / (odds * (size + j - 1))
+            got = fm.NegativeBinomial([mean], dispersion).cdf([k])[0]
+            assert abs(got / total - 1) < 1e-11
+    assert fm.NegativeBinomial([mean], dispersion).quantile(1e-155)[0] == 250
+
+
+@pytest.mark.parametrize("mean", [1e6, 1e11])
+def test_quantiles_of_poissons_that_all_have_large_means(mean):
+    found = fm.Poisson([mean]).quantile([1e-200, 0.3, 0.999])
+    below = fm.Poisson([mean] * 3)
+    assert (below.cdf(found[0]) >= [1e-200, 0.3, 0.999]).all()
+    assert (below.cdf(found[0] - 1) < [1e-200, 0.3, 0.999]).all()
+
+
+def test_log_normals_whose_exponential_of_the_variance_overflows():
+    np.testing.assert_allclose(
+        fm.LogNormal([-393.98945965683293], 27.172840837484028).std,
+        3.6278517413303118e149,
+        rtol=1e-11,
+    )
+    # On either side of where the form changes.
+    np.testing.assert_allclose(
+        fm.LogNormal([0.0, 0.0], [1.0 - 1e-12, 1.0 + 1e-12]).std,
+        np.sqrt(np.e**2 - np.e),
+        rtol=1e-11,
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e160, 1e300])
+def test_metrics_of_any_unit(unit):
+    """What is a length scales with the unit, what is none stays; squares used to leave the range."""
+    rng = np.random.default_rng(0)
+    y, w = rng.normal(size=50), rng.random(50)
+    mean, std = y + 0.3 * rng.normal(size=50), np.exp(rng.normal(size=50))
+    draws = rng.normal(size=(50, 6, 2))
+    m = fm.metrics
+
+    def found(unit):
+        right = fm.Gaussian(mean * unit, std * unit)
+        vectors = np.stack([y, mean], axis=1) * unit, fm.Draws(draws * unit)
+        lengths = [
+            m.sharpness(y * unit, right, sample_weight=w),
+            m.rmse(y * unit, right, sample_weight=w),
+            m.mean_check_score(y * unit, right),
+            m.mean_interval_score(y * unit, right),
+            m.mean_crps(y * unit, right),
+            m.mean_energy_score(*vectors),
+            m.mean_energy_score(*vectors, beta=0.5) ** 2,
+        ]
+        others = [
+            m.r2(y * unit, right),
+            m.pearson(y * unit, mean),
+            m.pearson(y, mean * unit),
+            m.mean_dawid_sebastiani(y * unit, right) - 2 * np.log(unit),
+        ]
+        return np.array([*(np.array(lengths) / unit), *others])
+
+    np.testing.assert_allclose(found(unit), found(1.0), rtol=1e-12, atol=1e-12)
+
+
+def test_means_whose_sums_overflow():
+    large = np.full(24, 1.5e308)
+    zero = np.zeros(24)
+    assert fm.metrics.mae(large, zero) == 1.5e308
+    assert fm.metrics.bias(zero, large, sample_weight=np.full(24, 1e90)) == pytest.approx(
+        1.5e308, rel=1e-15
+    )
+    assert fm.metrics.median_absolute_error(large, zero) == 1.5e308
+    assert fm.metrics.mean_crps(large, (zero, 1.0)) == 1.5e308
+    assert fm.metrics.sharpness(zero, (zero, large)) == 1.5e308
+
+
+def test_one_far_outcome_leaves_scores_that_are_doubles():
+    y = np.array([0.0, 1e308, 0.5])
+    prediction = fm.Gaussian([0.1, 0.2, 0.3], 0.25)
+    np.testing.assert_allclose(fm.metrics.check_score(y, prediction)[1], 0.5e308, rtol=1e-12)
+    assert fm.metrics.pearson(y, prediction) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_streamed_sums_of_unlike_units_are_joined():
+    rng = np.random.default_rng(1)
+    y, mean, std = rng.normal(size=50), rng.normal(size=50), np.ones(50)
+    for name in ("MAE", "RMSE", "R2", "Pearson", "Sharpness"):
+        stream = getattr(fm.streaming, name)()
+        stream.update(y * 1e200, (mean, std)).update(y, (mean * 1e-200, std * 1e200))
+        whole = getattr(fm.metrics, name.lower())(
+            np.r_[y * 1e200, y], (np.r_[mean, mean * 1e-200], np.r_[std, std * 1e200])
+        )
+        assert stream.compute() == pytest.approx(whole, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["Gaussian", "Poisson", "NegativeBinomial", "DoublePoisson", "Mixture"]
+)
+def test_parts_without_rows(name):
+    """Blocks of rows are split by case inside the package, and no case need have rows."""
+    one = {
+        "Gaussian": lambda: fm.Gaussian([0.0, 1.0], 1.0),
+        "Poisson": lambda: fm.Poisson([1.0, 2.0]),
+        "NegativeBinomial": lambda: fm.NegativeBinomial([1.0, 2.0], 0.5),
+        "DoublePoisson": lambda: fm.DoublePoisson([1.0, 2.0], 0.5),
+        "Mixture": lambda: fm.Mixture([fm.Gaussian([0.0, 1.0], 1.0), fm.Gaussian([0.0, 1.0], 2.0)]),
+    }[name]()
+    assert one.take(np.empty(0, dtype=np.intp)).shape == (0,)
+    assert (one.crps([np.inf, np.inf]) == np.inf).all()
+    assert fm.ZeroInflated(one, 0.5).take(np.empty(0, dtype=np.intp)).shape == (0,)
+
+
+def test_beta_far_tails_and_quantiles_there():
+    """SciPy's function underflows from 1e-276 on, and its inverse stops before it has converged."""
+    mpmath = pytest.importorskip("mpmath")
+    a, b = 643.8923397395371, 31.15113693910901
+    for y in (0.29, 0.3098, 0.3147, 0.32):
+        with mpmath.workdps(40):
+            right = float(mpmath.betainc(a, b, 0, y, regularized=True))
+        np.testing.assert_allclose(fm.Beta([a], b).cdf([y]), right, rtol=1e-10)
+        np.testing.assert_allclose(fm.Beta([b], a).sf([1 - y]), right, rtol=1e-9)
+    for shape, other, level in (
+        (a, b, 5.886055862820192e-289),
+        (4.387962711202568, 0.2476674038446018, 1e-75),
+        (3.1966027830294417, 0.02874975350680117, 1e-55),
+    ):
+        at = fm.Beta([shape], other).quantile(level)
+        np.testing.assert_allclose(fm.Beta([shape], other).cdf(at), level, rtol=1e-8)
+
+
+def test_zero_inflated_variance_of_a_huge_mean():
+    found = fm.ZeroInflated(fm.Gaussian([-6e218], 0.25), 0.0)
+    np.testing.assert_allclose(found.variance, 0.0625, rtol=1e-12)
+
+
+def test_negative_binomials_of_huge_dispersion():
+    """Nearly all outcomes are 0: the score of 3 is 3."""
+    for dispersion in (1e19, 1e21, 1e150, 1e250, 1e300):
+        found = fm.NegativeBinomial([1.0], dispersion)
+        np.testing.assert_allclose(found.crps([3.0]), 3.0, rtol=1e-12)
+    with pytest.raises(ValueError, match="dispersion has values up to"):
+        fm.NegativeBinomial([1.0], 1e308)

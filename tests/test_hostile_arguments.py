@@ -7,6 +7,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.checks import as_array, as_weights, check_choice, check_count, check_path
+from fastmcmd.errors import NumericalError
 from fastmcmd.memory import parse_memory
 
 N = 30
@@ -188,3 +189,69 @@ def test_kernels_and_results():
     result = fm.cce(X, Y, P)
     refuses(ValueError, "level is 2", lambda: result.quantile(2))
     refuses(TypeError, "components is 3", lambda: fm.Mixture(3))
+
+
+# What was found with all parts together
+
+
+@pytest.mark.parametrize("value", [np.ones(3), [], 2, "yes", None])
+def test_flags_of_ranked_probabilities(value):
+    p = np.full((N, 3), 1 / 3)
+    for score in ("ranked_probability_score", "mean_ranked_probability_score"):
+        function = getattr(fm.classification, score)
+        refuses(TypeError, "normalize is", lambda f=function: f(np.zeros(N), p, normalize=value))
+
+
+def test_lists_that_are_no_seeds():
+    endless = []
+    endless.append(endless)
+    for value in (endless, [[1, 2], [3]], [[1], [2]]):
+        refuses(
+            TypeError, "random_state is", lambda v=value: fm.cce(X, Y, P, draws=4, random_state=v)
+        )
+
+
+def test_encoders_that_cannot_be_called_or_return_no_rows():
+    refuses(TypeError, "encoder is .* a callable", lambda: fm.cce(X, Y, P, encoder=lambda: 0))
+    refuses(TypeError, "encoder is 3", lambda: fm.cce(X, Y, P, encoder=3))
+    refuses(ValueError, r"encoder\(x\) has shape", lambda: fm.cce(X, Y, P, encoder=lambda x: 0.0))
+    refuses(TypeError, "function is .* two rows", lambda: fm.CustomKernel(lambda a: 0.0))
+
+
+@pytest.mark.parametrize("value", [1e300, -1e308])
+def test_inputs_too_large_for_the_kernel_are_named(value):
+    large = X.copy()
+    large[4] = value
+    refuses(NumericalError, "^x is too large", lambda: fm.cce(large, Y, P))
+    refuses(NumericalError, "^at is too large", lambda: fm.cce(X, Y, P, at=large))
+    refuses(NumericalError, "^grid is too large", lambda: fm.mcmd(large, X, Y, X, -Y))
+    refuses(NumericalError, "^x_prime is too large", lambda: fm.mcmd(X, X, Y, large, -Y))
+    fitted = fm.ConditionalCongruence().fit(X, Y, P)
+    refuses(NumericalError, "^x_new is too large", lambda: fitted.score_samples(large))
+
+
+def test_messages_name_the_argument():
+    refuses(ValueError, "level is", lambda: fm.cce(X, Y, P).quantile(np.full((2, 2, 2), 0.5)))
+    refuses(ValueError, "array of draws holds NaN", lambda: fm.Draws([[0.0, 1.0], [np.nan, 0.0]]))
+    refuses(ValueError, "as mean has", lambda: fm.DoublePoisson([1.0, 2.0], [1.0, 2.0, 3.0]))
+    refuses(ValueError, "as mean has", lambda: fm.NegativeBinomial([1.0], [1.0, 2.0, 3.0]))
+    refuses(ValueError, "mean times dispersion", lambda: fm.Gamma.from_mean([5e-324], 0.4))
+    refuses(TypeError, "components is", lambda: fm.Mixture(np.array(0.5)))
+    refuses(ValueError, "points hold infinity", lambda: P.expected_kernel(fm.RBF(0.5), [np.inf]))
+    group = fm.metrics.adversarial_group_calibration
+    for value in (np.inf, np.array(0.5), lambda: 0.0):
+        refuses(TypeError, "groups is", lambda v=value: group(Y, P, groups=v))
+    area = fm.streaming.AUROC().update(np.zeros(N), np.full((N, 3), 1 / 3))
+    refuses(ValueError, "y has no rows", area.compute)
+
+
+def test_flags_of_drawn_groups():
+    from fastmcmd.compat.uncertainty_toolbox import adversarial_group_calibration
+
+    refuses(
+        TypeError,
+        "draw_with_replacement is",
+        lambda: adversarial_group_calibration(
+            X, np.full(N, 0.3), Y, "mean_abs", draw_with_replacement=np.ones(3)
+        ),
+    )

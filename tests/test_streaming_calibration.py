@@ -250,7 +250,7 @@ def test_other_settings_are_not_merged(rng):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: variance.ENCE(accuracy=0.0), r"accuracy is 0\.0"),
+        (lambda: variance.ENCE(accuracy=0.0), r"accuracy is 0;"),
         (lambda: variance.ENCE(0), "bins is 0"),
         (lambda: variance.UCE(limits=(2, 1)), "limits is"),
         (lambda: variance.QCE(levels=[2.0]), "levels must be"),

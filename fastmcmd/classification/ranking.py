@@ -321,9 +321,9 @@ class RankSketch:
         bad = np.flatnonzero((positives == 0) | (negatives == 0))
         if len(bad) and absent == "raise":
             raise ValueError(
-                f"{len(bad)} of {len(positives)} classes have no rows, or all, the first is class "
-                f"{bad[0] if len(positives) > 1 else 1}: their area is not defined; use absent='omit' to "
-                "leave such classes out"
+                f"y has no rows, or only rows, of {len(bad)} of {len(positives)} classes, the first is "
+                f"class {bad[0] if len(positives) > 1 else 1}: their area is not defined; use "
+                "absent='omit' to leave such classes out"
             )
         pairs = positives * negatives
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_positive
+from fastmcmd.checks import check_flag, check_positive
 from fastmcmd.classification.inputs import Rows, read
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import total
@@ -250,6 +250,7 @@ def ranked_probability_score(
     >>> fm.classification.ranked_probability_score([0, 0], [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).tolist()
     [1.0, 2.0]
     """
+    normalize = check_flag(normalize, "normalize")
     rows = read(y, p, None, nan_policy, sum_tolerance)
     return rows.scatter(ranked_probability_score_of(rows, normalize))
 
@@ -291,6 +292,7 @@ def mean_ranked_probability_score(
     >>> fm.classification.mean_ranked_probability_score([0], [[0.5, 0.0, 0.5]], normalize=True)
     0.25
     """
+    normalize = check_flag(normalize, "normalize")
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
     return total(rows, ranked_probability_score_of(rows, normalize)).mean
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_count
+from fastmcmd.checks import as_array, check_callable, check_count
 from fastmcmd.encoders.cache import check_folder, digest_of, read, write
 from fastmcmd.encoders.items import items_of
 from fastmcmd.progress import Progress
@@ -31,10 +31,7 @@ class Batched:
         cache_dir: str | os.PathLike[str] | None = None,
         name: str | None = None,
     ) -> None:
-        if not callable(function):
-            raise TypeError(
-                f"function is {function!r}; a callable that maps a batch to rows is needed"
-            )
+        check_callable(function, "function", 1, "a callable that maps a batch to rows")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {name!r}; a string or None is needed")
         if cache_dir is not None and not name:

@@ -23,7 +23,7 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["check_finite", "diagonal_of", "largest_norm2", "offset_of", "surveyed"]
+__all__ = ["check_finite", "check_sizes", "diagonal_of", "largest_norm2", "offset_of", "surveyed"]
 
 Floats = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -79,14 +79,28 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
     return out
 
 
-def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0) -> None:
-    """Raise NumericalError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows."""
+def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str = "x") -> None:
+    """Raise NumericalError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows.
+
+    ``name`` is what the caller calls the rows.
+    """
     largest = float(diagonal.max(initial=0.0))
     if not np.isfinite(largest) or (kernel.compiled and not np.isfinite(norm2)):
         raise NumericalError(
-            f"x is too large for x_kernel {kernel!r}: its values, or squares of x, overflow (k(x, x) is "
-            f"up to {largest:.1e}); scale the columns of x, say to zero mean and unit variance"
+            f"{name} is too large for x_kernel {kernel!r}: its values, or squares of {name}, overflow "
+            f"(k(x, x) is up to {largest:.1e}); scale the columns of {name}, say to zero mean and unit "
+            "variance"
         )
+
+
+def check_sizes(kernel: Kernel, **arrays: NDArray[Any] | Rows) -> None:
+    """Raise NumericalError that names the first of arrays in memory whose ``k(x, x)`` overflows."""
+    seen: list[Any] = []
+    for name, rows in arrays.items():
+        if isinstance(rows, np.ndarray) and not any(rows is one for one in seen):
+            seen.append(rows)
+            with np.errstate(over="ignore", invalid="ignore"):
+                check_finite(kernel, diagonal_of(kernel, rows), name=name)
 
 
 def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Floats | None:

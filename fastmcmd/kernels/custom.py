@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastmcmd.checks import check_callable
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
 
 __all__ = ["CustomKernel"]
@@ -43,8 +44,7 @@ class CustomKernel(Kernel):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise TypeError(f"function is {self.function!r}; a function of two rows is needed")
+        check_callable(self.function, "function", 2, "a function of two rows")
         if not isinstance(self.function, Hashable):
             raise TypeError(
                 f"function is {self.function!r}, which is not hashable; a plain function is needed"

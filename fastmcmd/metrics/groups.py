@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_choice, check_count, check_flag
+from fastmcmd.checks import as_array, check_choice, check_count, check_flag, shown
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
@@ -292,9 +293,16 @@ def _counts(
 def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
     from fastmcmd.metrics.group_loops import count_rows
 
+    if not isinstance(groups, Iterable) or (isinstance(groups, np.ndarray) and not groups.ndim):
+        raise TypeError(
+            f"groups is {shown(groups)}; an iterable of arrays (trials, draws, rows) is needed"
+        )
     worst, sizes = [], []
     for part in groups:
-        rows = np.asarray(part)
+        try:
+            rows = np.asarray(part)
+        except Exception as error:  # __array__ of other libraries raises what it likes
+            raise TypeError(f"groups holds what cannot be made an array: {error}") from None
         if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
             raise ValueError(
                 f"groups has an array of shape {rows.shape} and dtype {rows.dtype}; integers of shape "

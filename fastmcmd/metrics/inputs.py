@@ -24,6 +24,7 @@ from fastmcmd.predictive.base import Array
 __all__ = ["NAN_POLICIES", "Outcomes", "read", "weighted_mean"]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
+_COARSE = 2.0**512  # unit of values whose weighted sum overflows
 
 
 @dataclass(frozen=True)
@@ -172,8 +173,11 @@ def weighted_mean(values: Array, weights: Array | None) -> Any:
     """Return the mean over rows, infinite where a value is; rows of weight 0 do not count."""
     if weights is not None and np.isinf(values).any():
         values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
-    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        return np.average(values, axis=0, weights=weights)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+        found = np.average(values, axis=0, weights=weights)
+        if np.isfinite(found).all() or not np.isfinite(values).all():
+            return found
+        return np.average(values / _COARSE, axis=0, weights=weights) * _COARSE  # the sum overflowed
 
 
 def _stand_in(array: Any, least: float) -> Array:

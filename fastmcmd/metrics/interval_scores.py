@@ -163,8 +163,10 @@ def interval_score_from(
             f"lower is above upper in {int(crossed.sum())} of {len(crossed)} rows; intervals are needed"
         )
     at = outcomes.y[:, None]
-    missed = np.maximum(low - at, 0) + np.maximum(at - high, 0)
-    return outcomes.scatter((high - low + missed * (2 / (1 - levels))).mean(axis=1))
+    with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite
+        missed = np.maximum(low - at, 0) + np.maximum(at - high, 0)
+        scores = (high - low + missed * (2 / (1 - levels))).mean(axis=1)
+    return outcomes.scatter(scores)
 
 
 def _interval_end(value: Any, name: str, count: int, nan_policy: str) -> Array:

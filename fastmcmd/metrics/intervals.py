@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.arrays import on_its_card
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, check_levels
 
@@ -38,13 +39,18 @@ class IntervalSums:
         Weights of outcomes held, or weighted widths, or weighted variances; NaN where NaN propagates.
     weight : float
         Sum of weights.
+    unit : float
+        A power of 2: variances are divided by its square, where they would leave the range of doubles.
     """
 
     total: Array
     weight: float
+    unit: float = 1.0
 
     def __add__(self, other: IntervalSums) -> IntervalSums:
-        return IntervalSums(self.total + other.total, self.weight + other.weight)
+        unit = max(self.unit, other.unit)
+        total = sum(part.total * (part.unit / unit) ** 2 for part in (self, other))
+        return IntervalSums(np.asarray(total), self.weight + other.weight, unit)
 
 
 def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
@@ -99,13 +105,19 @@ def gather_widths(rows: Outcomes, levels: Array) -> IntervalSums:
 
 def gather_variance(rows: Outcomes) -> IntervalSums:
     """Return the sum of variances; see `sharpness`."""
-    variance = rows.prediction.variance
+    with np.errstate(over="ignore"):
+        found = _sums(rows, [rows.prediction.variance])
+    if rows.spoiled or not out_of_range(found.total):
+        return found
+    std = rows.prediction.std
     xp = rows.namespace.xp
-    if not bool(xp.all(xp.isfinite(variance))):
+    if not bool(xp.all(xp.isfinite(std))):
         raise ValueError(
             "prediction has variances that are not finite; mean_interval_width does without"
         )
-    return _sums(rows, [variance])
+    unit = unit_of(rows.namespace, std)
+    std = std / unit
+    return replace(_sums(rows, [std * std]), unit=unit)
 
 
 def conclude_intervals(sums: IntervalSums, scalar: bool) -> Any:
@@ -116,7 +128,7 @@ def conclude_intervals(sums: IntervalSums, scalar: bool) -> Any:
 
 def conclude_sharpness(sums: IntervalSums) -> float:
     """Return the root of the mean variance."""
-    return float(np.sqrt(sums.total[0] / sums.weight))
+    return float(sums.unit * np.sqrt(sums.total[0] / sums.weight))
 
 
 @on_its_card

@@ -10,6 +10,7 @@ import numpy as np
 from fastmcmd.arrays import Namespace, namespace_of
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 
@@ -36,9 +37,7 @@ __all__ = [
 
 POINTS = ("mean", "median")
 MULTIOUTPUTS = ("uniform_average", "raw_values")
-_LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
-_LINEAR = ("mean_y", "mean_point", "low_y", "high_y", "low_point", "high_point")
-_SQUARES = ("ssy", "ssp", "sp", "sse")
+_COARSE = 2.0**256  # unit of sums of losses that overflow; its square is a double
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,9 @@ class Comoments:
         squared errors.
     low_y, high_y, low_point, high_point : ndarray (k,)
         Ranges over rows of positive weight: what is constant is known exactly, not up to rounding.
-    unit : float
-        A power of 2: means and ranges are divided by it and sums of squares by its square, where those
-        would leave the range of doubles.
+    unit_y, unit_point : float
+        Powers of 2 that y and the prediction are divided by, where sums of squares would leave the range
+        of doubles: ``sp`` is divided by both, ``sse`` by the square of the larger one.
 
     Notes
     -----
@@ -132,21 +131,35 @@ class Comoments:
     high_y: Array
     low_point: Array
     high_point: Array
-    unit: float = 1.0
+    unit_y: float = 1.0
+    unit_point: float = 1.0
 
-    def in_unit(self, unit: float) -> Comoments:
-        """Return the same moments in another unit."""
-        share = self.unit / unit
-        if share == 1.0:
+    def in_units(self, unit_y: float, unit_point: float) -> Comoments:
+        """Return the same moments in other units."""
+        of_y, of_point = self.unit_y / unit_y, self.unit_point / unit_point
+        if of_y == of_point == 1.0:
             return self
-        first = {name: getattr(self, name) * share for name in _LINEAR}
-        second = {name: getattr(self, name) * share * share for name in _SQUARES}
-        return replace(self, unit=unit, **first, **second)
+        of_error = max(self.unit_y, self.unit_point) / max(unit_y, unit_point)
+        return Comoments(
+            self.weight,
+            self.mean_y * of_y,
+            self.mean_point * of_point,
+            self.ssy * of_y * of_y,
+            self.ssp * of_point * of_point,
+            self.sp * of_y * of_point,
+            self.sse * of_error * of_error,
+            self.low_y * of_y,
+            self.high_y * of_y,
+            self.low_point * of_point,
+            self.high_point * of_point,
+            unit_y,
+            unit_point,
+        )
 
     def __add__(self, other: Comoments) -> Comoments:
-        if self.unit != other.unit:
-            unit = max(self.unit, other.unit)
-            return self.in_unit(unit) + other.in_unit(unit)
+        units = max(self.unit_y, other.unit_y), max(self.unit_point, other.unit_point)
+        if (self.unit_y, self.unit_point) != units or (other.unit_y, other.unit_point) != units:
+            return self.in_units(*units) + other.in_units(*units)
         weight = self.weight + other.weight
         share = other.weight / weight
         between = self.weight * share
@@ -163,7 +176,7 @@ class Comoments:
             np.maximum(self.high_y, other.high_y),
             np.minimum(self.low_point, other.low_point),
             np.maximum(self.high_point, other.high_point),
-            self.unit,
+            *units,
         )
 
 
@@ -208,9 +221,15 @@ def read_points(
 
 def _sums(points: Points, losses: Array) -> AverageSums:
     namespace, weights = points.namespace, points.weights
-    total = namespace.to_host(_total(namespace, losses, weights))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = namespace.to_host(_total(namespace, losses, weights))
+    unit = 1.0
+    if not points.spoiled and not np.isfinite(total).all():  # the sum is not, but the mean may be
+        unit = _COARSE
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = namespace.to_host(_total(namespace, losses / unit**2, weights))
     weight = float(losses.shape[0] if weights is None else namespace.xp.sum(weights))
-    return AverageSums(total * np.nan if points.spoiled else total, weight)
+    return AverageSums(total * np.nan if points.spoiled else total, weight, unit)
 
 
 def _total(namespace: Namespace, values: Any, weights: Any) -> Any:
@@ -229,10 +248,10 @@ def gather_squares(points: Points) -> AverageSums:
         errors = points.errors()
         errors *= errors
         sums = _sums(points, errors)
-    if points.spoiled or not _out_of_range(sums.total):
+    if points.spoiled or not out_of_range(sums.total):
         return sums
     errors = points.errors()
-    unit = _unit(points, errors)
+    unit = unit_of(points.namespace, errors)
     errors /= unit
     errors *= errors
     return replace(_sums(points, errors), unit=unit)
@@ -258,34 +277,23 @@ def gather_relative(points: Points) -> AverageSums:
 def gather_comoments(points: Points) -> Comoments:
     """Return central moments."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _comoments(points, 1.0)
-    squares = np.stack([getattr(found, name) for name in _SQUARES])
-    if points.spoiled or not _out_of_range(squares):
+        found = _comoments(points, 1.0, 1.0)
+    squares = np.stack([found.ssy, found.ssp, found.sp, found.sse])
+    if points.spoiled or not out_of_range(squares):
         return found
-    return _comoments(points, _unit(points, points.y, points.point))
+    units = (unit_of(points.namespace, values) for values in (points.y, points.point))
+    return _comoments(points, *units)
 
 
-def _out_of_range(squares: Array) -> bool:
-    """Tell whether sums of squares have overflowed, or lost digits near the smallest doubles."""
-    size = np.abs(squares)
-    return bool((~(size < _MOST) | (size < _LEAST)).any())
-
-
-def _unit(points: Points, *values: Any) -> float:
-    """Return the power of 2 next to the largest size of values."""
-    xp = points.namespace.xp
-    largest = max(float(xp.max(xp.abs(part))) for part in values)
-    if not 0 < largest < np.inf:
-        return 1.0
-    return float(2.0 ** np.clip(np.floor(np.log2(largest)), -1021, 1021))
-
-
-def _comoments(points: Points, unit: float) -> Comoments:
-    """Return central moments of values divided by a unit."""
+def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
+    """Return central moments of values divided by their units."""
     namespace = points.namespace
     y, point, weights = points.y, points.point, points.weights
-    if unit != 1.0:
-        y, point = y / unit, point / unit
+    if unit_y != 1.0:
+        y = y / unit_y
+    if unit_point != 1.0:
+        point = point / unit_point
+    unit = max(unit_y, unit_point)
     if weights is not None and not bool(namespace.xp.all(weights > 0)):
         some = weights > 0  # others would count for the ranges
         y, point, weights = y[some], point[some], weights[some]
@@ -304,13 +312,13 @@ def _comoments(points: Points, unit: float) -> Comoments:
         total(from_y**2),
         total(from_point**2),
         total(from_y * from_point),
-        total((y - point) ** 2),
+        total((y * (unit_y / unit) - point * (unit_point / unit)) ** 2),
         namespace.least(y.T),
         namespace.greatest(y.T),
         namespace.least(point.T),
         namespace.greatest(point.T),
     )
-    return Comoments(weight, *namespace.numbers(found), unit=unit)
+    return Comoments(weight, *namespace.numbers(found), unit_y=unit_y, unit_point=unit_point)
 
 
 def over_outputs(values: Array, multioutput: str) -> Any:
@@ -320,7 +328,8 @@ def over_outputs(values: Array, multioutput: str) -> Any:
 
 def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
     """Return the weighted mean of a loss."""
-    return over_outputs(sums.total / sums.weight, multioutput)
+    with np.errstate(over="ignore"):
+        return over_outputs(sums.total / sums.weight * sums.unit**2, multioutput)
 
 
 def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
@@ -331,7 +340,9 @@ def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> An
 def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> Any:
     """Return the coefficient of determination; NaN where y is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
-    gone = sums.sse / np.where(varies, sums.ssy, np.nan)
+    share = max(sums.unit_y, sums.unit_point) / sums.unit_y
+    with np.errstate(over="ignore"):  # errors may be beyond all proportion to y
+        gone = sums.sse / np.where(varies, sums.ssy, np.nan) * share * share
     return over_outputs(1.0 - gone, multioutput)
 
 
@@ -351,7 +362,9 @@ def weighted_median(values: Array, weights: Array | None = None) -> float:
     middle between it and the next.
     """
     if weights is None:
-        return float(np.median(values))
+        with np.errstate(over="ignore"):
+            found = float(np.median(values))
+        return found if np.isfinite(found) else 2 * float(np.median(values / 2))
     some = weights > 0
     values, weights = values[some], weights[some]
     order = np.argsort(values, kind="stable")
@@ -360,5 +373,5 @@ def weighted_median(values: Array, weights: Array | None = None) -> float:
     first = int(np.searchsorted(cumulative, half, side="left"))
     lower = values[order[first]]
     if cumulative[first] == half:
-        return float((lower + values[order[first + 1]]) / 2)
+        return float(lower / 2 + values[order[first + 1]] / 2)
     return float(lower)

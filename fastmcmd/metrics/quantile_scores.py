@@ -44,11 +44,12 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
         knots, slopes, heights = _piecewise(levels, factors)
 
         def gaussian(rows: slice) -> None:
-            z = (y[rows] - mean[rows]) / std[rows]
-            piece = np.searchsorted(knots, z)
-            z *= slopes[piece]
-            z += heights[piece]
-            np.multiply(z, std[rows], out=out[rows])
+            gap = y[rows] - mean[rows]
+            with np.errstate(over="ignore"):  # infinite deviations lie beyond all knots
+                piece = np.searchsorted(knots, gap / std[rows])
+            gap *= slopes[piece]
+            np.multiply(heights[piece], std[rows], out=out[rows])
+            out[rows] += gap
 
         over_rows(gaussian, len(y), _ROWS)
         return out
@@ -64,9 +65,9 @@ def _on_card(y: Any, prediction: CardPrediction, levels: Array, factors: Array) 
     xp = card.xp
     if isinstance(prediction, CardGaussian):
         knots, slopes, heights = map(card.from_host, _piecewise(levels, factors))
-        z = (y - prediction.mean) / prediction.std
-        piece = xp.searchsorted(knots, z)
-        return (z * xp.take(slopes, piece) + xp.take(heights, piece)) * prediction.std
+        gap = y - prediction.mean
+        piece = xp.searchsorted(knots, gap / prediction.std)
+        return gap * xp.take(slopes, piece) + xp.take(heights, piece) * prediction.std
     total: Any = 0.0
     for level, factor in zip(levels.tolist(), factors.tolist(), strict=True):
         gap = y - prediction.quantile(level)

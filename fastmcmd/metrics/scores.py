@@ -288,14 +288,16 @@ def mean_dawid_sebastiani(
 
 
 def _dawid_sebastiani(outcomes: Outcomes) -> Array:
-    variance = outcomes.prediction.variance
+    std = outcomes.prediction.std  # its square may leave the range of float64
     xp = outcomes.namespace.xp
-    bad = ~((variance > 0) & xp.isfinite(variance))
+    bad = ~((std > 0) & xp.isfinite(std))
     if bool(xp.any(bad)):
         count = int(outcomes.namespace.count(bad))
         raise ValueError(
             f"prediction has variances that are not positive and finite ({count}, the first "
-            f"{float(variance[bad][0]):g}); the Dawid-Sebastiani score needs them"
+            f"{float(std[bad][0] ** 2):g}); the Dawid-Sebastiani score needs them"
         )
-    scores: Array = xp.log(variance) + (outcomes.y - outcomes.prediction.mean) ** 2 / variance
+    with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite
+        z = (outcomes.y - outcomes.prediction.mean) / std
+        scores: Array = 2 * xp.log(std) + z * z
     return scores

@@ -21,23 +21,44 @@ def energy_rows(draws: Array, y: Array, beta: float, pairs: float, out: Array) -
     n, k, m = draws.shape
     squares = np.empty(m)
     for row in range(n):
-        squares[:] = 0.0
+        out[row], largest = _energy(draws[row], y[row], beta, pairs, squares)
+        if 1e-280 < largest < 1e290:
+            continue
+        gaps = np.empty((k, m))  # in a unit in which their squares have all their digits
+        unit = 0.0
         for c in range(k):
-            at = y[row, c]
             for j in range(m):
-                gap = draws[row, c, j] - at
+                gaps[c, j] = draws[row, c, j] - y[row, c]
+                unit = max(unit, abs(gaps[c, j]))
+        if unit > 0.0 and unit < np.inf:
+            gaps /= unit
+            out[row] = _energy(gaps, np.zeros(k), beta, pairs, squares)[0] * unit**beta
+
+
+@compiled
+def _energy(
+    draws: Array, y: Array, beta: float, pairs: float, squares: Array
+) -> tuple[float, float]:
+    """Return the score of one row of draws (k, m), and the largest squared distance from y."""
+    k, m = draws.shape
+    squares[:] = 0.0
+    for c in range(k):
+        at = y[c]
+        for j in range(m):
+            gap = draws[c, j] - at
+            squares[j] += gap * gap
+    largest = squares.max()
+    near = _sum_of_powers(squares, 0, beta)
+    far = 0.0
+    for i in range(m - 1):
+        squares[i + 1 :] = 0.0
+        for c in range(k):
+            at = draws[c, i]
+            for j in range(i + 1, m):
+                gap = draws[c, j] - at
                 squares[j] += gap * gap
-        near = _sum_of_powers(squares, 0, beta)
-        far = 0.0
-        for i in range(m - 1):
-            squares[i + 1 :] = 0.0
-            for c in range(k):
-                at = draws[row, c, i]
-                for j in range(i + 1, m):
-                    gap = draws[row, c, j] - at
-                    squares[j] += gap * gap
-            far += _sum_of_powers(squares, i + 1, beta)
-        out[row] = near / m - far / pairs
+        far += _sum_of_powers(squares, i + 1, beta)
+    return near / m - far / pairs, largest
 
 
 @compiled

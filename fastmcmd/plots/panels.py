@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import as_array
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.projection import Plane, project
@@ -220,7 +221,7 @@ def _of_used(projection: Any, found: Evaluation) -> Any:
     """Return a projection given as places, for the rows that were used."""
     if isinstance(projection, str) or callable(projection):
         return projection
-    places = np.asarray(projection)
+    places = as_array(projection, "projection")
     given = found.n != len(found.y) and len(places) == found.n
     return places[used_rows(found)] if given else places
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, check_same_length
+from fastmcmd.checks import as_rows, check_callable, check_same_length
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.plots.inputs import FEW, Inputs, some
 
@@ -177,6 +177,7 @@ def project(x: Any, projection: Any = "pca") -> Plane:
             )
         named = PROJECTIONS[projection]
     elif callable(projection):
+        check_callable(projection, "projection", 1, "a callable that maps rows of x to (n, 2)")
         named = _Named(projection, ("first coordinate", "second"))
     else:
         places = as_rows(projection, "projection", columns=2)

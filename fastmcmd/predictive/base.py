@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import shown
 from fastmcmd.kernels import Kernel
 
 __all__ = ["Array", "Nodes", "Predictive", "check_levels", "parameter"]
@@ -199,6 +200,9 @@ class Predictive(ABC):
             raise ValueError(
                 f"points have shape {points.shape}; (r, {self.columns}) is needed: a row a point"
             )
+        if not np.isfinite(points).all():
+            what = "NaN" if np.isnan(points).any() else "infinity"
+            raise ValueError(f"points hold {what}; finite numbers are needed")
         return expected_kernel(self, kernel, points)
 
     def crps(self, y: Any) -> Array:
@@ -266,5 +270,5 @@ def check_levels(level: Any) -> Array:
     """Return levels of quantiles as float64, a scalar or (j,), in [0, 1]."""
     levels = _numbers(level, "level")
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"level is {level!r}; a number or numbers (j,) in [0, 1] are needed")
+        raise ValueError(f"level is {shown(level)}; a number or numbers (j,) in [0, 1] are needed")
     return levels

@@ -27,6 +27,9 @@ _LOST = 0.01  # y, below which 1 - y has lost two of its digits
 _SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
 _LEGENDRE = 5  # nodes over a tenth of an argument of digamma functions: 1e-14
 _UNDERFLOWS = 1e-307  # quantile, below which SciPy gives the smallest normal number
+_FAR_TAIL = 1e-250  # probabilities below which SciPy's may be 0
+_MOST_TERMS = 1 << 16  # of the series there: it converges like that of a ratio well below 1
+_FAR = 1e-20  # levels below which what SciPy finds is looked at again
 _MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
 
 
@@ -113,7 +116,7 @@ class Beta(PearsonFamily):
         return stats.beta(self.a, self.b)
 
     def _cdf(self, y: Array, a: Array, b: Array) -> Any:
-        return scipy.special.betainc(a, b, np.clip(y, 0.0, 1.0))
+        return _incomplete(a, b, np.clip(y, 0.0, 1.0))
 
     def _sf(self, y: Array, a: Array, b: Array) -> Any:
         return _upper(a, b, np.clip(y, 0.0, 1.0))
@@ -137,7 +140,7 @@ class Beta(PearsonFamily):
         inside = (cut > 0) & (cut < 1)
         power = np.where(inside, np.exp(_log_power(np.where(inside, cut, 0.5), a, b)), 0.0)
         gini = half_ratio(a) * (half_ratio(b) / half_ratio(total)) / (2 * np.sqrt(np.pi))
-        centred = (y - a / total) * (2 * scipy.special.betainc(a, b, cut) - 1)
+        centred = (y - a / total) * (2 * _incomplete(a, b, cut) - 1)
         out = centred + 2 / total * (power - gini)
         small = (np.minimum(a, b) < _SMALL) & np.isfinite(y)
         if small.any():
@@ -162,11 +165,8 @@ def _beyond(level: Array, a: Array, b: Array) -> Any:
     if np.min(level) >= _SAFE:
         return _inverse(1 - level, a, b)
     complement = _inverse(level, b, a)
-    if hasattr(scipy.special, "betainccinv"):  # from SciPy 1.11
-        other = scipy.special.betainccinv(a, b, level)
-        other = np.where(other > _UNDERFLOWS, other, _inverse(1 - level, a, b))
-    else:
-        other = _inverse(1 - level, a, b)
+    other = scipy.special.betainccinv(a, b, level)
+    other = np.where(other > _UNDERFLOWS, other, _inverse(1 - level, a, b))
     return np.where(complement < 0.5, 1 - complement, other)
 
 
@@ -175,24 +175,46 @@ def _upper(a: Array, b: Array, y: Array) -> Any:
     a, b, y = np.broadcast_arrays(a, b, y)
     out = np.empty(y.shape)
     upper = y >= 0.5
-    out[upper] = scipy.special.betainc(b[upper], a[upper], 1 - y[upper])
+    out[upper] = _incomplete(b[upper], a[upper], 1 - y[upper])
     low = ~upper
-    found = 1 - scipy.special.betainc(a[low], b[low], y[low])
+    found = 1 - _incomplete(a[low], b[low], y[low])
     lost = found < _LOST  # as a difference from 1; and 1 - y has lost y
     if lost.any():
         own = a[low][lost], b[low][lost], y[low][lost]
-        if hasattr(scipy.special, "betaincc"):  # from SciPy 1.11, and slow
-            found[lost] = scipy.special.betaincc(*own)
-        else:
-            found[lost] = scipy.special.betainc(own[1], own[0], 1 - own[2])
+        found[lost] = scipy.special.betaincc(*own)  # slow
     out[low] = found
     return out
 
 
+def _incomplete(a: Array, b: Array, y: Array) -> Array:
+    """Return I_y(a, b); far out by a series, where SciPy's underflows from 1e-270 on.
+
+    ``y^a (1 - y)^b / (a B(a, b)) sum_n (a + b)_n / (a + 1)_n y^n``.
+    """
+    found = np.asarray(scipy.special.betainc(a, b, y))
+    lost = (found < _FAR_TAIL) & (np.asarray(y) > 0)
+    if not lost.any():
+        return found
+    found = np.array(found)
+    a, b, y = (np.broadcast_to(value, found.shape)[lost] for value in (a, b, y))
+    total, term = np.ones(len(a)), np.ones(len(a))
+    for n in range(_MOST_TERMS):
+        term = term * (y * ((a + b + n) / (a + 1 + n)))
+        total += term
+        if not (term > 1e-17 * total).any():
+            break
+    with np.errstate(under="ignore"):
+        found[lost] = np.exp(_log_power(y, a, b) - np.log(a) + np.log(total))
+    return found
+
+
 def _inverse(level: Array, a: Array, b: Array) -> Any:
-    """Return the points with cdf ``level``; by halving where SciPy gives NaN or the end of its range."""
+    """Return the points with cdf ``level``; by halving where SciPy gives another one, NaN or an end."""
     found = scipy.special.betaincinv(a, b, level)
     lost = ~((found > _UNDERFLOWS) & (found < 1)) & (level > 0) & (level < 1)
+    if np.min(level) < _FAR:  # where SciPy stops before its search has converged
+        reached_level = _incomplete(a, b, found)
+        lost |= (level > 0) & (level < _FAR) & ~(np.abs(reached_level - level) <= 1e-9 * level)
     if not np.any(lost):
         return found
     found = np.array(found)
@@ -201,7 +223,7 @@ def _inverse(level: Array, a: Array, b: Array) -> Any:
     def reached(y: Array) -> NDArray[np.bool_]:
         cut = np.clip(y, 0.0, 1.0)
         above = _upper(a, b, cut) <= 1 - level
-        return np.where(level > 0.5, above, scipy.special.betainc(a, b, cut) >= level) & (y > 0)
+        return np.where(level > 0.5, above, _incomplete(a, b, cut) >= level) & (y > 0)
 
     found[lost] = np.minimum(least(reached, len(level)), 1.0)
     return found
@@ -219,8 +241,8 @@ def _small_crps(y: Array, a: Array, b: Array) -> Any:
     gap = a / 2 * ((scipy.special.psi(at + 0.5) - scipy.special.psi(at)) @ weights)
     direct = np.log(half_ratio(a + b) / half_ratio(b))
     excess = half_excess(a) - np.where(a < 0.1 * b, gap, direct)
-    rest = 2 * scipy.special.betainc(a + 1, b, cut) + np.expm1(excess)
-    return y * (2 * scipy.special.betainc(a, b, cut) - 1) - a / (a + b) * rest
+    rest = 2 * _incomplete(a + 1, b, cut) + np.expm1(excess)
+    return y * (2 * _incomplete(a, b, cut) - 1) - a / (a + b) * rest
 
 
 def _density(y: Array, a: Array, b: Array) -> Any:
@@ -236,7 +258,7 @@ def _slope(a: Array, b: Array) -> Array:
 
 _LOWER = Tail(
     _inverse,
-    lambda y, a, b: scipy.special.betainc(a, b, y),
+    lambda y, a, b: _incomplete(a, b, y),
     _density,
     _slope,
     1.0,

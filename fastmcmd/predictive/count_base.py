@@ -36,7 +36,7 @@ def beside(value: Any, name: str, like: Array, strict: bool = True) -> Array:
         return np.array(np.broadcast_to(array, like.shape))
     except ValueError:
         raise ValueError(
-            f"{name} has shape {array.shape}; a scalar or {like.shape} is needed"
+            f"{name} has shape {array.shape}; a scalar or {like.shape} is needed, as mean has"
         ) from None
 
 
@@ -139,6 +139,8 @@ class Counts(ScipyPredictive):
 
     def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
         """Return SciPy's quantiles of rows, whose cdf differs from ours by rounding."""
+        if not len(rows):
+            return np.empty(0)
         return np.asarray(self.take(rows).frozen.ppf(levels), dtype=np.float64)
 
     def _by_rows(self, function: Callable[[Array, Array, Array], Array], y: Array) -> Array:

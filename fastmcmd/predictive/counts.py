@@ -19,6 +19,8 @@ _LEAST_ODDS = 1e-12  # of SciPy's parameters, for quantiles and draws
 
 _FEW_TERMS = 128  # sums of a Poisson row, as fast as two Bessel functions and a cdf
 _SOME_TERMS = 256  # of a negative binomial row, as fast as a hypergeometric function and a cdf
+_WIDEST = 1e20  # dispersions from which half the mean difference is the mean
+_MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # where the closed form would lose digits
 # Means from which SciPy's incomplete gamma functions lose digits, from 1e6 all of them, beyond 4.5
@@ -53,8 +55,8 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     """Return P(Y <= k) or P(Y > k) of negative binomial rows.
 
     They are ``I_p(1/alpha, k + 1)`` and ``I_q(k + 1, 1/alpha)``, p = 1 / (1 + alpha mean) and q = 1 - p:
-    the one whose argument is not near 1 is computed, and the other directly only where it is too
-    small to be a difference from 1.
+    the one whose argument is not near 1 is computed, and the other from the complement of the
+    incomplete beta function where it is too small to be a difference from 1.
     """
     odds = alpha * mean
     count, size = k + 1, 1 / alpha
@@ -65,9 +67,9 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     )
     turned = low == upper
     out[turned] = 1 - out[turned]
-    lost = turned & (out < _TINY) & (np.minimum(p, q) > _TINY)
-    ends = (count, size, q) if upper else (size, count, p)
-    out[lost] = scipy.special.betainc(*(values[lost] for values in ends))
+    lost = turned & (out < _TINY)
+    ends = (size, count, p) if upper else (count, size, q)
+    out[lost] = scipy.special.betaincc(*(values[lost] for values in ends))
     return np.asarray(out)
 
 
@@ -107,9 +109,12 @@ class Poisson(Counts):
     """
 
     def __init__(self, mean: Any) -> None:
+        self._set(vector(mean, "mean"))
+
+    def _set(self, mean: Array) -> None:
         from scipy import stats  # slow to load: only when used
 
-        self._mean = vector(mean, "mean")
+        self._mean = mean
         self._alpha = np.zeros_like(self._mean)
         super().__init__(stats.poisson(self._mean), len(self._mean))
 
@@ -120,7 +125,9 @@ class Poisson(Counts):
 
     def take(self, rows: NDArray[np.intp]) -> Poisson:
         """Return the distributions of some rows."""
-        return Poisson(self._mean[rows])
+        found = Poisson.__new__(Poisson)
+        found._set(self._mean[rows])
+        return found
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities, from ``p(k) / p(k - 1) = mean / k``."""
@@ -182,10 +189,19 @@ class NegativeBinomial(Counts):
     """
 
     def __init__(self, mean: Any, dispersion: Any) -> None:
+        mean = vector(mean, "mean")
+        dispersion = beside(dispersion, "dispersion", mean)
+        if dispersion.max() > _MOST_DISPERSION:
+            raise ValueError(
+                f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is "
+                "needed: beyond it 1 over it and variances leave the range of float64"
+            )
+        self._set(mean, dispersion)
+
+    def _set(self, mean: Array, dispersion: Array) -> None:
         from scipy import stats
 
-        self._mean = vector(mean, "mean")
-        self.dispersion = beside(dispersion, "dispersion", self._mean)
+        self._mean, self.dispersion = mean, dispersion
         self._alpha = np.maximum(self.dispersion, _LEAST_DISPERSION)
         # SciPy's mean is size (1 - p) / p: sizes from a rounded p keep it where p is nearly 1.
         success = 1 / (1 + np.maximum(self.dispersion * self._mean, _LEAST_ODDS))
@@ -267,7 +283,9 @@ class NegativeBinomial(Counts):
         from fastmcmd.predictive.numerics.count_loops import half_gini
 
         out = np.zeros(len(mean))
-        wide, narrow = alpha >= _WIDE, (alpha < _WIDE) & (mean > 0)
+        wide, narrow = (alpha >= _WIDE) & (alpha < _WIDEST), (alpha < _WIDE) & (mean > 0)
+        most = alpha >= _WIDEST
+        out[most] = mean[most]  # the limit, to 700 / alpha of itself
         m, a = mean[wide], alpha[wide]
         b = a * m
         out[wide] = m * (1 + b) * scipy.special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))
@@ -278,7 +296,9 @@ class NegativeBinomial(Counts):
 
     def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
         """Return the distributions of some rows."""
-        return NegativeBinomial(self._mean[rows], self.dispersion[rows])
+        found = NegativeBinomial.__new__(NegativeBinomial)
+        found._set(self._mean[rows], self.dispersion[rows])
+        return found
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities, from ``p(k) / p(k - 1) = (1 + alpha (k - 1)) mu / ((1 + alpha mu) k)``."""

@@ -78,8 +78,9 @@ class DoublePoisson(Predictive):
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
         # The bound from which the loops start: windows are somewhat shorter.
-        depth = 42 / self.phi
-        length = depth / 3 + np.sqrt(depth * depth / 9 + 2 * depth * self.mu)
+        with np.errstate(over="ignore"):
+            depth = 42 / self.phi
+            length = depth / 3 + np.sqrt(depth * depth / 9 + 2 * depth * self.mu)
         if len(length) and length.max() > MOST_VALUES:
             row = int(length.argmax())
             raise ValueError(
@@ -194,7 +195,9 @@ class DoublePoisson(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> DoublePoisson:
         """Return the distributions of some rows."""
-        return DoublePoisson(self.mu[rows], self.phi[rows])
+        found = DoublePoisson.__new__(DoublePoisson)
+        found.mu, found.phi = self.mu[rows], self.phi[rows]
+        return found
 
     @property
     def node_count(self) -> int:

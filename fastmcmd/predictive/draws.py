@@ -322,7 +322,9 @@ def _check_finite(draws: NDArray[Any], first: int) -> None:
     if not finite.all():
         what = "NaN" if np.isnan(draws).any() else "infinity"
         row = first + int(np.argwhere(~finite)[0][0])
-        raise ValueError(f"draws hold {what} (first in row {row}); finite numbers are needed")
+        raise ValueError(
+            f"array of draws holds {what} (first in row {row}); finite numbers are needed"
+        )
 
 
 def _is_sorted(draws: NDArray[Any]) -> bool:

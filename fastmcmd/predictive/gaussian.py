@@ -138,7 +138,10 @@ class Gaussian(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
         """Return the distributions of some rows."""
-        return Gaussian(self.mean[rows], self.std[rows])
+        found = Gaussian.__new__(Gaussian)  # no rows are none to check
+        object.__setattr__(found, "mean", self.mean[rows])
+        object.__setattr__(found, "std", self.std[rows])
+        return found
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid).

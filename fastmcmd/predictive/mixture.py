@@ -77,7 +77,7 @@ class Mixture(Predictive):
     """
 
     def __init__(self, components: Sequence[Predictive], weights: Any = None) -> None:
-        if not isinstance(components, Iterable):
+        if not isinstance(components, Iterable) or getattr(components, "ndim", 1) == 0:
             raise TypeError(f"components is {shown(components)}; a list of distributions is needed")
         components = tuple(components)
         if not components:

@@ -20,6 +20,9 @@ __all__ = ["Gamma", "LogNormal"]
 _MARCHED = 0.3  # shape from which a march from quantile to quantile takes few steps
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
 _TINY_SQUARE = 1e-18  # of sigma, to which ``exp(sigma^2) - 1`` is sigma^2
+_WIDE_SQUARE = (
+    1.0  # of sigma, beyond which ``exp(sigma^2)`` may overflow where the product does not
+)
 _SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
 _UNDERFLOWS = 1e-290  # product with a rate, below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
@@ -78,7 +81,8 @@ class LogNormal(Family):
         with np.errstate(over="ignore"):
             square = self.sigma**2
             ratio = np.where(square > _TINY_SQUARE, np.sqrt(np.expm1(square)), self.sigma)
-            return np.asarray(ratio * self.mean)
+            wide = np.exp(self.mu + square) * np.sqrt(-np.expm1(-square))  # without exp(square)
+            return np.where(square > _WIDE_SQUARE, wide, ratio * self.mean)
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -206,8 +210,12 @@ class Gamma(PearsonFamily):
             Positive.
         """
         values = parameters(("mean", "dispersion"), mean=mean, dispersion=dispersion)
-        shape = 1 / values["dispersion"]
-        return cls(shape, shape / values["mean"])
+        with np.errstate(over="ignore"):
+            shape = 1 / values["dispersion"]
+            rate = shape / values["mean"]
+        if not np.isfinite(rate).all():
+            raise ValueError("mean times dispersion is too small: the rates, 1 over it, overflow")
+        return cls(shape, rate)
 
     @property
     def mean(self) -> Array:

@@ -88,7 +88,8 @@ class ZeroInflated(Predictive):
             chance = np.array(np.broadcast_to(chance, base.shape))
         except ValueError:
             raise ValueError(
-                f"probability has shape {chance.shape}; a scalar or {base.shape} is needed"
+                f"probability has shape {chance.shape}; a scalar or {base.shape} is needed, as "
+                "base has"
             ) from None
         self.base = base
         self.probability = chance
@@ -115,7 +116,7 @@ class ZeroInflated(Predictive):
         """Variances (n,)."""
         p = self.probability
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (1 - p) * (self.base.variance + p * self.base.mean**2)
+            found = (1 - p) * (self.base.variance + (np.sqrt(p) * self.base.mean) ** 2)
         return np.where(p < 1, found, 0.0)
 
     @property
@@ -213,7 +214,10 @@ class ZeroInflated(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> ZeroInflated:
         """Return the distributions of some rows."""
-        return ZeroInflated(self.base.take(rows), self.probability[rows])
+        found = ZeroInflated.__new__(ZeroInflated)
+        found.base, found.probability = self.base.take(rows), self.probability[rows]
+        found.discrete, found.has_density = self.discrete, self.has_density
+        return found
 
     @property
     def node_count(self) -> int:

@@ -336,13 +336,15 @@ def _toolbox() -> list[Entry]:
     return found
 
 
-def _probcal() -> list[Entry]:
+def _probcal(fm: Any) -> list[Entry]:
     module = importlib.import_module("fastmcmd.compat.probcal")
     known = {
         "grid": X[:5], "x": X, "y": Y, "x_prime": X, "y_prime": -Y, "x_kernel": module.rbf_kernel,
-        "y_kernel": module.rbf_kernel,
+        "y_kernel": module.rbf_kernel, "y_true": Y, "posterior_predictive": fm.Gaussian(MEAN, STD),
     }  # fmt: skip
-    names = ("compute_mcmd_numpy", "laplacian_kernel", "polynomial_kernel", "rbf_kernel")
+    names = [
+        name for name in module.__all__ if name != "compute_mcmd_torch"
+    ]  # tensors in, tensors out
     return [
         entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), known))
         for name in names
@@ -388,7 +390,7 @@ def entries(plots: bool = True) -> dict[str, Entry]:
     importlib.import_module("fastmcmd.kernels")
     groups = [
         _core(fm), _predictive(fm), _kernels(fm), _metrics(fm), _classification(fm),
-        _recalibration(fm), _streaming(fm), _toolbox(), _probcal(),
+        _recalibration(fm), _streaming(fm), _toolbox(), _probcal(fm),
     ]  # fmt: skip
     if plots:
         groups.append(_plots(fm))
@@ -405,11 +407,16 @@ def unlisted(names: set[str]) -> list[str]:
         "Recalibrator", "Rescaled", "GroupCalibration", "PITHistogram", "ReliabilityCurve",
         "VarianceCurve", "AccuracyAboveConfidence", "AreaEstimate", "BrierDecomposition",
         "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
-        "Linear", "StdScaling", "TemperatureScaling",
+        "Linear", "StdScaling", "TemperatureScaling", "compute_mcmd_torch",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []
-    for module in (fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming):
+    modules = [fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming]
+    compat = ("uncertainty_toolbox", "probcal")
+    modules += [importlib.import_module(f"fastmcmd.compat.{name}") for name in compat]
+    if any(name.startswith("plots.") for name in names):
+        modules.append(importlib.import_module("fastmcmd.plots"))
+    for module in modules:
         prefix = module.__name__.removeprefix("fastmcmd").lstrip(".")
         for name in module.__all__:
             value = getattr(module, name)

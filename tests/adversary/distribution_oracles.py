@@ -540,8 +540,9 @@ class DoublePoisson(Oracle):
             return mpf(upper)
         if self.m == 0:
             return mpf(not upper)
-        inner = upper == (k < self.m)
-        start, step = (int(k) + 1, 1) if k >= self.m else (int(k), -1)
+        above = k + 1 > self.m  # what lies above is the smaller part, and summed
+        inner = upper != above
+        start, step = (int(k) + 1, 1) if above else (int(k), -1)
         found = mp.fsum(p for _, p in self._sum_from(start, step, self.top)) / self.total
         return 1 - found if inner else found
 

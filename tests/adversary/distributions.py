@@ -3,7 +3,8 @@
     python tests/adversary/distributions.py --count 5000 --seed 0
 
 prints each violation as the seed of its problem, one line of Python that shows it, what came, what is
-right, and the tolerance. ``--only Gamma`` attacks one family, ``--seed S --count 1`` one problem.
+right, and the tolerance. ``--only Gamma`` attacks one family, ``--seed S --count 1`` one problem;
+``--each`` attacks one family after the other, each for ``--seconds`` at most, so that slow ones leave time.
 
 Tolerances
 ----------
@@ -17,6 +18,8 @@ small. Infinity is right only for values that round to it.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
 import time
 import warnings
@@ -38,6 +41,7 @@ import fastmcmd as fm
 HUGE = float(np.finfo(np.float64).max)
 SMALL = mpf(10) ** -307
 MOVED = mpf(2) ** -50
+LIMIT = 10  # seconds a problem may take
 
 # Documented: sf and cdf "with all their digits", of SciPy's special functions 1e-11 at the worst; CRPS
 # "to about 1e-12 of the mean" for counts, quadrature 1e-10 elsewhere.
@@ -85,8 +89,11 @@ def moved_values(
     for i, number in enumerate(numbers):
         if i in problem.fixed:
             continue
-        other = [*numbers[:i], number * (1 + MOVED), *numbers[i + 1 :]]
-        change += difference(value_of(problem.oracle(other), what, *at), right)
+        moves = []
+        for factor in (1 + MOVED, 1 - MOVED):
+            other = [*numbers[:i], number * factor, *numbers[i + 1 :]]
+            moves.append(difference(value_of(problem.oracle(other), what, *at), right))
+        change += max(moves)
     if y is not None and not problem.counts and abs(y) != np.inf:
         for sign in (1, -1):
             other = value_of(oracle, what, at[0] + sign * max(abs(at[0]) * MOVED, mpf(5e-324)))
@@ -312,41 +319,85 @@ def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | 
     if np.isnan(drawn).any():
         yield Violation(seed, problem.name, "sample", line, "NaN", "draws", 0)
         return
-    worst = 0.0
-    for i in np.linspace(0, count - 1, 6).astype(int):
-        if not np.isfinite(drawn[i]):
-            continue
-        try:
-            at = float(oracle.cdf(mpf(np.nextafter(drawn[i], np.inf))))
-            below = float(oracle.cdf_below(mpf(np.nextafter(drawn[i], -np.inf))))
-        except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
-            return
-        share = np.searchsorted(drawn, drawn[i], side="right") / count
-        least = np.searchsorted(drawn, drawn[i], side="left") / count
-        # Between the neighbours: a grid of doubles as coarse as the distribution makes atoms.
-        worst = max(worst, share - at, below - least)
-    if worst > 3.2 / np.sqrt(count):
+    limit = 3.2 / np.sqrt(count)
+    try:
+        worst = _distance(drawn, [oracle])
+        if worst > limit:  # unless parameters that differ by rounding are as far apart
+            numbers = [mpf(v) for v in problem.numbers]
+            moved = [oracle]
+            for i in set(range(len(numbers))) - set(problem.fixed):
+                for factor in (1 + MOVED, 1 - MOVED):
+                    moved.append(
+                        problem.oracle([*numbers[:i], numbers[i] * factor, *numbers[i + 1 :]])
+                    )
+            worst = _distance(drawn, moved)
+    except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
+        return
+    if worst > limit:
         yield Violation(
             seed, problem.name, "sample", line, f"distance {worst:.3f}", "the distribution", 0.1
         )
 
 
+def _distance(drawn: Any, oracles: list[Oracle]) -> float:
+    """Return how far draws are from all that lies between some distributions, at a few draws."""
+    worst, count = 0.0, len(drawn)
+    for i in np.linspace(0, count - 1, 6).astype(int):
+        if not np.isfinite(drawn[i]):
+            continue
+        # Between the neighbours: a grid of doubles as coarse as the distribution makes atoms.
+        at = max(float(one.cdf(mpf(np.nextafter(drawn[i], np.inf)))) for one in oracles)
+        below = min(float(one.cdf_below(mpf(np.nextafter(drawn[i], -np.inf)))) for one in oracles)
+        share = np.searchsorted(drawn, drawn[i], side="right") / count
+        least = np.searchsorted(drawn, drawn[i], side="left") / count
+        worst = max(worst, share - at, below - least)
+    return worst
+
+
+@contextlib.contextmanager
+def limited() -> Iterator[None]:
+    """Raise TimeoutError where a problem takes longer than `LIMIT`: sums of mpmath may be endless."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def run(
-    count: int, seed: int, only: str | None = None, shown: bool = False
+    count: int,
+    seed: int,
+    only: str | None = None,
+    shown: bool = False,
+    seconds: float = np.inf,
 ) -> tuple[list[Violation], Counter[str]]:
     """Attack ``count`` distributions; returns violations and what was checked how often."""
     found: list[Violation] = []
     counts: Counter[str] = Counter()
+    begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
-            for result in attack(one, only):
-                if isinstance(result, str):
-                    counts[result] += 1
-                else:
-                    found.append(result)
-                    if shown:
-                        print(result, flush=True)
+            if time.perf_counter() - begin > seconds:
+                break
+            counts["distributions"] += 1
+            try:
+                with limited():
+                    for result in attack(one, only):
+                        if isinstance(result, str):
+                            counts[result] += 1
+                        else:
+                            found.append(result)
+                            if shown:
+                                print(result, flush=True)
+            except TimeoutError:
+                counts["too slow"] += 1
     return found, counts
 
 
@@ -358,14 +409,26 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=None, help="one family, such as zeroinflated")
+    parser.add_argument("--each", action="store_true", help="one family after the other")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="stop after so long")
     options = parser.parse_args()
     start = time.perf_counter()
-    found, counts = run(options.count, options.seed, options.only, True)
+    names = [options.only]
+    if options.each:
+        names = [family.__name__.replace("_", "") for family in FAMILIES]
+    found, counts = [], Counter()
+    for name in names:
+        more, made = run(options.count, options.seed, name, True, options.seconds)
+        found, counts = found + more, counts + made
+        if name:
+            print(
+                f"{name}: {made['distributions']} distributions, {len(more)} violations", flush=True
+            )
     kinds = Counter((v.family, v.what) for v in found)
     for (family, what), number in sorted(kinds.items(), key=lambda item: -item[1]):
         print(f"{number:6d} {family}.{what}")
     told = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
-    print(f"{options.count} distributions in {time.perf_counter() - start:.0f} s: {told}")
+    print(f"in {time.perf_counter() - start:.0f} s: {told}")
     print(f"{len(found)} violations")
     return bool(found)
 

@@ -93,6 +93,32 @@ def regression(rng: Any) -> Iterator[Check]:
         yield "interval_score_from", line, found[i], real(right), real(max(abs(a), abs(b), abs(c)))
 
 
+def spreads(rng: Any) -> Iterator[Check]:
+    """Sharpness and Dawid and Sebastiani's score, whose squares leave the range of doubles."""
+    n = int(rng.integers(1, 20))
+    scale = 10.0 ** rng.uniform(-300, 300)
+    std = scale * 10.0 ** rng.uniform(-3, 3, n)
+    mean, y = scale * rng.normal(size=n), scale * rng.normal(size=n) * 10.0 ** rng.uniform(-2, 3)
+    w = 10.0 ** rng.uniform(-12, 0, n) if rng.random() < 0.5 else np.ones(n)
+    told = f"np.array({y.tolist()}), (np.array({mean.tolist()}), np.array({std.tolist()}))"
+    m, right = fm.metrics, fm.Gaussian(mean, std)
+    fs, fw = exact(std), exact(w)
+    square = sum((a * s * s for a, s in zip(fw, fs, strict=True)), F(0)) / sum(fw)
+    weighted = f"{told}, sample_weight=np.array({w.tolist()})"
+    yield (
+        "sharpness",
+        weighted,
+        m.sharpness(y, right, sample_weight=w),
+        mp.sqrt(real(square)),
+        mpf(0),
+    )
+    came = m.dawid_sebastiani(y, right)
+    for i, (a, b, s) in enumerate(zip(exact(y), exact(mean), fs, strict=True)):
+        z = (real(a) - real(b)) / real(s)
+        logs = 2 * mp.log(real(s))
+        yield "dawid_sebastiani", told, came[i], logs + z * z, abs(logs) + z * z
+
+
 def ensembles(rng: Any) -> Iterator[Check]:
     """Scores of draws: CRPS and its estimators, check scores, energy scores."""
     n, count = int(rng.integers(1, 5)), int(rng.integers(2, 9))
@@ -200,7 +226,7 @@ def classification(rng: Any) -> Iterator[Check]:
 def attack(seed: int) -> Iterator[tuple[str, str | None]]:
     """Attack with one seed; yields the name of what was checked, and what is wrong with it."""
     rng = np.random.default_rng([seed, 41])
-    for kind in (regression, ensembles, classification):
+    for kind in (regression, ensembles, classification, spreads):
         for name, line, came, right, largest in kind(rng):
             allowed = RELATIVE * abs(right) + OF_LARGEST * largest + mpf(10) ** -307
             if mp.isinf(right) or abs(right) > HUGE:

@@ -23,14 +23,15 @@ def entries():
     return call_entries.entries(plots=False)
 
 
-def test_every_public_function_is_called(entries):
-    assert call_entries.unlisted(set(entries)) == []
+def test_every_public_function_is_called():
+    pytest.importorskip("matplotlib")
+    assert call_entries.unlisted(set(call_entries.entries())) == []
 
 
 def test_nothing_is_found():
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "100000", "--seconds",
-         "15",
+         "8",
             "--seed",
             "0", "--no-plots"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,

@@ -266,13 +266,17 @@ class Quantiles(Oracle):
         return 1 - found if upper else found
 
     def mean(self) -> Any:
-        p, v = self.p, self.v
+        return self.v[0] + self._mean_beyond()
+
+    def _mean_beyond(self) -> Any:
+        """The mean minus the first quantile: 0 of an atom."""
+        p, v = self.p, [value - self.v[0] for value in self.v]
         inner = mp.fsum((p[i + 1] - p[i]) * (v[i + 1] + v[i]) / 2 for i in range(len(v) - 1))
-        return inner + p[0] * (v[0] - self.left) + (1 - p[-1]) * (v[-1] + self.right)
+        return inner - p[0] * self.left + (1 - p[-1]) * (v[-1] + self.right)
 
     def variance(self) -> Any:
-        p, mean = self.p, self.mean()
-        v = [value - mean for value in self.v]
+        p, mean = self.p, self._mean_beyond()
+        v = [value - self.v[0] - mean for value in self.v]
         inner = mp.fsum(
             (p[i + 1] - p[i]) * (v[i + 1] ** 2 + v[i + 1] * v[i] + v[i] ** 2) / 3
             for i in range(len(v) - 1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import metrics
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd.checks import check_choice, check_count, check_flag
 from fastmcmd.compat.uncertainty_toolbox.inputs import gaussian
 from fastmcmd.progress import Progress
 
@@ -81,6 +81,7 @@ def adversarial_group_calibration(
     shares = np.linspace(0, 1, check_count(num_group_bins, "num_group_bins"))
     trials = check_count(num_trials, "num_trials")
     draws = check_count(num_group_draws, "num_group_draws")
+    draw_with_replacement = check_flag(draw_with_replacement, "draw_with_replacement")
     if len(outcomes) < 2 and not draw_with_replacement:
         raise ValueError("y_true has 1 row; at least 2 are needed for groups without replacement")
     sizes = np.maximum(np.round(len(outcomes) * shares).astype(np.intp), 2)
@@ -92,7 +93,7 @@ def adversarial_group_calibration(
         kind=prop_type,
         pit="plain",
         groups=_drawn_groups(
-            len(outcomes), sizes, trials, draws, bool(draw_with_replacement), bool(verbose)
+            len(outcomes), sizes, trials, draws, draw_with_replacement, bool(verbose)
         ),
     )
     worst = found.worst.reshape(len(shares), trials)

@@ -90,13 +90,15 @@ def _integral(prediction: Predictive, y: Array) -> Array:
 
     def integrand(rows: NDArray[np.intp], places: Array) -> Callable[[Array], Array]:
         below = places < y[rows]
-        part, other = prediction.take(rows[below]), prediction.take(rows[~below])
+        part, other = (
+            prediction.take(rows[some]) if some.any() else None for some in (below, ~below)
+        )
 
         def squares(t: Array) -> Array:
             out = np.empty(len(t))
-            if below.any():
+            if part is not None:
                 out[below] = part.cdf(t[below])
-            if not below.all():
+            if other is not None:
                 out[~below] = other.sf(t[~below])
             return out * out
 
