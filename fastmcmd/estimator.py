@@ -20,7 +20,7 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.params import Parameters
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
-from fastmcmd.rows import Rows
+from fastmcmd.rows import Rows, check_apart, files_of
 
 __all__ = ["ConditionalCongruence"]
 
@@ -98,6 +98,7 @@ class ConditionalCongruence(Parameters):
         self.devices = devices
         self.device_memory_limit = device_memory_limit
         self._fit: Fit | None = None
+        self._files: dict[str, str] = {}  # those it was fitted on, by the names of arguments
 
     def options(self, x: Any = None) -> Options:
         """Return the checked numerical options, for inputs ``x``."""
@@ -119,6 +120,7 @@ class ConditionalCongruence(Parameters):
             As in `cce`.
         """
         options = self.options(x)
+        files = files_of(x=x, y=y, prediction=prediction, weights=weights)
         x = encoded_inputs(x, self.encoder, "x", options)
         (x,) = prepared_inputs(self.x_kernel, x=x)
         nature, model, kernels = samples_of(
@@ -126,6 +128,7 @@ class ConditionalCongruence(Parameters):
             self.random_state,
         )  # fmt: skip
         self._fit, self.result_ = evaluate_at(nature, model, *kernels, options, x, "CCE")
+        self._files = files
         self.n_features_in_ = x.shape[1]
         self.input_dtype_ = x.dtype
         self.output_columns_ = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
@@ -182,6 +185,7 @@ class ConditionalCongruence(Parameters):
                 "checkpoint keeps the state of one fit; use fit for each model, or checkpoint=None"
             )
         options = self.options(x)
+        files = files_of(x=x, y=y, weights=weights)
         x = encoded_inputs(x, self.encoder, "x", options)
         (x,) = prepared_inputs(self.x_kernel, x=x)
         nature, models, kernels = samples_of_all(
@@ -197,6 +201,7 @@ class ConditionalCongruence(Parameters):
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
                 one.restore(fitted, replace(result, name="CCE"), x.shape[1], columns, x.dtype)
+                one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
                 found[name] = one
         return found
 
@@ -253,11 +258,13 @@ class ConditionalCongruence(Parameters):
         `fastmcmd.load` returns an estimator with the same values and parameters: kernels that depend on
         the data are resolved anew when it is fitted again, and ``random_state`` is as it was.
         ``cache_dir``, ``checkpoint``, ``devices`` and ``device_memory_limit`` belong to the machine, and
-        come back as None. Kernels made of Python functions and encoders cannot be saved.
+        come back as None. Kernels made of Python functions and encoders cannot be saved. A file that it was
+        fitted on is refused.
         """
         from fastmcmd.storage import save
 
         check_path(path, "path")
+        check_apart(path, "path", self._files)
         save(self, path)
 
     def __repr__(self) -> str:

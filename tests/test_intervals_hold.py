@@ -164,3 +164,15 @@ def test_studentized_intervals_are_quantiles_of_ratios():
     assert studentized(2.0, 0.5, values, errors, 0.5) == (2.0 - 0.5 * 1.0, 2.0 + 0.5 * 1.0)
     assert studentized(2.0, 0.0, np.full(3, 2.0), np.zeros(3), 0.5) == (2.0, 2.0)
     assert studentized(2.0, 0.5, values, np.zeros(3), 0.5) is None
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_a_constant_width_has_an_interval(offset):
+    # Its columns scatter by rounding alone, whose standard errors made the interval NaN.
+    rng = np.random.default_rng(2)
+    mean = offset + rng.standard_normal(200)
+    y = mean + 0.3 * rng.standard_normal(200)
+    found = fm.evaluate(y, fm.Gaussian(mean, np.full(200, 0.3)), n_boot=60)
+    (width,) = [one for one in found.measured if one.name == "mean_interval_width"]
+    np.testing.assert_allclose([width.low, width.high], width.value, rtol=1e-9)
+    assert "nan to nan" not in repr(found)

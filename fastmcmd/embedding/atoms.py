@@ -73,8 +73,8 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
                 points = ~(np.asarray(spread_out)[:, None] | np.asarray(spread_other)[None, :])
                 return np.asarray((same & points).astype(np.float64))
         gaps = (mean[:, k, None] - against[None, :, k] for k in range(columns))
-        variances = (std[:, k, None] ** 2 + spread[None, :, k] ** 2 for k in range(columns))
-        return of_normal_difference(leaf, gaps, variances)
+        stds = ((std[:, k, None], spread[None, :, k]) for k in range(columns))
+        return of_normal_difference(leaf, gaps, stds)
 
     found = by_parts(kernel, (len(one), len(other)), known)
     assert found is not None

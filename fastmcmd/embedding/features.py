@@ -110,7 +110,9 @@ def _pivoted_cholesky(
     while True:
         pivot = int((worth * rest).argmax())
         # Below a few units of rounding the residual is noise and its pivots would be, too.
-        if worth[pivot] * rest[pivot] <= limit or rest[pivot] <= 4 * _UNIT * diagonal[pivot]:
+        # One pivot there is always: outputs far in a tail may make the limit larger than all others.
+        small = bool(pivots) and worth[pivot] * rest[pivot] <= limit
+        if small or rest[pivot] <= 4 * _UNIT * diagonal[pivot]:
             break
         rank = len(pivots)
         if rank == len(columns):

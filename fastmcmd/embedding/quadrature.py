@@ -28,7 +28,9 @@ _UNIT = float(np.finfo(np.float64).eps) / 2
 _ROUNDS = 5  # refinements at most: the length of panels is halved each time
 _FINER = 1.5  # times the nodes of before, for a difference that shows errors
 _HALVINGS = 16  # of a length that changes no panel
-_GAIN = 0.5  # a refinement that leaves more of the error than that is the last
+# A refinement that leaves more of the error than that is the last; but not the first, whose difference from
+# nodes that resolve nothing is as large as theirs from each other.
+_GAIN = 0.5
 _NODE_VALUES = 2e9  # feature values computed for refinements, at most
 _MORE_NODES = 2e4  # nodes that refinements add in dense form, at most
 _UNLIKE = 4.0  # times the median error, from which rows are refined in dense form
@@ -78,7 +80,7 @@ def mean_features_by_nodes(
     budget = _NODE_VALUES / max(1, rank)
     todo = np.flatnonzero(error > goal)
     length = _length(features.kernel, prediction, todo)
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         todo, groups, budget = _affordable(prediction, todo, error, length, budget)
         if not len(todo):
             break
@@ -91,7 +93,7 @@ def mean_features_by_nodes(
             found, misses, extra = sums(*finer)
             error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
             mean[some], missed[some] = found, np.maximum(missed[some], misses)
-        gained = error[todo] <= _GAIN * before
+        gained = (turn == 0) | (error[todo] <= _GAIN * before)
         todo = todo[(error[todo] > goal) & gained]
         length /= 2
     return mean, missed, error
@@ -209,7 +211,7 @@ def refined_nodes(
     todo = np.flatnonzero((error > goal) & (error > _UNLIKE * np.median(error)))
     length = _length(kernel, prediction, todo)
     budget = _MORE_NODES
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         todo, groups, budget = _affordable(prediction, todo, error, length, budget)
         if not len(todo):
             break
@@ -228,7 +230,7 @@ def refined_nodes(
             owner[some], slot[some] = len(parts), np.arange(len(some))
             parts.append(new)
             places.append(some)
-        gained = error[todo] <= _GAIN * before
+        gained = (turn == 0) | (error[todo] <= _GAIN * before)
         todo = todo[(error[todo] > goal) & gained]
         length /= 2
     newest = []

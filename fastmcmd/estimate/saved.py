@@ -186,6 +186,8 @@ def _restored(arrays: Stored, settings: Settings) -> ConditionalCongruence:
     )  # fmt: skip
     values = arrays.numbers("result_values", None, finite=False)
     bounds = arrays.numbers("result_error_bounds", len(values), finite=False)
+    if not ((values >= 0).all() and (bounds >= 0).all()):  # NaN neither
+        raise ValueError("its values or their error bounds are negative or NaN")
     result = Result(values, bounds, float(settings["result_tol"]), _info(settings), "CCE")
     dtype = np.dtype(settings["x_dtype"])
     if dtype not in (np.float32, np.float64):

@@ -102,7 +102,7 @@ def intervals(
     found = []
     for one in measured:
         ends = _interval(one, replicates, confidence)
-        if ends is not None:
+        if ends is not None and not np.isnan(ends).any():
             low = max(ends[0], _AT_LEAST.get(one.name, 0.0))
             high = min(ends[1], _AT_MOST.get(one.name, np.inf))
             one = replace(one, low=low, high=high)

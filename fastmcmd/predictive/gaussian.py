@@ -185,17 +185,17 @@ class Gaussian(Predictive):
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z): RBF, Laplacian, Polynomial and Linear; for numbers Matern too."""
-        mean, variance = self._moments()
+        mean, std = self._moments()
         if isinstance(kernel, Polynomial):
             # gamma Y.z + coef0 is normal: moments by parts, E S^p = m E S^(p-1) + (p-1) v E S^(p-2).
             gamma = number(kernel.gamma)
             centre = gamma * (mean @ points.T) + kernel.coef0
-            spread = gamma**2 * (variance @ (points**2).T)
+            spread = (gamma * std) ** 2 @ (points**2).T
             before, moment = np.ones_like(centre), centre
             for power in range(2, kernel.degree + 1):
                 before, moment = moment, centre * moment + (power - 1) * spread * before
             return moment
-        known = _of_differences(kernel, mean, variance, points, np.zeros((1, points.shape[1])))
+        known = _of_differences(kernel, mean, std, points, np.zeros((1, points.shape[1])))
         return without_atoms(self, kernel, points) if known is None else known
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
@@ -213,14 +213,14 @@ class Gaussian(Predictive):
         """Return E k(Y_i, Y'_i) (n,) of independent Gaussians, row by row."""
         if not isinstance(other, Gaussian):
             return None
-        (mean, variance), (other_mean, other_variance) = self._moments(), other._moments()
+        (mean, std), (other_mean, other_std) = self._moments(), other._moments()
         match kernel:
             case Linear():
                 return np.asarray(np.einsum("ij,ij->i", mean, other_mean))
             case Delta():
                 return np.zeros(len(self))
-        gap, spread = (mean - other_mean).T, (variance + other_variance).T
-        return of_normal_difference(kernel, list(gap), list(spread))
+        stds = list(zip(std.T, other_std.T, strict=True))
+        return of_normal_difference(kernel, list((mean - other_mean).T), stds)
 
     def gaussian_parts(self) -> list[tuple[Array, Predictive]]:
         """Return the distribution itself, with weight 1."""
@@ -241,24 +241,24 @@ class Gaussian(Predictive):
         return values, np.broadcast_to(w, values.shape)
 
     def _moments(self) -> tuple[Array, Array]:
-        """Return means and variances (n, k)."""
-        return self.mean.reshape(len(self), -1), (self.std**2).reshape(len(self), -1)
+        """Return means and standard deviations (n, k)."""
+        return self.mean.reshape(len(self), -1), self.std.reshape(len(self), -1)
 
 
 def _of_differences(
-    kernel: Kernel, mean: Array, variance: Array, other_mean: Array, other_variance: Array
+    kernel: Kernel, mean: Array, std: Array, other_mean: Array, other_std: Array
 ) -> Array | None:
     """Return ``E k(D_ij)`` (n, r), D_ij normal with the difference of means and sum of variances."""
     columns = range(mean.shape[1])
     gaps = (mean[:, k, None] - other_mean[None, :, k] for k in columns)
-    spreads = (variance[:, k, None] + other_variance[None, :, k] for k in columns)
+    stds = ((std[:, k, None], other_std[None, :, k]) for k in columns)
     if not isinstance(kernel, (RBF, Laplacian, Matern)):
         return None
-    return of_normal_difference(kernel, gaps, spreads)
+    return of_normal_difference(kernel, gaps, stds)
 
 
 def of_normal_difference(
-    kernel: Kernel, gaps: Iterable[Array], variances: Iterable[Array]
+    kernel: Kernel, gaps: Iterable[Array], stds: Iterable[tuple[Array, Array]]
 ) -> Array | None:
     """Return ``E k(D)`` of normal vectors D with independent components, or None where unknown.
 
@@ -266,28 +266,31 @@ def of_normal_difference(
     ----------
     kernel : Kernel
         RBF, Laplacian, or, for numbers, Matern.
-    gaps, variances : iterables of ndarray
-        Mean and variance of each component of D: arrays of one shape, which the result has.
+    gaps : iterable of ndarray
+        Mean of each component of D: arrays of one shape, which the result has.
+    stds : iterable of pairs of ndarray
+        Standard deviations of the two numbers whose difference a component is; they broadcast to that
+        shape. Not its variance: at a scale of 1e-160 that underflows, where kernels still see the spread.
     """
     match kernel:
         case RBF(gamma=float() as gamma):
             # A normal density of precision 2 gamma, convolved with that of the difference.
             exponent: Array | float = 0.0
             product: Array | float = 1.0
-            for gap, spread in zip(gaps, variances, strict=True):
-                wider = 1 + 2 * gamma * spread
+            for gap, (one, other) in zip(gaps, stds, strict=True):
+                wider = 1 + 2 * gamma * (one**2 + other**2)
                 exponent = exponent - gamma * gap**2 / wider
                 product = product * wider
             return np.asarray(np.exp(exponent) / np.sqrt(product))
         case Laplacian(gamma=float() as gamma):
             out: Array | float = 1.0
-            for gap, spread in zip(gaps, variances, strict=True):
-                out = out * half_lines.laplacian(gamma, gap, np.sqrt(spread))
+            for gap, both in zip(gaps, stds, strict=True):
+                out = out * half_lines.laplacian(gamma, gap, np.hypot(*both))
             return np.asarray(out)
         case Matern(nu=nu, length_scale=length_scale):
-            (gap, *more), (spread, *_) = list(gaps), list(variances)
+            (gap, *more), (both, *_) = list(gaps), list(stds)
             if not more:
-                return half_lines.matern(nu, length_scale, gap, np.sqrt(spread))
+                return half_lines.matern(nu, length_scale, gap, np.hypot(*both))
     return None
 
 

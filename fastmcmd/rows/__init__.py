@@ -1,8 +1,17 @@
 """Rows of numbers that lie in memory or on disk, read block by block and never loaded whole."""
 
 from fastmcmd.rows.opening import open_rows
-from fastmcmd.rows.output import Output, check_apart, open_out
+from fastmcmd.rows.output import Output, check_apart, files_of, open_out
 from fastmcmd.rows.source import Source
 from fastmcmd.rows.table import Rows, as_blocks
 
-__all__ = ["Output", "Rows", "Source", "as_blocks", "check_apart", "open_out", "open_rows"]
+__all__ = [
+    "Output",
+    "Rows",
+    "Source",
+    "as_blocks",
+    "check_apart",
+    "files_of",
+    "open_out",
+    "open_rows",
+]

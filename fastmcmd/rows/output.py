@@ -132,6 +132,12 @@ def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} shares memory with {other}; another array is needed")
 
 
+def files_of(**inputs: Any) -> dict[str, str]:
+    """Return the files in which arguments lie, by the arguments' names, for `check_apart`."""
+    places = {name: _place_of(value) for name, value in inputs.items()}
+    return {name: place[0] for name, place in places.items() if place is not None}
+
+
 def _place_of(value: Any) -> tuple[str, str] | None:
     """Return the file that a value is or lies in, and its name there; None where there is none."""
     if isinstance(value, str | os.PathLike):

@@ -39,7 +39,8 @@ def matern(nu: float, length_scale: float, mean: Array, std: Array) -> Array:
     where J_0 may overflow, ``phi(t) J_0 = exp(c (c / 2 -+ t)) Phi(-u)``.
     """
     length = length_scale / np.sqrt(2 * nu)
-    std = np.clip(std, _NARROW * length, _WIDE * length)  # beyond: the limit, to rounding
+    with np.errstate(over="ignore"):  # an infinite limit is none
+        std = np.clip(std, _NARROW * length, _WIDE * length)  # beyond: the limit, to rounding
     scale = std / length
     t = np.clip(mean / std, -_WIDE, _WIDE)
     density = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
