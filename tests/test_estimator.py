@@ -187,8 +187,8 @@ def test_predictions_exact_against_draws(rng, make, y_kernel):
     ("y_kernel", "std"),
     [(fm.Laplacian(1.0), 0.5), (fm.Laplacian(8.0), 2.0), (fm.Matern(1.5, 0.1), 2.0)],
 )
-def test_nodes_of_kinked_kernels_are_not_called_exact(rng, y_kernel, std):
-    """Once certified rigorous to 2e-11 and wrong by 5e-3: Gauss-Hermite nodes miss a kink."""
+def test_kinked_kernels_go_by_closed_forms(rng, y_kernel, std):
+    """Once certified rigorous to 2e-11 and wrong by 5e-3, as Gauss-Hermite nodes miss a kink."""
     import oracle
     from scipy.special import ndtri
 
@@ -205,7 +205,8 @@ def test_nodes_of_kinked_kernels_are_not_called_exact(rng, y_kernel, std):
     gram = y_kernel(y[:, None], y[:, None]) - cross - cross.T + (both + both.T) / 2
     a = oracle.coefficients(fm.RBF(1.0), x[:, None], x[:, None], 0.1)
     exact = np.sqrt(np.maximum(np.einsum("iq,ij,jq->q", a, gram, a), 0))
-    assert found.info.certificate == "sampled"
+    assert found.info.certificate == "rigorous"
+    assert found.error_bound < 1e-6
     assert (np.abs(found.values - exact) <= found.error_bounds + 1e-4).all()
 
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.embedding.expected import candidates
+from fastmcmd.embedding.candidates import candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.budget import TILE_BYTES, Budget
@@ -55,10 +55,7 @@ def check_room(nature: Sample, model: Sample, task: Task) -> None:
     else:
         least, most = math.ceil(0.8 * rank), math.ceil(1.3 * rank) + 6
     rows = max(_distinct(_some_inputs(side), len(side)) for side in sides)
-    different = max(
-        (_distinct(_some_outputs(side), len(side.all_outputs.flat)) if _drawn(side) else 1)
-        for side in sides
-    )
+    different = max(_distinct_outputs(side) for side in sides)
     if _budget(rows, least, different, sides, task).holds():
         return
     budget = _budget(n, most, outputs, sides, task)
@@ -73,10 +70,6 @@ def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task:
         task.options.memory_limit, n=n, columns=rank * (1 if shared else 2), outputs=outputs,
         rank=rank, points=len(task.grid), threads=get_num_threads(),
     )  # fmt: skip
-
-
-def _drawn(side: Sample) -> bool:
-    return isinstance(side.all_outputs, DrawnOutputs)
 
 
 def _spread(n: int, count: int) -> NDArray[np.intp]:
@@ -95,10 +88,13 @@ def _some_inputs(side: Sample) -> NDArray[np.float64]:
     return np.asarray(side.x[rows])
 
 
-def _some_outputs(side: Sample) -> NDArray[np.float64]:
-    assert isinstance(side.all_outputs, DrawnOutputs)
-    flat = side.all_outputs.flat
-    return np.asarray(flat[_spread(len(flat), _GLANCED)], dtype=np.float64)
+def _distinct_outputs(side: Sample) -> int:
+    """Return how many outputs of a side are distinct, at least; 1 for predicted distributions."""
+    outputs = side.all_outputs
+    if not isinstance(outputs, DrawnOutputs):
+        return 1
+    some = outputs.flat[_spread(len(outputs.flat), _GLANCED)]
+    return _distinct(np.asarray(some, dtype=np.float64), len(outputs.flat))
 
 
 def _distinct(some: NDArray[np.float64], n: int) -> int:

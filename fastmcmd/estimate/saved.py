@@ -368,7 +368,7 @@ def _get_low_rank(
         weights = arrays.numbers(f"{name}_weights{term}", len(landmarks), rank)
         named = dict(zip(_NUMBERS, numbers, strict=True))
         kind = _certified(named.pop("kind"))
-        sizes = {key: _size(value) for key, value in named.items()}
+        sizes: dict[str, Any] = {key: _size(value) for key, value in named.items()}
         solutions.append(LowRankSolution(weights, kind=kind, **sizes))
     terms = [
         Term(slice(_count(a, least=0), _count(b)), _size(lam), float(sign))

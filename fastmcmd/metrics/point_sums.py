@@ -318,7 +318,8 @@ def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
         namespace.least(point.T),
         namespace.greatest(point.T),
     )
-    return Comoments(weight, *namespace.numbers(found), unit_y=unit_y, unit_point=unit_point)
+    sums = Comoments(weight, *namespace.numbers(found))
+    return replace(sums, unit_y=unit_y, unit_point=unit_point)
 
 
 def over_outputs(values: Array, multioutput: str) -> Any:

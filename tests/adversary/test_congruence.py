@@ -18,7 +18,9 @@ _SECONDS = 2  # of processor time for a call; what takes longer is skipped
 @pytest.mark.parametrize("start", range(0, 300, _CHUNK))
 def test_no_promise_is_broken(start):
     lines = []
-    outcomes = congruence.run(range(start, start + _CHUNK), size=80, limit=_SECONDS, report=lines.append)
+    outcomes = congruence.run(
+        range(start, start + _CHUNK), size=80, limit=_SECONDS, report=lines.append
+    )
     broken = [kind for out in outcomes for kind, _ in out.violations if kind != "sampled bound"]
     sampled = sum(kind == "sampled bound" for out in outcomes for kind, _ in out.violations)
     assert not broken, "\n".join(lines)
