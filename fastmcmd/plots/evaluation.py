@@ -54,8 +54,8 @@ def evaluation(
     models = list(found.values()) if isinstance(found, Mapping) else [found]
     if not models or not all(isinstance(one, (Comparison, Evaluation)) for one in models):
         raise TypeError(
-            f"found is {shown(found)}; an Evaluation, a dict of them by the name of the model, or a "
-            "Comparison is needed"
+            f"found is {shown(found)}; an Evaluation, a dict of at least one Evaluation by the name of "
+            "its model, or a Comparison is needed"
         )
     if not isinstance(found, Comparison):
         found = compare({"model": found} if isinstance(found, Evaluation) else found)
