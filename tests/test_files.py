@@ -491,7 +491,13 @@ def test_every_setting_that_is_not_what_it_must_be(saved):
         for value in (-3, "spam", [], {}, [[]], 1e300, None, [None], {"kernel": "RBF"}):
             if value == told[name] or (name in ("dtype", "landmarks") and value is None):
                 continue
-            if name in ("format", "fastmcmd", "result_tol", "given", "embedding_error") and value in (
+            if name in (
+                "format",
+                "fastmcmd",
+                "result_tol",
+                "given",
+                "embedding_error",
+            ) and value in (
                 -3,
                 1e300,
                 {},
