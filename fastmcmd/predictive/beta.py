@@ -219,11 +219,15 @@ def _inverse(level: Array, a: Array, b: Array) -> Any:
         return found
     found = np.array(found)
     level, a, b = (np.broadcast_to(value, found.shape)[lost] for value in (level, a, b))
+    far = level < _FAR
 
     def reached(y: Array) -> NDArray[np.bool_]:
         cut = np.clip(y, 0.0, 1.0)
         above = _upper(a, b, cut) <= 1 - level
-        return np.where(level > 0.5, above, _incomplete(a, b, cut) >= level) & (y > 0)
+        below = np.array(scipy.special.betainc(a, b, cut))
+        if far.any():  # SciPy's underflows there; elsewhere so small a cdf is below the level
+            below[far] = _incomplete(a[far], b[far], cut[far])
+        return np.where(level > 0.5, above, below >= level) & (y > 0)
 
     found[lost] = np.minimum(least(reached, len(level)), 1.0)
     return found
