@@ -268,11 +268,13 @@ def downsampled_cce(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
     part = np.arange(len(x)) if own_weights is None else np.flatnonzero(own_weights)
     size = check_count(size, "size", 2, len(part), what="the rows that take part")
-    strata = check_count(strata, "strata")
+    if method == "stratified":
+        strata = check_count(strata, "strata", 1, size, what="size")
+    else:
+        check_count(strata, "strata")
     shared, sources = _generators(random_state, repeats)
     match method:
         case "stratified":
-            strata = check_count(strata, "strata", 1, size, what="size")
             sampler = stratified(along(y[part]), size, strata)
         case "leverage":
             some = x if len(part) == len(x) else x[part]

@@ -6,13 +6,13 @@ import fnmatch
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.cached import cached_property
 from fastmcmd.cli.app import UsageError
 from fastmcmd.progress import Progress
 
