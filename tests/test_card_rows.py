@@ -267,8 +267,9 @@ def test_the_host_never_holds_them(cards, put, blocks, solver, used):
     assert there.info.backend == "cupy"
     agree(there, here)
     assert max(put.downloads) <= x.nbytes // 2
-    # One pass, and the rows of the certificate, which are read with what lies between them.
-    assert sum(put.downloads) <= 2.5 * x.nbytes
+    # A pass for row statistics, one for the norms by which the certificate samples rows, and the
+    # sampled rows, which are read with what lies between them.
+    assert sum(put.downloads) <= 3.5 * x.nbytes
     np.testing.assert_array_equal(given._inner, x)
     # Rows by which a result is certified are chosen on the host, and copied in.
     assert sum(device.copied_bytes for device in cards.values()) < x.nbytes
