@@ -1,7 +1,7 @@
 """Scores and calibration, as plain functions. A new one is a function in its family's file.
 
 Where the prediction is an array of CuPy or a CUDA tensor, most compute on its card; the others copy such
-arrays to the host. The table "Arrays on a card" in ``docs/metrics.md`` says which.
+arrays to the host. The table "Arrays on a device" in ``docs/metrics.md`` says which.
 """
 
 from fastmcmd.metrics.accuracy import (
