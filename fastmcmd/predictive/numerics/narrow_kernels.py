@@ -18,6 +18,7 @@ __all__ = ["around_points"]
 _REACH = 2.0  # lengths of a kernel's variation on either side of a point: all of an RBF kernel
 _PANELS, _ORDER = 8, 12  # of the neighbourhood
 _NEGLIGIBLE = 1e-14  # of k(z, z): what a kernel may have beyond its neighbourhood
+_MISMATCH = 1e-6  # relative error of the probability of a neighbourhood whose density is resolved
 _NODES_A_LENGTH = 10  # nodes in one length of variation that resolve a kernel
 
 
@@ -27,7 +28,8 @@ def around_points(
     """Replace ``E k(Y_i, z_j)`` (n, r) where nodes (n, L) are too far apart around z_j.
 
     Kernels that reach far beyond the length over which they vary, and distributions without a density,
-    are left as they are.
+    are left as they are. So are distributions that are narrow against the neighbourhood: an integral over
+    the neighbourhood replaces a sum over nodes only where it finds the probability that lies there.
     """
     if prediction.columns > 1 or prediction.discrete or not prediction.has_density:
         return
@@ -49,14 +51,21 @@ def around_points(
         part = prediction.take(rows)
         first = np.maximum(low[rows], point - _REACH * length)
         width = np.maximum(np.minimum(high[rows], point + _REACH * length) - first, 0.0)
-        total = np.zeros(len(rows))
+        total, mass = np.zeros(len(rows)), np.zeros(len(rows))
         for at, weight in zip(place, share, strict=True):
             y = first + width * at
-            density = np.exp(part.log_prob(y))
-            total += (
-                weight * width * density * kernel(y[:, None], points[column : column + 1])[:, 0]
-            )
-        out[rows, column] = total
+            share_here = weight * width * np.exp(part.log_prob(y))
+            mass += share_here
+            total += share_here * kernel(y[:, None], points[column : column + 1])[:, 0]
+        resolved = np.abs(mass - _between(part, first, first + width)) <= _MISMATCH * mass
+        out[rows[resolved], column] = total[resolved]
+
+
+def _between(prediction: Predictive, low: Array, high: Array) -> Array:
+    """Return P(low < Y <= high) (n,), from the tail in which it has its digits."""
+    upper = prediction.cdf(low) > 0.5
+    below = prediction.cdf(high) - prediction.cdf(low)
+    return np.where(upper, prediction.sf(low) - prediction.sf(high), below)
 
 
 def _is_local(kernel: Kernel, point: float, reach: float) -> bool:
