@@ -83,9 +83,45 @@ def test_classification(name, where):
     check_nan(found)
 
 
-def test_an_evaluation_needs_a_row():
+@pytest.mark.parametrize(
+    "prediction",
+    [fm.Gaussian(Y, 1.0), fm.Poisson(Y + 2), fm.Draws(np.stack([Y, Y + 1, Y - 1], axis=1))],
+    ids=["gaussian", "poisson", "draws"],
+)
+def test_an_evaluation(prediction):
+    x, by = Y[:, None], np.arange(N) % 2
+    found = fm.evaluate(
+        NAN, prediction, x, n_boot=5, by=by, adversarial=True, nan_policy="propagate"
+    )
+    values = [one.value for one in found.measured]
+    values += [one.value for _, numbers in found.by.values() for one in numbers]
+    values += [value for rows in found.rows.values() for value in rows] + list(found.y)
+    assert len(found.measured) > 15
+    assert np.isnan(values).all()
+    assert found.notes == ("all 24 rows hold NaN: every number is NaN",)
+    assert "all 24 rows hold NaN" in found.skipped["mean_cce"]
+    assert not found.curves
     with pytest.raises(ValueError, match="all 24 rows hold NaN"):
-        fm.evaluate(NAN, (Y, 1.0), nan_policy="propagate")
+        fm.evaluate(NAN, prediction, nan_policy="omit")
+
+
+def test_a_comparison():
+    models = {"a": fm.Gaussian(Y, 1.0), "b": fm.Gaussian(-Y, 1.0)}
+    found = fm.compare(models, NAN, Y[:, None], n_boot=5, nan_policy="propagate")
+    assert all(np.isnan(values).all() for _, values in found.lines())
+    assert "*" not in found.table()
+    assert fm.compare(found.evaluations).table() == found.table()
+
+
+def test_groups_are_nan_that_hold_such_a_row():
+    y = Y.copy()
+    y[3] = np.nan
+    by = np.arange(N) % 2
+    found = fm.evaluate(y, fm.Gaussian(Y, 1.0), by=by, nan_policy="propagate").by
+    assert all(np.isnan(one.value) for one in found[1][1])
+    alone = fm.evaluate(Y[by == 0], fm.Gaussian(Y[by == 0], 1.0))
+    numbers = {one.name: one.value for one in found[0][1]}
+    assert numbers["mean_crps"] == pytest.approx(alone["mean_crps"])
 
 
 def test_streaming():

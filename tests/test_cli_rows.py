@@ -97,6 +97,19 @@ def test_the_policy_holds_for_every_column(policy, tmp_path, capsys):
     assert found["cce"]["mean"] == pytest.approx(expected["cce"]["mean"], abs=1e-6)
 
 
+@pytest.mark.parametrize("policy", ["omit", "propagate"])
+def test_compare_leaves_out_what_evaluate_does(policy, tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(ROWS) + "\n")
+    options = ["--nan-policy", policy, "--format", "json"]
+    assert main(["compare", str(path), "--model", "a=gaussian:mean=mean,std=std", *options]) == 0
+    together = json.loads(capsys.readouterr().out)["a"]
+    assert main(["evaluate", str(path), *options]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert together["metrics"] == alone["metrics"]
+    assert together["notes"] == alone["notes"]
+
+
 def test_a_missing_number_is_named_with_its_line(tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_text("\n".join(ROWS) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -475,3 +476,13 @@ def test_a_memo_knows_its_outcomes_by_identity(gaussian):
     part = memo.subset(np.array([3, 1]))
     np.testing.assert_array_equal(part.cdf(part.y), before[[3, 1]])
     assert part.cdf(part.y) is part.cdf(part.y)
+
+
+def test_a_name_in_the_data_cannot_command_a_terminal():
+    y = np.linspace(-1, 1, 30)
+    by = np.where(y > 0, "north\x1b[2J", "south")
+    found = fm.evaluate(y, fm.Gaussian(y, 1.0), by=by)
+    found = dataclasses.replace(found, notes=("a \x1b]0;title\x07 note",))
+    assert "\x1b" not in repr(found)
+    assert "\x07" not in repr(found)
+    assert "\x1b" not in repr(fm.compare({"a\x1b[2J": found, "b": found}))

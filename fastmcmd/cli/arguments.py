@@ -21,6 +21,7 @@ __all__ = [
     "add_columns",
     "add_computation",
     "add_kernels",
+    "add_nan_policy",
     "add_progress",
     "add_report",
     "columns_of",
@@ -51,6 +52,16 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         "(default: x, or x0, x1, ..., where there are such columns)",
     )
     parser.add_argument("--weights", metavar="COLUMN", help="weights of rows")
+
+
+def add_nan_policy(parser: argparse.ArgumentParser) -> None:
+    """Add what is done with rows in which a number is missing."""
+    parser.add_argument(
+        "--nan-policy",
+        choices=("raise", "omit", "propagate"),
+        default="raise",
+        help="rows in which a number is missing: refuse the file, leave them out, or let results be NaN",
+    )
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:
@@ -173,11 +184,9 @@ def _leave_out(
     where = (
         f"{name} holds NaN: {columns.path}, {columns.place(first)}, column {name!r}: nothing there"
     )
-    policy = getattr(arguments, "nan_policy", None)
-    if policy in (None, "raise"):
+    if arguments.nan_policy == "raise":
         others = f" ({count:,} such rows)" if count > 1 else ""
-        how = "remove them" if policy is None else "remove them, or take --nan-policy omit"
-        raise UsageError(f"{where}{others}; {how}")
+        raise UsageError(f"{where}{others}; remove them, or take --nan-policy omit")
     if rows.all():
         raise UsageError(f"{where}, and no other row is complete")
     columns.stand_in(rows)

@@ -11,6 +11,7 @@ from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
     add_kernels,
+    add_nan_policy,
     add_progress,
     add_report,
     columns_of,
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model's name and its prediction; once for each model",
     )
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
+    add_nan_policy(parser)
     parser.add_argument("--seed", type=int, default=0, help="of all that is random")
     add_kernels(parser)
     add_computation(parser)
@@ -70,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
         models = {name: prediction(spec, columns) for name, spec in specs.items()}
         found = fm.compare(
             models, y, **given, **computation(arguments), n_boot=arguments.n_boot,
-            random_state=arguments.seed, progress=progress.shown,
+            nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=progress.shown,
         )  # fmt: skip
         if report is not None:
             progress.stage(f"writing {report.name}")

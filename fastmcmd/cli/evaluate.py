@@ -12,6 +12,7 @@ from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
     add_kernels,
+    add_nan_policy,
     add_progress,
     add_report,
     columns_of,
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--level", type=float, default=0.9, help="of the central interval")
     parser.add_argument("--bins", type=int, default=10, help="of ENCE and PIT")
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
-    parser.add_argument("--nan-policy", choices=("raise", "omit", "propagate"), default="raise")
+    add_nan_policy(parser)
     parser.add_argument("--seed", type=int, default=0, help="of all that is random")
     add_kernels(parser)
     parser.add_argument("--draws", type=int, help="draws an input (default: exact expectations)")

@@ -120,7 +120,7 @@ class Asked:
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> NDArray[Any] | None:
-        """Return the labels of the rows kept, where there are groups."""
+        """Return the labels (n,) of all rows given, where there are groups."""
         if self.by is None:
             return None
         try:
@@ -143,7 +143,7 @@ class Asked:
             )
         if len(labels) != outcomes.n:
             raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
-        return labels if outcomes.kept is None else labels[outcomes.kept]
+        return labels
 
     def told(self) -> dict[str, Any]:
         """Return the arguments that change numbers."""

@@ -186,7 +186,7 @@ def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings:
             )
     first = next(iter(models.values()))
     for name, one in models.items():
-        if not np.array_equal(one.y, first.y):
+        if not np.array_equal(one.y, first.y, equal_nan=True):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
     return Comparison({str(name): one for name, one in models.items()})
 

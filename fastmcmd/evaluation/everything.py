@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastmcmd.evaluation.asked import Asked, inputs_of
-from fastmcmd.evaluation.measuring import evaluation_of
+from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import read
@@ -61,7 +61,7 @@ def evaluate(
         Nonnegative weights of rows.
     nan_policy : {"raise", "omit", "propagate"}
         What to do with rows in which y, the weight or an array given as prediction is NaN: raise, leave
-        them out, or let all numbers be NaN.
+        them out, or let all numbers be NaN, and those of the groups which hold such a row.
     level : float
         Level of the central interval whose coverage, width and score are told.
     bins : int
@@ -126,8 +126,6 @@ def evaluate(
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    if outcomes.blank:
-        raise ValueError(f"all {outcomes.n} rows hold NaN; at least one without is needed")
     labels = asked.labels(outcomes)
     if x is None:
         asked.congruence.options()  # options that are not used are checked all the same
@@ -136,6 +134,7 @@ def evaluate(
         if x is not None:
             x = inputs_of(x, outcomes)
             try:
+                check_some_row(outcomes)
                 congruence = asked.congruence.fit(
                     x, outcomes.y, outcomes.prediction, outcomes.weights
                 )

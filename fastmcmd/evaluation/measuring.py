@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.errors import NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.asked import Asked
 from fastmcmd.evaluation.bootstrap import intervals, resampled
@@ -23,7 +24,13 @@ from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive.base import Array
 from fastmcmd.progress import Progress
 
-__all__ = ["evaluation_of"]
+__all__ = ["check_some_row", "evaluation_of"]
+
+
+def check_some_row(outcomes: Outcomes) -> None:
+    """Raise NumericalError if no row is free of NaN: there is nothing to estimate the CCE from."""
+    if outcomes.blank:
+        raise NumericalError(f"all {outcomes.n:,} rows hold NaN")
 
 
 def evaluation_of(
@@ -47,8 +54,8 @@ def evaluation_of(
         Checked rows.
     asked : Asked
         What is asked for.
-    labels : ndarray (m,) or None
-        Groups of the rows kept.
+    labels : ndarray (n,) or None
+        Groups of all rows given.
     x, congruence
         Inputs of the rows kept, and the estimator fitted on them; None without inputs.
     told : Progress
@@ -72,8 +79,8 @@ def evaluation_of(
     if asked.n_boot:
         replicates = resampled(context, measured, asked.n_boot, told)
         measured = intervals(measured, replicates, asked.confidence)
-    curves = _curves(context)
-    if asked.adversarial and context.numbers:
+    curves = {} if outcomes.blank else _curves(context)
+    if asked.adversarial and context.numbers and not outcomes.blank:
         told.stage("random groups")
         curves["groups"] = adversarial_group_calibration(
             replace(context.rows, weights=None), None, random_state=settings.random_state
@@ -87,9 +94,9 @@ def evaluation_of(
         rows=_rows(context),
         congruence=congruence,
         skipped=skipped,
-        notes=(*_notes(context), *suspicions(context, x)),
+        notes=_notes(context, x),
         n=outcomes.n,
-        y=outcomes.y,
+        y=np.full_like(outcomes.y, np.nan) if outcomes.blank else outcomes.y,
         x=x,
         prediction=outcomes.prediction,
         by=parts,
@@ -141,9 +148,11 @@ def _rows(context: Context) -> dict[str, Array]:
     return {name: context.outcomes.scatter(values) for name, values in found.items()}
 
 
-def _notes(context: Context) -> tuple[str, ...]:
+def _notes(context: Context, x: Any) -> tuple[str, ...]:
     notes = []
     outcomes = context.outcomes
+    if outcomes.blank:
+        return (f"all {outcomes.n:,} rows hold NaN: every number is NaN",)
     if outcomes.kept is not None:
         left = outcomes.n - len(outcomes.kept)
         what = "every number is NaN" if outcomes.propagate else "they are left out"
@@ -153,17 +162,24 @@ def _notes(context: Context) -> tuple[str, ...]:
         if infinite:
             what = "outcome has" if infinite == 1 else "outcomes have"
             notes.append(f"{infinite:,} {what} no probability under the prediction")
-    return tuple(notes)
+    return (*notes, *suspicions(context, x))
 
 
 def _by_label(
     everything: Context, labels: NDArray[Any], told: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
-    """Return rows and numbers of each group."""
+    """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
+    outcomes = everything.outcomes
+    kept = labels if outcomes.kept is None else labels[outcomes.kept]
+    complete = np.zeros(outcomes.n, dtype=bool)
+    complete[() if outcomes.kept is None else outcomes.kept] = not outcomes.blank
     found = {}
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
+    for label in np.unique(kept):
+        rows = np.flatnonzero(kept == label)
         context = everything.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
-        found[key] = (len(rows), _measure(context, told, f", group {key}")[0])
+        measured = _measure(context, told, f", group {key}")[0]
+        if outcomes.propagate and not complete[labels == label].all():
+            measured = tuple(one.without_value() for one in measured)
+        found[key] = (len(rows), measured)
     return found

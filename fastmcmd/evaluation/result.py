@@ -12,7 +12,7 @@ from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.result import Result
-from fastmcmd.tables import aligned
+from fastmcmd.tables import aligned, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -300,7 +300,7 @@ class Evaluation:
             lines.append(f"not applicable: {', '.join(self.skipped)}")
         if self.x is not None and "mean_cce" in self.skipped:
             lines.append(f"no CCE: {self.skipped['mean_cce']}")
-        return "\n".join(lines)
+        return "\n".join(printable(line, lines=True) for line in lines)
 
 
 def text(value: float) -> str:

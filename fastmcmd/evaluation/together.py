@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.evaluation.asked import Asked, inputs_of
-from fastmcmd.evaluation.measuring import evaluation_of
+from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.progress import Progress
@@ -44,6 +44,7 @@ def evaluate_each(y: Any, models: Mapping[str, Any], x: Any, asked: Asked) -> di
             x = inputs_of(x, first)
             predictions = {name: one.prediction for name, one in outcomes.items()}
             try:
+                check_some_row(first)
                 congruences = asked.congruence.fit_each(x, first.y, predictions, first.weights)
             except asked.skippable as error:
                 failure = str(error)
