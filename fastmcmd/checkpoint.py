@@ -1,6 +1,7 @@
 """Checkpointing: save the state of a long computation in one file, never pickle, and resume it.
 
-A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the arrays that the stage resumes from.
+A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the state that the stage resumes from: a
+frozen dataclass, written by field name (`fastmcmd.io.state`).
 It belongs to one computation on one data set, identified by a fingerprint; a file of another one is
 refused. It is replaced atomically, so that whatever happens, the last complete state stays. No other file
 is ever removed, but for temporary files that the package made itself (`fastmcmd.io.temporary`).
@@ -16,7 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,16 @@ from numpy.typing import NDArray
 from fastmcmd._version import __version__
 from fastmcmd.io import AtomicFile, destination
 from fastmcmd.io.archive import member_array, write_member
+from fastmcmd.io.state import decode, encode
 from fastmcmd.io.temporary import remove_stale, tag_of
 
 __all__ = ["Checkpoint", "Keep", "Stage", "Stages", "State", "fingerprint_of", "stages_of"]
 
 State = dict[str, NDArray[Any]]
+T = TypeVar("T")
 
-_FORMAT = 1
+_FORMAT = 2  # 2: states by field name
+_DOCUMENT = "_document"  # of a stage: what of its state is no array; no field has this name
 _ABOUT = "about.npy"  # no stage has this name: theirs hold a "/"
 _COPIED = 1 << 22  # bytes at a time of stages that are carried over
 _HASHED = 1 << 24  # bytes of an array that are looked at together
@@ -129,8 +133,16 @@ class Checkpoint:
         """What the run that began the file goes on with."""
         return dict(self._about["plan"])
 
-    def load(self, stage: str) -> State | None:
-        """Return the arrays saved for ``stage``, by name; None if there are none."""
+    @overload
+    def load(self, stage: str, kind: None = None) -> State | None: ...
+    @overload
+    def load(self, stage: str, kind: type[T]) -> T | None: ...
+
+    def load(self, stage: str, kind: type[T] | None = None) -> T | State | None:
+        """Return the state of type ``kind`` saved for ``stage``; None if there is none.
+
+        Without ``kind`` the arrays are returned by name.
+        """
         if stage in self._dropped or not self.path.exists():
             return None
         state: State = {}
@@ -140,23 +152,26 @@ class Checkpoint:
                     owner, _, name = member.partition("/")
                     if owner == stage and name:
                         state[name.removesuffix(".npy")] = member_array(file, file.getinfo(member))
+            if kind is None or not state:
+                return state or None
+            return decode(kind, state, json.loads(state.pop(_DOCUMENT).tobytes()))
         except _BROKEN as error:
             raise self._damaged(error) from None
-        return state or None
 
-    def save(self, stage: str, state: Callable[[], State], *, force: bool = False) -> None:
-        """Write the arrays that ``state()`` returns, if it is time to, or ``force``.
+    def save(self, stage: str, state: Callable[[], Any], *, force: bool = False) -> None:
+        """Write the state that ``state()`` returns, if the last save is long enough ago, or ``force``.
 
-        What other stages have saved is kept. Arrays are written as they are, without a copy in memory.
+        The states of other stages stay. Arrays are written as they are, without a copy in memory.
 
         Parameters
         ----------
         stage : str
             Name of the stage, without "/".
         state : callable
-            Returns arrays by name; called only if something is written.
+            Returns a frozen dataclass, see `fastmcmd.io.state`, or arrays by name; called only if something
+            is written.
         force : bool, default False
-            Whether to write however short the last time is ago.
+            Whether to write however recent the last save is.
 
         Raises
         ------
@@ -165,7 +180,7 @@ class Checkpoint:
         """
         if not force and time.monotonic() - self._saved < self.every:
             return
-        arrays = state()
+        arrays = _arrays_of(state())
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:
@@ -265,12 +280,17 @@ class Stage:
         self.checkpoint = checkpoint
         self.name = name
 
-    def load(self) -> State | None:
-        """Return the arrays saved for this stage, by name; None if there are none."""
-        return self.checkpoint.load(self.name)
+    @overload
+    def load(self, kind: None = None) -> State | None: ...
+    @overload
+    def load(self, kind: type[T]) -> T | None: ...
 
-    def save(self, state: Callable[[], State], *, force: bool = False) -> None:
-        """Save ``state()`` if it is time to, or ``force``."""
+    def load(self, kind: type[T] | None = None) -> T | State | None:
+        """Return the state of type ``kind`` saved for this stage; None if there is none."""
+        return self.checkpoint.load(self.name, kind)
+
+    def save(self, state: Callable[[], Any], *, force: bool = False) -> None:
+        """Save ``state()`` if the last save is long enough ago, or ``force``."""
         self.checkpoint.save(self.name, state, force=force)
 
     def drop(self) -> None:
@@ -341,6 +361,14 @@ def _hash_array(digest: Any, array: NDArray[Any]) -> None:
     for start in range(0, len(rows), step):
         block = np.ascontiguousarray(rows[start : start + step])
         digest.update(block.reshape(-1).view(np.uint8))
+
+
+def _arrays_of(state: Any) -> State:
+    """Return a state as arrays by name; what is no array is JSON text in one of them."""
+    if isinstance(state, dict):
+        return state
+    arrays, document = encode(state)
+    return {_DOCUMENT: np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays}
 
 
 _AFRESH = "Remove it to start afresh, or name another file"

@@ -198,7 +198,7 @@ def test_other_format(path, monkeypatch):
     monkeypatch.setattr("fastmcmd.checkpoint._FORMAT", 99)
     saved(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 1"):
+    with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 2"):
         Checkpoint(path, "f")
 
 

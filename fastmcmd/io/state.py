@@ -1,0 +1,166 @@
+"""States: frozen dataclasses, written by field name and read back by their type hints.
+
+Whatever the package saves (fitted estimators, recalibrators, stages of a checkpoint) is a frozen dataclass
+of arrays, numbers, text, sequences of these, and further states. `encode` splits one into its arrays, named
+by the path of their field ("parts.0.x"), and a document that JSON can hold; `decode` checks both against the
+types of the fields. Nothing in a file chooses what is constructed, except that a file names the member of a
+union of states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["decode", "encode"]
+
+T = TypeVar("T")
+Arrays = dict[str, NDArray[Any]]
+
+_KIND = "kind"  # of a state: which member of a union it is
+_SCALARS = (bool, int, float, str)
+
+
+def encode(state: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays of a state by the paths of their fields, not copied, and a document of the rest.
+
+    Parameters
+    ----------
+    state : dataclass
+        Its fields hold arrays, bool, int, float, str, None, lists, tuples or dicts of these by text, or
+        further dataclasses.
+
+    Raises
+    ------
+    TypeError
+        A field holds something else.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Mean:
+    ...     total: NDArray[np.float64]
+    ...     rows: int
+    >>> arrays, document = encode(Mean(np.array([3.0, 4.0]), 2))
+    >>> arrays, document
+    ({'total': array([3., 4.])}, {'kind': 'Mean', 'total': None, 'rows': 2})
+    >>> decode(Mean, arrays, document).rows
+    2
+    """
+    arrays: Arrays = {}
+    document = _encoded(state, "", arrays)
+    if not isinstance(document, dict) or _KIND not in document:
+        raise TypeError(f"a state is a dataclass, not a {type(state).__name__}")
+    return arrays, document
+
+
+def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, _SCALARS):
+        return value
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        items = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {_KIND: type(value).__name__, **_encoded(items, path, arrays)}
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: _encoded(item, _join(path, name), arrays) for name, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_encoded(item, _join(path, place), arrays) for place, item in enumerate(value)]
+    raise TypeError(f"{path} is a {type(value).__name__}, which a state cannot hold")
+
+
+def decode(kind: type[T], arrays: Mapping[str, NDArray[Any]], document: Any) -> T:
+    """Return the state of type ``kind`` that `encode` took apart.
+
+    Raises
+    ------
+    ValueError
+        A field is missing, unknown, or not of its type; the message names it.
+    """
+    state: T = _decoded(kind, "", arrays, document)
+    return state
+
+
+def _decoded(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if (origin or kind) is np.ndarray:
+        if path not in arrays:
+            raise ValueError(f"{path} is missing")
+        return arrays[path]
+    if origin in (Union, UnionType):
+        return _decoded(_member(arguments, path, arrays, value), path, arrays, value)
+    if is_dataclass(kind):
+        return _decoded_state(kind, path, arrays, value)
+    if origin in (list, tuple) and isinstance(value, list):
+        kinds = arguments
+        if origin is list or arguments[1:] == (...,):
+            kinds = arguments[:1] * len(value)
+        if len(kinds) == len(value):
+            return origin(
+                _decoded(each, _join(path, place), arrays, item)
+                for place, (each, item) in enumerate(zip(kinds, value, strict=True))
+            )
+    if origin is dict and isinstance(value, dict):
+        return {
+            name: _decoded(arguments[1], _join(path, name), arrays, item)
+            for name, item in value.items()
+        }
+    if kind is float and type(value) is int:
+        return float(value)
+    if (origin is Literal and value in arguments) or type(value) is kind:
+        return value
+    raise ValueError(f"{path} is {_shown(value)}; {_named(kind)} is needed")
+
+
+def _decoded_state(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: Any) -> Any:
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]
+    if not isinstance(value, dict) or value.keys() - {_KIND} != set(names):
+        raise ValueError(
+            f"{path or 'the state'} is {_shown(value)}; {_named(kind)} with {', '.join(names)} is needed"
+        )
+    return kind(
+        **{name: _decoded(hints[name], _join(path, name), arrays, value[name]) for name in names}
+    )
+
+
+def _member(
+    kinds: tuple[Any, ...], path: str, arrays: Mapping[str, NDArray[Any]], value: Any
+) -> Any:
+    """Return the member of a union that a value is of."""
+    some = [kind for kind in kinds if kind is not NoneType]
+    if value is None and NoneType in kinds:
+        there = any((get_origin(kind) or kind) is np.ndarray for kind in some) and path in arrays
+        if not there:
+            return NoneType
+    for kind in some:
+        if is_dataclass(kind):
+            if isinstance(value, dict) and value.get(_KIND) == _named(kind):
+                return kind
+        elif (get_origin(kind) or kind) is type(value):
+            return kind
+    return some[0]  # whose decoding fails, and says what is needed
+
+
+def _join(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def _named(kind: Any) -> str:
+    return getattr(kind, "__name__", None) or str(kind)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
