@@ -244,7 +244,9 @@ def test_distributions_narrow_or_wide_against_the_kernel(std, gap):
     prediction = fm.Truncated(Gaussian([0.0, 1.0], [std, 1.0]), -1e6, 1e6)  # no closed form
     found = prediction.expected_kernel(fm.RBF(0.7), [gap])[0, 0]
     spread = 1 + 1.4 * std**2
-    assert found == pytest.approx(np.exp(-0.7 * gap**2 / spread) / np.sqrt(spread), rel=1e-7, abs=1e-12)
+    assert found == pytest.approx(
+        np.exp(-0.7 * gap**2 / spread) / np.sqrt(spread), rel=1e-7, abs=1e-12
+    )
 
 
 def test_gaussians_keep_small_tails(rng):

@@ -165,9 +165,7 @@ def _rounding_guesses(
 ) -> Iterator[Array]:
     """Yield guesses (n,) of the squares of what float32 does to the rows of a scaled residual."""
     diagonal = np.maximum(operator.diagonal, 0.0)
-    squares = np.concatenate(
-        [row_squares(x, operator.offset) for _, x in as_blocks(operator.x)]
-    )
+    squares = np.concatenate([row_squares(x, operator.offset) for _, x in as_blocks(operator.x)])
     for group in by_diagonal(systems):
         shift = systems[group[0]].shift
         yield diagonal / shift
