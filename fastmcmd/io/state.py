@@ -1,10 +1,10 @@
 """States: frozen dataclasses, written by field name and read back by their type hints.
 
-Whatever the package saves (fitted estimators, recalibrators, stages of a checkpoint) is a frozen dataclass
-of arrays, numbers, text, sequences of these, and further states. `encode` splits one into its arrays, named
-by the path of their field ("parts.0.x"), and a document that JSON can hold; `decode` checks both against the
-types of the fields. Nothing in a file chooses what is constructed, except that a file names the member of a
-union of states.
+Whatever the package saves (fitted estimators, recalibrators, stages of a checkpoint) is a frozen
+dataclass of arrays, numbers, text, sequences of these, and further states. `encode` splits one into its
+arrays, named by the path of their field ("parts.0.x"), and a document that JSON can hold; `decode` checks
+both against the types of the fields. Nothing in a file chooses what is constructed, except that a file
+names the member of a union of states.
 """
 
 from __future__ import annotations
