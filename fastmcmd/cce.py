@@ -18,15 +18,15 @@ from fastmcmd.checks import (
     check_same_length,
 )
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
-from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import (
+from fastmcmd.estimate.arguments import (
     check_files,
     common_dtype,
     default_kernels,
-    evaluate_at,
     inputs,
     prepared_inputs,
 )
+from fastmcmd.kernels import Kernel
+from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order

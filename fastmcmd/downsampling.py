@@ -20,8 +20,8 @@ from fastmcmd.checks import (
     check_lam,
     check_same_length,
 )
+from fastmcmd.estimate.arguments import common_dtype, default_kernels
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import common_dtype, default_kernels
 from fastmcmd.memory import parse_memory
 from fastmcmd.predictive import as_predictive
 from fastmcmd.result import Info, PointValues

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from fastmcmd.cce import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.checks import as_rows, check_path
+from fastmcmd.estimate.arguments import prepared_inputs
 from fastmcmd.estimate.fit import Fit, fit_together
 from fastmcmd.gram import check_sizes
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import evaluate_at, prepared_inputs
+from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.params import Parameters
+from fastmcmd.planning.choice import settled
 from fastmcmd.progress import Progress
 from fastmcmd.result import Result
 from fastmcmd.rows import Rows, check_apart, files_of
@@ -194,6 +196,7 @@ class ConditionalCongruence(Parameters):
         )  # fmt: skip
         found = {}
         with Progress(options.progress, options.tol) as progress:
+            options = settled(options, kernels, nature.x, nature.lam)
             fits = fit_together(nature, models, *kernels, options, x, progress)
             for name, fitted in zip(predictions, fits, strict=True):
                 values, errors, info = fitted.evaluate(x, progress)

@@ -13,20 +13,12 @@ import numpy as np
 
 from fastmcmd.backends import Backend, get_backend
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
-from fastmcmd.gram.cost import nominal_seconds
 from fastmcmd.io import destination
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
-from fastmcmd.threads import get_num_threads
 
-__all__ = ["CLEARLY", "STARTUP", "Options", "where_data_are"]
+__all__ = ["Options", "where_data_are"]
 
-# Seconds until a card does its first work, at most: CuPy is imported, a context and handles of cuBLAS are
-# made, NVRTC compiles the kernels that CuPy has not kept. Each takes a second or two on machines of
-# today; taken high, since a choice of the CPU that was wrong costs less than one of the card.
-STARTUP = 6.0
-CLEARLY = 0.7  # of the seconds on the CPU that a card may take: estimates are not exact
-_COLUMNS = 30  # features of a scalar output, about
 SOLVERS = ("auto", "cholesky", "cg", "lowrank", "nystrom")
 CERTIFICATES = ("auto", "rigorous", "sampled")
 LANDMARKS = ("rpcholesky", "uniform")
@@ -143,37 +135,6 @@ class Options:
         """
         found = self.backend_for(kernel)
         return (get_backend("auto", kernel) if found.on_card else found).directly()
-
-    def settled(
-        self, kernels: tuple[Kernel, Kernel], x: Any, lam: float, columns: int = _COLUMNS
-    ) -> Options:
-        """Return the options with the backend that "auto" stands for at these inputs.
-
-        It is a card where one is there and its plan is clearly the quicker one. Another backend than "auto"
-        stays, and so does "auto" with a checkpoint: gone on with later, a run must take the same way.
-
-        Parameters
-        ----------
-        kernels : tuple of Kernel
-            Resolved kernels of inputs and outputs.
-        x : ndarray (n, d), Rows, or what stands for them
-            Inputs.
-        lam : float
-            Smallest regulariser.
-        columns : int
-            Features of the output kernel.
-        """
-        known = all(kernel.compiled for kernel in kernels)
-        if self.backend != "auto" or self.checkpoint is not None or not known:
-            return self
-        kernel = kernels[0]
-        n, dim = x.shape
-        ratio = float(np.max(kernel.diagonal(x[:1]))) / lam
-        if CLEARLY * nominal_seconds(kernel, n, dim, ratio, columns, get_num_threads()) <= STARTUP:
-            return self  # nothing about cards is looked at, or loaded
-        from fastmcmd.planning.choice import choose
-
-        return choose(self, kernel, x, lam, columns)
 
 
 def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:

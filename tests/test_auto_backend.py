@@ -11,11 +11,13 @@ import pytest
 from host_device import HostDevice
 
 import fastmcmd as fm
-from fastmcmd import options as options_module
 from fastmcmd.device import cuda
-from fastmcmd.gram.cost import nominal_seconds
+from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.options import Options
 from fastmcmd.planning import choice, rates
+from fastmcmd.planning.choice import settled
+from fastmcmd.solvers import ProblemSize
+from fastmcmd.solvers.costs import step_cost
 
 KERNEL, Y_KERNEL = fm.RBF(0.5), fm.RBF(1.0)
 
@@ -69,8 +71,7 @@ def speeds(monkeypatch):
 @pytest.fixture
 def any_size(monkeypatch):
     """Even small work may go to a card."""
-    for module in (options_module, choice):
-        monkeypatch.setattr(module, "STARTUP", 1e-6)
+    monkeypatch.setattr(choice, "STARTUP", 1e-6)
 
 
 def test_the_faster_card_is_taken(card, speeds, any_size):
@@ -119,26 +120,25 @@ def test_clearly_faster_is_asked_for(card, speeds, any_size, monkeypatch):
     """A card that saves a tenth, or just what it takes to start, is not worth the risk."""
     speeds["cupy"] = 1.1 * speeds["cpu"]
     x = problem()[0]
-    assert asked().settled((KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
+    assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
     speeds.update(cupy=1e12)
     rates._KNOWN.clear()
     whole, there = (fm.plan(x, KERNEL, backend=name).seconds for name in ("cpu", "cupy"))
     # The nominal speed knows nothing of so slow a processor.
-    monkeypatch.setattr(options_module, "nominal_seconds", lambda *_: whole)
+    monkeypatch.setattr(choice, "nominal_seconds", lambda *_: whole)
     for share, backend in ((1.1, "auto"), (0.9, "cupy")):
-        for module in (options_module, choice):
-            monkeypatch.setattr(module, "STARTUP", share * (0.7 * whole - there))
+        monkeypatch.setattr(choice, "STARTUP", share * (0.7 * whole - there))
         choice._DECIDED.clear()
-        assert asked().settled((KERNEL, Y_KERNEL), x, 0.1).backend == backend
+        assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1).backend == backend
 
 
 def test_rates_are_measured_once(card, speeds, any_size):
     x = problem()[0]
-    first = asked().settled((KERNEL, Y_KERNEL), x, 0.1)
+    first = settled(asked(), (KERNEL, Y_KERNEL), x, 0.1)
     count = speeds["count"]
     assert count > 0
-    assert asked().settled((KERNEL, Y_KERNEL), x, 0.1) == first
-    asked().settled((KERNEL, Y_KERNEL), x[:-1], 0.1)
+    assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1) == first
+    settled(asked(), (KERNEL, Y_KERNEL), x[:-1], 0.1)
     assert speeds["count"] == count
 
 
@@ -161,7 +161,7 @@ def test_kernels_that_a_card_does_not_know(card, speeds, any_size):
     x = problem(60)[0]
     own = fm.CustomKernel(_gauss)
     for kernels in ((own, Y_KERNEL), (KERNEL, own)):
-        assert asked().settled(kernels, x, 0.1).backend == "auto"
+        assert settled(asked(), kernels, x, 0.1).backend == "auto"
 
 
 def _gauss(a, b):
@@ -173,9 +173,9 @@ def _gauss(a, b):
 
 def test_a_card_without_memory(card, speeds, any_size):
     card.budget = 10_000_000
-    settled = asked().settled((KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert settled.backend == "auto"
-    assert "10 MB to spare" in settled.chosen
+    found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
+    assert found.backend == "auto"
+    assert "10 MB to spare" in found.chosen
 
 
 def test_a_card_that_cannot_be_used(card, speeds, any_size):
@@ -188,8 +188,8 @@ def test_a_card_that_cannot_be_used(card, speeds, any_size):
 
 def test_no_card(card, speeds, any_size):
     card.cards = 0
-    settled = asked().settled((KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert (settled.backend, settled.chosen, speeds["count"]) == ("auto", "", 0)
+    found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
+    assert (found.backend, found.chosen, speeds["count"]) == ("auto", "", 0)
 
 
 def test_no_cupy(speeds, any_size, monkeypatch):
@@ -197,8 +197,8 @@ def test_no_cupy(speeds, any_size, monkeypatch):
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(cuda, "cuda_cards", lambda: pytest.fail("cards were looked for"))
-    settled = asked().settled((KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert (settled.backend, speeds["count"]) == ("auto", 0)
+    found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
+    assert (found.backend, speeds["count"]) == ("auto", 0)
 
 
 def test_small_work_looks_at_no_card(card, speeds, monkeypatch):
@@ -210,7 +210,7 @@ def test_small_work_looks_at_no_card(card, speeds, monkeypatch):
     # As sizes alone tell; no row is looked at but the first.
     like = np.broadcast_to(np.float32(0.0), (10**6, 512))
     with pytest.raises(pytest.fail.Exception, match="a card was looked for"):
-        asked().settled((fm.RBF(1.0), Y_KERNEL), like, 0.1)
+        settled(asked(), (fm.RBF(1.0), Y_KERNEL), like, 0.1)
 
 
 def test_memory_that_the_cpu_lacks_is_told_by_the_call(card, speeds, any_size):
@@ -233,7 +233,13 @@ def test_the_plan_says_which(card, speeds, any_size):
 
 
 def test_nominal_seconds_follow_from_sizes():
-    """Four products at k / lam = 10; a pair costs an exponential, five coordinates and 2 x 30 columns."""
-    found = nominal_seconds(fm.RBF(1.0), 1000, 5, 10.0, 30, 2)
-    assert found == pytest.approx(4 * 1000**2 * (15 + 5 + 60) / (2 * 2e10))
-    assert nominal_seconds(fm.RBF(1.0), 1000, 5, 1e6, 30, 2) > 5 * found
+    """The first product and four more, with the steps between, at k / lam = 10.
+
+    A pair costs an exponential, five coordinates and 2 x 30 columns.
+    """
+    matrix = MatrixSize(fm.RBF(1.0), 1000, 5, "cpu")
+    easy, hard = (ProblemSize(matrix, (30,), 1, condition, 1e-6) for condition in (10.0, 1e6))
+    operations = 5 * 1000**2 * (15 + 5 + 60) + 4 * step_cost(1000, 30)
+    seconds = choice.nominal_seconds(easy, 2)
+    assert seconds == pytest.approx(operations / (2 * 2e10))
+    assert choice.nominal_seconds(hard, 2) > 5 * seconds

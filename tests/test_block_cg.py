@@ -14,7 +14,7 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System, scaled_norm
 from fastmcmd.solvers.block_cg import block_cg
-from fastmcmd.solvers.iterative import solve_cg
+from fastmcmd.solvers.cg import solve_cg
 
 TARGET = 1e-6
 

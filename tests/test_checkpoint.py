@@ -21,10 +21,10 @@ from fastmcmd.backends import get_backend
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import iterative
+from fastmcmd.solvers import cg
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_cg import block_cg
-from fastmcmd.solvers.iterative import solve_cg
+from fastmcmd.solvers.cg import solve_cg
 
 KERNEL = fm.RBF(0.5)
 
@@ -468,13 +468,13 @@ def test_resumed_with_a_preconditioner(rng, path):
 def test_refinements_are_resumed(rng, path, monkeypatch):
     x, systems = systems_of(rng, 600, 1e-2)
     tried = []
-    refined = iterative.audit.refined
+    refined = cg.audit.refined
 
     def told(*args):
         tried.append(len(args[1]))
         return refined(*args)
 
-    monkeypatch.setattr(iterative.audit, "refined", told)
+    monkeypatch.setattr(cg.audit, "refined", told)
     expected = run(operator_of(x, dtype=np.float32), systems)
     assert tried  # otherwise this tests nothing
     stops = 0

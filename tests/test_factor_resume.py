@@ -21,9 +21,9 @@ from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.estimate import resume
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import direct, kept_cholesky, strips
+from fastmcmd.solvers import cholesky, kept_cholesky, strips
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes
 from fastmcmd.solvers.factor_file import Kept
 from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
 from fastmcmd.solvers.panels import PanelCholesky
@@ -47,7 +47,7 @@ CASES = {
 def small(setattr):
     """Small factors are kept, too, in small pieces, each at once."""
     setattr(resume, "_EVERY", 0.0)
-    setattr(direct, "_LONG", 0.0)
+    setattr(cholesky, "_LONG", 0.0)
     setattr(strips, "_WIDTHS", (64,))
     setattr(kept_cholesky, "_COLUMNS", 100)
     backend_for = Options.backend_for
@@ -275,7 +275,7 @@ def test_a_solution_outlives_its_factor(tmp_path, monkeypatch):
 
 
 def test_short_factorisations_have_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(direct, "_LONG", 1e15)
+    monkeypatch.setattr(cholesky, "_LONG", 1e15)
     monkeypatch.setattr(KeptCholesky, "__init__", None)  # must not be reached
     np.testing.assert_array_equal(
         run("cpu float64", tmp_path / "run.ckpt").values, run("cpu float64").values
@@ -299,13 +299,13 @@ def test_what_takes_long(n, dtype, long):
     sized = Sized()
     sized.dtype = np.dtype(dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct, "_LONG", LONG)
-        assert direct._takes_long(sized) == long
+        patch.setattr(cholesky, "_LONG", LONG)
+        assert cholesky._takes_long(sized) == long
         sized.streamed_cost = lambda columns: 2e12  # a kernel that is slow itself
-        assert direct._takes_long(sized)
+        assert cholesky._takes_long(sized)
 
 
-LONG = direct._LONG
+LONG = cholesky._LONG
 
 
 def solver_of(path, n=300):

@@ -20,7 +20,7 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import scratch, strips
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes
 from fastmcmd.solvers.panels import PanelCholesky
 from fastmcmd.solvers.scratch import ScratchFile
 from fastmcmd.solvers.strips import choose, file_bytes, least_room

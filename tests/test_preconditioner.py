@@ -9,10 +9,10 @@ import fastmcmd as fm
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import watched
-from fastmcmd.solvers.base import Goal, System, scaled_norm
+from fastmcmd.solvers import ProblemSize, costs, switch_policy
+from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
+from fastmcmd.solvers.preconditioned_cg import iterate
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
-from fastmcmd.solvers.watched import solve_watched
 
 ROOM = 50_000_000
 TOL = 1e-5
@@ -118,23 +118,31 @@ def problem(rng, lam, n=1200, d=2, columns=12):
 
 
 def solved(operator, systems, **options):
-    notes = []
-    goal = Goal(TOL, 1.0)
-    found = solve_watched(
-        operator, systems, goal, "rigorous", 400, Progress(False, TOL), ROOM, notes, **options
+    columns = tuple(system.rhs.shape[1] for system in systems)
+    size = ProblemSize(operator, columns, len(by_diagonal(systems)), 1.0, TOL)
+    run = iterate(
+        operator,
+        systems,
+        size,
+        Goal(TOL, 1.0),
+        "rigorous",
+        400,
+        Progress(False, TOL),
+        ROOM,
+        **options,
     )
-    return *found, notes
+    return run.result, run.preconditioners, run.notes
 
 
 @pytest.fixture
 def eager(monkeypatch):
     """Small problems are to be preconditioned, too: what is not in proportion to them costs nothing."""
-    monkeypatch.setattr(watched, "_LANDMARK", 0.0)
-    monkeypatch.setattr(watched, "_APPLIED", 0.0)
+    monkeypatch.setattr(costs, "_LANDMARK", 0.0)
+    monkeypatch.setattr(costs, "_APPLIED", 0.0)
 
 
 def never(monkeypatch):
-    monkeypatch.setattr(watched._Judge, "__call__", lambda self, history: None)
+    monkeypatch.setattr(switch_policy.SwitchPolicy, "decide", lambda self, history: None)
 
 
 def test_not_at_the_papers_regulariser(rng):
@@ -167,7 +175,7 @@ def test_where_plain_cg_needs_many_products(rng, lam, eager, monkeypatch):
 def test_it_serves_again(rng, eager):
     operator, systems = problem(rng, 1e-5)
     _, lead, _ = solved(operator, systems)
-    found, same, notes = solved(operator, systems, lead=lead)
+    found, same, notes = solved(operator, systems, preconditioners=lead)
     assert found.converged
     assert same is lead
     assert found.iterations < 12
@@ -185,8 +193,8 @@ def test_back_to_plain_where_it_stalls(rng, monkeypatch):
         weight = np.logspace(-8, 0, len(block))[np.random.default_rng(3).permutation(len(block))]
         return weight[:, None] * block
 
-    monkeypatch.setattr(watched.Preconditioner, "__call__", useless)
-    monkeypatch.setattr(watched, "_WORTH", 100.0)
+    monkeypatch.setattr(switch_policy.Preconditioner, "__call__", useless)
+    monkeypatch.setattr(switch_policy, "_WORTH", 100.0)
     found, lead, notes = solved(operator, systems)
     assert lead is None
     assert found.converged
@@ -197,8 +205,8 @@ def test_back_to_plain_where_it_stalls(rng, monkeypatch):
 
 def test_back_to_plain_where_it_is_not_positive_definite(rng, monkeypatch):
     operator, systems = problem(rng, 1e-3)
-    monkeypatch.setattr(watched.Preconditioner, "__call__", lambda self, block: -block)
-    monkeypatch.setattr(watched, "_WORTH", 100.0)
+    monkeypatch.setattr(switch_policy.Preconditioner, "__call__", lambda self, block: -block)
+    monkeypatch.setattr(switch_policy, "_WORTH", 100.0)
     found, lead, notes = solved(operator, systems)
     assert lead is None
     assert found.converged

@@ -48,8 +48,8 @@ def run(case, checkpoint=None, **changed):
 def saved_each_time(monkeypatch):
     monkeypatch.setattr(resume, "_EVERY", 0.0)
     # Small problems are to be preconditioned, too.
-    monkeypatch.setattr("fastmcmd.solvers.watched._LANDMARK", 0.0)
-    monkeypatch.setattr("fastmcmd.solvers.watched._APPLIED", 0.0)
+    monkeypatch.setattr("fastmcmd.solvers.costs._LANDMARK", 0.0)
+    monkeypatch.setattr("fastmcmd.solvers.costs._APPLIED", 0.0)
 
 
 class Stopped(Exception):

@@ -28,7 +28,7 @@ from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Goal, LinearProblem, System, solve
-from fastmcmd.solvers.direct import DirectSolver, cholesky_bytes, least_bytes
+from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, least_bytes
 
 __all__ = ["DenseFit", "distinct_samples", "least_room", "spread_matrix"]
 

@@ -15,7 +15,7 @@ from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solve
-from fastmcmd.solvers.direct import least_bytes
+from fastmcmd.solvers.cholesky import least_bytes
 from fastmcmd.threads import get_num_threads
 
 __all__ = ["budget_of", "fit_features", "least_for"]

@@ -159,9 +159,7 @@ class _Work:
     def __init__(
         self, nature: Sample, task: Task, progress: Progress, checkpoint: Checkpoint | None = None
     ) -> None:
-        kernels = task.x_kernel, task.y_kernel
-        options = task.options.settled(kernels, nature.x, nature.lam)
-        self._nature, self._task, self._progress = nature, replace(task, options=options), progress
+        self._nature, self._task, self._progress = nature, task, progress
         self._checkpoint = checkpoint
         self._started = time.perf_counter()
         self._fits: dict[int, Fit] = {}

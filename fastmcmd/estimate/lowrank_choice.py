@@ -15,9 +15,11 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
-from fastmcmd.gram.cost import affordable_rank, work_of_cg
+from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
+from fastmcmd.solvers import BlockCG, ProblemSize
+from fastmcmd.solvers.costs import most_landmarks
 from fastmcmd.threads import get_num_threads
 
 __all__ = ["low_rank_forms", "low_rank_setting"]
@@ -30,7 +32,8 @@ _LEAST_LANDMARKS = 32
 _BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
 # From that many operations of CG the low-rank form can pay: 16,000 rows of two columns. Its search alone
 # takes as long as CG of 5,000 to 8,000.
-_LEAST_ROWS, _LEAST_WORK = 4000, 8e10
+_LEAST_ROWS, _LEAST_WORK = 4000, 1.02e11
+_SHARE = 0.4  # of the cost of CG on an easy problem: two passes over the rows may cost as much
 _OF_CARD = 50.0  # operations of a card in the time of one of its host, which makes the search
 # What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
@@ -44,12 +47,14 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     if solver != "auto" or last_resort:
         return min(n, _MOST_LANDMARKS)
-    ratio = task.scale**2 / lam
-    work = work_of_cg(kernel, n, dim, backend, ratio, _COLUMNS, task.options.tol)
+    matrix = MatrixSize(kernel, n, dim, backend)
+    size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
     least = _LEAST_WORK * (_OF_CARD if task.backend.on_card else 1.0)
-    if n < _LEAST_ROWS or work < least:
+    if n < _LEAST_ROWS or BlockCG().estimate(size).total < least:
         return 0
-    affordable = affordable_rank(kernel, n, dim, backend, _COLUMNS)
+    # Landmarks must pay even where CG needs few products: a search may fail, and is paid for then, too.
+    easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
+    affordable = most_landmarks(size, _SHARE * easy.total)
     if n < _PATIENT:  # small dense problems of the search weigh more
         affordable //= 3
     return min(n // 4, _MOST_LANDMARKS, affordable)

@@ -17,8 +17,10 @@ from fastmcmd.checkpoint import Stages, State, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.rowwise import Abreast
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
-from fastmcmd.gram.cost import entry_cost
+from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.progress import Progress
+from fastmcmd.solvers import ProblemSize
+from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums
 from fastmcmd.solvers.residual_sample import DRAWN, ResidualSample
@@ -152,10 +154,10 @@ class Passes:
         dim, room = int(self.stream.x.shape[1]), self.problem.setting.room
         if full_residual_bytes(n, columns) + 16 * n * dim > room // 2:
             return False
-        entry = entry_cost(self.problem.kernel, dim, self.problem.backend.name)
-        product = 2.0 * float(n) ** 2 * (entry + 2 * columns)  # in float64
-        sums = 2.0 * n * rank * (entry + 2.0 * rank)
-        return product <= max(_CHEAP, _AFFORDABLE * sums)
+        matrix = MatrixSize(self.problem.kernel, n, dim, self.problem.backend.name)
+        size = ProblemSize(matrix, (columns,), 1, 1.0, self.problem.setting.goal)
+        sums = low_rank_cost(size, rank, passes=1).total
+        return matrix.streamed_cost(columns, exact=True) <= max(_CHEAP, _AFFORDABLE * sums)
 
     def all_residuals(
         self, features: KernelFeatures, made: Pass, solutions: list[LowRankSolution]

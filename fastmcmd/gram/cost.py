@@ -2,27 +2,27 @@
 
 A symmetric product computes each pair once, so that a multiply-add per coordinate counts one
 operation per ordered pair. The figures are ratios of measured times, see docs/performance.md.
+What a solver costs follows from these in `fastmcmd.solvers.costs`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Protocol
 
 from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
 __all__ = [
-    "READ_COST", "affordable_rank", "cached_pays", "entry_cost", "nominal_seconds", "products_of_cg",
-    "work_of_cg",
+    "FEWEST_PRODUCTS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize", "cached_pays",
+    "entry_cost", "expected_products",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # exponential or power of an entry
 READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
-_PRODUCTS = 4.0  # of CG at the default regulariser
-_USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # of the products for that error, each digit more
+FEWEST_PRODUCTS = 4.0  # of CG: at the default regulariser
+USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # of the products for that error, each digit more
 _CUSTOM = 1000.0  # a user's function, pair by pair
-_NOMINAL = (
-    2e10  # operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz
-)
 
 
 def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
@@ -45,35 +45,62 @@ def cached_pays(kernel: Kernel, dim: int, backend: str) -> bool:
     return entry_cost(kernel, dim, backend) > _EPILOGUE + READ_COST
 
 
-def affordable_rank(kernel: Kernel, n: int, dim: int, backend: str, columns: int) -> int:
-    """Return the number of landmarks whose two passes cost half as much as a run of CG."""
-    entry = entry_cost(kernel, dim, backend)
-    iterations = n * (entry + 2 * columns) * _PRODUCTS / 2  # a row of it
-    # 2 * 2 * (p entry + 2 p^2) operations in float64 a row.
-    return int((-entry + math.sqrt(entry * entry + 2 * iterations)) / 4)
-
-
-def products_of_cg(ratio: float, error: float = _USUAL_ERROR) -> float:
+def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:
     """Return a guess of the products that CG needs where ``k(x, x) / lam`` is ``ratio``.
 
     ``error`` is what the answer may be off by.
     """
-    products = _PRODUCTS + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
-    digits = math.log10(_USUAL_ERROR / max(error, 1e-16))
+    products = FEWEST_PRODUCTS + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
+    digits = math.log10(USUAL_ERROR / max(error, 1e-16))
     return products * max(0.5, 1.0 + _PER_DIGIT * digits)
 
 
-def work_of_cg(
-    kernel: Kernel, n: int, dim: int, backend: str, ratio: float, columns: int,
-    error: float = _USUAL_ERROR,
-) -> float:  # fmt: skip
-    """Return the operations of CG, each product streamed, from sizes alone."""
-    pair = entry_cost(kernel, dim, backend) + 2 * columns
-    return products_of_cg(ratio, error) * float(n) ** 2 * pair
+class KernelMatrix(Protocol):
+    """A kernel matrix as far as its costs go: an operator, or sizes alone."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+    @property
+    def entry_cost(self) -> float:
+        """Operations per ordered pair, see `entry_cost`."""
+
+    def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
+        """Return the cost of a product whose entries are computed; ``exact`` in float64."""
+
+    def product_cost(self, columns: int) -> float:
+        """Return the cost of each product after the first."""
 
 
-def nominal_seconds(
-    kernel: Kernel, n: int, dim: int, ratio: float, columns: int, threads: int
-) -> float:
-    """Return the seconds of CG on processors of nominal speed: from sizes alone, nothing is measured."""
-    return work_of_cg(kernel, n, dim, "cpu", ratio, columns) / (_NOMINAL * threads)
+@dataclass(frozen=True)
+class MatrixSize:
+    """A kernel matrix in float32 of which only the sizes are known: every product is streamed.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Resolved kernel.
+    size, dim : int
+        Rows, and columns of the inputs.
+    backend : str
+        Name of the backend.
+    """
+
+    kernel: Kernel
+    size: int
+    dim: int
+    backend: str
+
+    @property
+    def entry_cost(self) -> float:
+        """Operations per ordered pair."""
+        return entry_cost(self.kernel, self.dim, self.backend)
+
+    def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
+        """Return the cost of a product; ``exact`` in float64."""
+        return float(self.size) ** 2 * (2.0 if exact else 1.0) * (self.entry_cost + 2 * columns)
+
+    def product_cost(self, columns: int) -> float:
+        """Return the cost of each product after the first: that of the first."""
+        return self.streamed_cost(columns)

@@ -258,15 +258,19 @@ class GramOperator:
             return own
         return float(np.sqrt(own * float(diagonal_of(self.kernel, grid).max())))
 
+    @property
+    def entry_cost(self) -> float:
+        """Float32 operations per ordered pair of a streamed product."""
+        return entry_cost(self.kernel, self.dim, self.backend.name)
+
     def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
         """Return the cost of a streamed product, in float32 operations; ``exact`` in float64."""
         scale = 2.0 if exact else self.dtype.itemsize / 4
-        entry = entry_cost(self.kernel, self.dim, self.backend.name)
-        return float(len(self)) ** 2 * scale * (entry + 2 * columns)
+        return float(self.size) ** 2 * scale * (self.entry_cost + 2 * columns)
 
     def cached_cost(self, columns: int) -> float:
         """Return the cost of a product from stored tiles, in float32 operations."""
-        return float(len(self)) ** 2 * self.dtype.itemsize / 4 * (READ_COST + 2 * columns)
+        return float(self.size) ** 2 * self.dtype.itemsize / 4 * (READ_COST + 2 * columns)
 
     def product_cost(self, columns: int) -> float:
         """Return the cost of each product after the first."""

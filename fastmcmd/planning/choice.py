@@ -10,25 +10,78 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.device import cuda
 from fastmcmd.errors import MemoryLimitError
+from fastmcmd.gram.cost import USUAL_ERROR, MatrixSize
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import format_bytes
-from fastmcmd.options import CLEARLY, STARTUP, Options
+from fastmcmd.options import Options
 from fastmcmd.planning.answer import FEATURES, answer, standing_for
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.standing import Standing
 from fastmcmd.rows import Rows
+from fastmcmd.solvers import BlockCG, ProblemSize
 from fastmcmd.threads import get_num_threads
 
-__all__ = ["choose"]
+__all__ = ["CLEARLY", "STARTUP", "choose", "nominal_seconds", "settled"]
+
+# Seconds until a device does its first work, at most: CuPy is imported, a context and handles of cuBLAS are
+# made, NVRTC compiles the kernels that CuPy has not stored. Each takes a second or two on machines of
+# today; taken high, since a choice of the CPU that was wrong costs less than one of the device.
+STARTUP = 6.0
+CLEARLY = 0.7  # of the seconds on the CPU that a device may take: estimates are not exact
+# Operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz.
+_NOMINAL = 2e10
 
 _LEAST_FREE = 1 << 29  # bytes: a card with less is full of somebody else's work
 _FIRST = (0,)
 
 _DECIDED: dict[tuple[Any, ...], tuple[bool, str]] = {}  # rates are measured once in a process
+
+
+def nominal_seconds(size: ProblemSize, threads: int) -> float:
+    """Return the seconds of CG on processors of nominal speed: from sizes alone, nothing is measured."""
+    return BlockCG().estimate(size).total / (_NOMINAL * threads)
+
+
+def settled(
+    options: Options,
+    kernels: tuple[Kernel, Kernel],
+    x: Any,
+    lam: float,
+    columns: int = FEATURES,
+) -> Options:
+    """Return the options with the backend that "auto" stands for at these inputs.
+
+    It is a GPU where one is available and its plan is clearly the quicker one. Another backend than "auto"
+    stays, and so does "auto" with a checkpoint: a resumed run must take the same steps.
+
+    Parameters
+    ----------
+    options : Options
+        Options of the call.
+    kernels : tuple of Kernel
+        Resolved kernels of inputs and outputs.
+    x : ndarray (n, d), Rows, or rows that stand for them
+        Inputs.
+    lam : float
+        Smallest regulariser.
+    columns : int
+        Features of the output kernel.
+    """
+    compiled = all(kernel.compiled for kernel in kernels)
+    if options.backend != "auto" or options.checkpoint is not None or not compiled:
+        return options
+    kernel, (n, dim) = kernels[0], x.shape
+    condition = float(np.max(kernel.diagonal(x[:1]))) / lam
+    matrix = MatrixSize(kernel, n, dim, "cpu")
+    size = ProblemSize(matrix, (columns,), 1, condition, USUAL_ERROR)
+    if CLEARLY * nominal_seconds(size, get_num_threads()) <= STARTUP:
+        return options  # no device is looked for
+    return choose(options, kernel, x, lam, columns)
 
 
 def choose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import Design
+from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import RBF, Kernel
@@ -25,10 +27,9 @@ from fastmcmd.planning.standing import (
     WholeOperator,
 )
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import Goal, Solved, System, solve
-from fastmcmd.solvers.auto import MOST_PRODUCTS
-from fastmcmd.solvers.direct import cholesky_bytes, factor_fits, least_bytes
-from fastmcmd.solvers.watched import preconditioning_cost, step_cost
+from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solve
+from fastmcmd.solvers.cg import MOST_PRODUCTS
+from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
 from fastmcmd.threads import get_num_threads
 
 __all__ = ["exact_plan"]
@@ -41,12 +42,8 @@ _MOST_COLUMNS = 64  # right-hand sides of the small problem
 _ANY_ROOM = 1 << 62
 
 
-class _TooManyError(Exception):
-    """More products than are looked at."""
-
-
 class _Counted(Progress):
-    """Counts products, and ends after the most."""
+    """Counts products, up to the most."""
 
     def __init__(self, target: float, most: int) -> None:
         super().__init__(False, target)
@@ -60,8 +57,10 @@ class _Counted(Progress):
         self._first = certificate if self._first is None else self._first
         self._last = certificate
         self._left -= 1
-        if self._left <= 0:
-            raise _TooManyError
+
+    def exhausted(self) -> bool:
+        """Tell whether as many products were made as are looked at."""
+        return self._left <= 0
 
     @property
     def beyond(self) -> float:
@@ -151,16 +150,17 @@ class _Run:
         for count, most in ((_FEW, _EASY), (_MORE, _HARD)):
             some = self._rows.some(count)
             self._progress = _Counted(options.tol, most)
-            self._problem = self._problem_of(some)
+            self._problem = self._problem_of(some, self._progress.exhausted)
             try:
-                self.solved = solve(self._problem, options, self._progress)
-            except _TooManyError:
-                continue
-            except ValueError as error:  # a factorisation that the call would fail with, too
+                solved = solve(self._problem, options, self._progress)
+            except NumericalError as error:  # a factorisation that the call would fail with, too
                 self.trouble = str(error)
-            break
+                break
+            if not solved.stopped:
+                self.solved = solved
+                break
 
-    def _problem_of(self, some: Standing) -> StandingProblem:
+    def _problem_of(self, some: Standing, stop: Callable[[], bool]) -> StandingProblem:
         _, made = some.features()
         rhs = np.zeros((len(some), self._columns))
         rhs[:, : made.shape[1]] = made[:, : self._columns]
@@ -168,7 +168,7 @@ class _Run:
         shift = np.full(len(some), len(some) * self._lam)
         return StandingProblem(
             self._backend, self._kernel, some.x, [System(rhs, shift)], self._lam,
-            Goal(self._goal, scale), self._room, rows=some, reserve=self._rows,
+            Goal(self._goal, scale), self._room, stop=stop, rows=some, reserve=self._rows,
         )  # fmt: skip
 
     @property
@@ -217,19 +217,22 @@ class _Run:
 
     def seconds(self, columns: int, *, direct: bool) -> float:
         """Return the wall time of a run for all rows."""
-        n, problem, made = self._rows.n, self._problem, self._problem.made
+        problem, made = self._problem, self._problem.made
         per_second = rate(self._backend, self._kernel, self._rows, columns, made[0].dtype)
         host_kernel = RBF(1.0)  # what the host does between two products depends on no kernel
         host = rate(get_backend("auto", host_kernel), host_kernel, self._rows, columns, EXACT)
-        tiles = sum(operator.work for operator in made) * self._beyond
-        between = made[-1].passes * self._beyond * step_cost(n, columns)
+        operator = made[-1]
+        size = replace(problem.size(operator), columns=(columns,))
+        tiles = sum(each.work for each in made) * self._beyond
+        plain = BlockCG().estimate(size, operator.passes * self._beyond)
+        between = plain.products * (plain.per_product - operator.product_cost(columns))
         if self.solved is not None and self.solved.preconditioned:
-            tiles += preconditioning_cost(
-                made[-1], problem.systems, self.solved.preconditioned, self.solved.iterations
-            )
-        if direct:
-            tiles += made[-1].streamed_cost(0, exact=True)
-            tiles += 2 * (n**3 / 3 + 2.0 * n * n * columns)
+            count = self.solved.iterations
+            led = PreconditionedCG().estimate(size, self.solved.preconditioned, count)
+            tiles += led.total - count * plain.per_product
+        if direct:  # the residual is among the products
+            residual = operator.streamed_cost(0, exact=True)
+            tiles += Cholesky().estimate(size).total - residual
         return tiles / per_second + between / host + self._setup()
 
     def _setup(self) -> float:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checks import check_count, check_lam
+from fastmcmd.estimate.arguments import default_kernels, inputs
 from fastmcmd.kernels import Kernel
-from fastmcmd.mcmd import default_kernels, inputs
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, standing_for
+from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.standing import Standing
 from fastmcmd.seeds import Purpose, generator
@@ -92,7 +93,7 @@ def plan(
     rows = _of_shape(x) if shaped else inputs(x, "x", options)
     kernels = default_kernels(x_kernel, None, rows, np.array([[0.0], [1.0]]))
     like = Standing(x[0], rows) if isinstance(rows, np.ndarray) and shaped else rows
-    options = options.settled(kernels, like, lam, features)
+    options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]
     some = like if isinstance(like, Standing) else standing_for(like, options.backend)
     found = answer(

@@ -147,18 +147,6 @@ class StandingOperator(GramOperator):
         need = self.row_bytes(self.dtype) + self._rows.read_bytes
         return self._rows.on_card or need <= self.room
 
-    def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
-        """Return the cost of a streamed product for all rows."""
-        return super().streamed_cost(columns, exact=exact) * self._pairs
-
-    def cached_cost(self, columns: int) -> float:
-        """Return the cost of a product from stored tiles of all rows."""
-        return super().cached_cost(columns) * self._pairs
-
-    @property
-    def _pairs(self) -> float:
-        return (self.size / len(self)) ** 2
-
     def matmul(self, v: Array) -> Array:
         """Return K v, its cost counted."""
         columns = v.shape[1]
@@ -205,10 +193,10 @@ class StandingProblem(LinearProblem):
     reserve: Standing
     made: list[StandingOperator] = field(default_factory=list)
 
-    def operator(self, dtype: np.dtype[Any], less: int = 0) -> GramOperator:
+    def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
         """Return K of some rows, with the costs of all."""
-        found = StandingOperator(
-            self.rows, self.reserve, self.backend, self.kernel, dtype, self.room - less
+        operator = StandingOperator(
+            self.rows, self.reserve, self.backend, self.kernel, dtype, self.room - reserved
         )
-        self.made.append(found)
-        return found
+        self.made.append(operator)
+        return operator

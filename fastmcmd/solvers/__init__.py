@@ -1,6 +1,13 @@
 """Solvers of regularised kernel systems; each returns its solution with a certificate."""
 
-from fastmcmd.solvers.auto import LinearProblem, Solved, solve
+from fastmcmd.solvers.auto import Auto, solve, solver_of
 from fastmcmd.solvers.base import Certificate, Goal, Solution, System
+from fastmcmd.solvers.cg import BlockCG
+from fastmcmd.solvers.cholesky import Cholesky
+from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
+from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
 
-__all__ = ["Certificate", "Goal", "LinearProblem", "Solution", "Solved", "System", "solve"]
+__all__ = [
+    "Auto", "BlockCG", "Certificate", "Cholesky", "Cost", "Goal", "LinearProblem", "PreconditionedCG",
+    "ProblemSize", "Solution", "Solved", "Solver", "System", "solve", "solver_of",
+]  # fmt: skip

@@ -12,31 +12,32 @@ A preconditioner approximates ``(K~ + I)^-1`` in these variables. Which directio
 read from the residual; only where they lead is the preconditioner's.
 
 Systems that share the operator (two regularisers, bootstrap replicates) run in step, and share every
-pass over K. Between two passes the state of all is complete, and can be kept on disk.
+pass over K. `BlockCGRun.products` yields the complete state after each product; its caller decides
+whether to save it, to go on, or to take another way.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.tall import beside, inner, scaled, times
-from fastmcmd.checkpoint import Keep, State
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
+from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
 
-__all__ = ["DROP", "CGResult", "Preconditioner", "block_cg", "led", "state_of"]
+__all__ = ["BlockCGRun", "Preconditioner", "block_cg", "restarted"]
 
 Array = NDArray[np.float64]
 Preconditioner = Callable[[Array], Array]
-DROP = 0.1  # of the target: a direction with less residual than that is dropped
+_DROP = 0.1  # of the target: a direction with less residual than that is dropped
 # What rounding of the products leaves in the true residual is about 0.3 of unit, largest eigenvalue and
 # size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial); at half of that the
 # residual of the recurrence says no more.
@@ -47,23 +48,6 @@ _FLAT = 25  # iterations without halving the residual after which more will not 
 _NOISE = 1e-14  # of the largest: below it squares are rounding noise
 
 
-@dataclass(frozen=True, eq=False)
-class CGResult:
-    """Solution (n, r), its recurred residual (n, r) and what it took.
-
-    It is ``converged`` also where it is ``short`` of the target because the products are not exact enough
-    for more; then it may go on from a residual of better ones.
-    ``largest`` is the largest eigenvalue that was seen.
-    """
-
-    value: Array
-    residual: Array
-    iterations: int
-    converged: bool
-    short: bool = False
-    largest: float = 0.0
-
-
 def _directions(block: Array, least: float) -> Array:
     """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
     values, vectors = np.linalg.eigh(inner(block, block))
@@ -71,34 +55,52 @@ def _directions(block: Array, least: float) -> Array:
     return times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
 
-def led(block: Array, precondition: Preconditioner | None, least: float) -> Array:
-    """Return where the singular directions of ``block`` above ``least`` lead.
+def preconditioned_directions(
+    block: Array, precondition: Preconditioner | None, least: float
+) -> Array | None:
+    """Return the singular directions of ``block`` above ``least``, preconditioned.
 
-    Directions of a preconditioner are made orthonormal in its norm, which is nearly the energy; in
-    the plain norm those along the leading eigenvectors would be lost to rounding.
-
-    Raises
-    ------
-    ValueError
-        The preconditioner is not positive definite.
+    They are orthonormal in the norm of the preconditioner, which is nearly the energy; in the plain norm
+    those along the leading eigenvectors would be lost to rounding. None where the preconditioner is not
+    positive definite.
     """
     wanted = _directions(block, least)
     if precondition is None or wanted.shape[1] == 0:
         return wanted
-    found = precondition(wanted)
-    square = inner(wanted, found)
+    applied = precondition(wanted)
+    square = inner(wanted, applied)
     values, vectors = np.linalg.eigh((square + square.T) / 2)
     if not values[-1] > 0:
-        raise ValueError("precondition is not positive definite; it must be for CG to converge")
+        return None
     keep = values > _NOISE * values[-1]
-    return times(found, vectors[:, keep] / np.sqrt(values[keep]))
+    return times(applied, vectors[:, keep] / np.sqrt(values[keep]))
+
+
+def restarted(
+    state: BlockState, preconditioners: list[Preconditioner], target: float
+) -> BlockState | None:
+    """Return the state in which preconditioned CG goes on from the residuals of another run.
+
+    None where a preconditioner is not positive definite.
+    """
+    running: dict[int, ColumnState] = {}
+    for index, old in state.running.items():
+        directions = preconditioned_directions(
+            old.residual, preconditioners[index], _DROP * target
+        )  # fmt: skip
+        if directions is None:
+            return None
+        running[index] = replace(
+            old, directions=directions, since_best=0, best=old.norm, first=None, first_image=None
+        )
+    return replace(state, running=running)
 
 
 def _spectral(block: Array) -> float:
     return float(np.sqrt(max(0.0, np.linalg.eigvalsh(inner(block, block))[-1])))
 
 
-class _Run:
+class _SystemRun:
     """One system: the directions that it wants multiplied, and what it makes of their product.
 
     ``directions`` is None once the system is done.
@@ -110,7 +112,7 @@ class _Run:
         target: float,
         max_iterations: int,
         precondition: Preconditioner | None,
-        state: State | None,
+        state: ColumnState | None,
         unit: float,
         largest: float,
     ) -> None:
@@ -128,13 +130,14 @@ class _Run:
         # directions conjugate to it: they are made so against the whole first block, explicitly.
         self.first: tuple[Array, Array] | None = None
         self.directions: Array | None = None
+        self.indefinite = False
         if state is not None:
             self._restore(state)
             return
         self.norm = _spectral(self.residual)
         constant = self.scale[:, None] * (self.norm / np.linalg.norm(self.scale))
         start = beside([self.residual, constant])
-        self._go_on(led(start, precondition, DROP * target))
+        self._search(preconditioned_directions(start, precondition, _DROP * target))
 
     @property
     def width(self) -> int:
@@ -149,7 +152,7 @@ class _Run:
         return scaled(self.scale, self.directions)
 
     def take(self, product: Array) -> None:
-        """Go on with ``product``, K times what was wanted."""
+        """Update solution and residual with ``product``, K times what was wanted."""
         assert self.directions is not None
         directions, self.directions = self.directions, None  # freed as soon as they are not needed
         image = scaled(self.scale, product, base=directions)
@@ -175,18 +178,24 @@ class _Run:
             self.since_best += 1
         if self._is_done():
             return
-        # Without a preconditioner the residual is led nowhere, and dropping can wait for its part that
-        # is conjugate to what was searched.
+        # Without a preconditioner dropping can wait for the part of the residual that is conjugate to what
+        # was searched.
         plain = self.precondition is None
-        least = DROP * self.target
-        block = self.residual if plain else led(self.residual, self.precondition, least)
+        least = _DROP * self.target
+        block = self.residual
+        if not plain:
+            changed = preconditioned_directions(self.residual, self.precondition, least)
+            if changed is None:
+                self.indefinite = True
+                return
+            block = changed
         conjugate = times(directions, inner(image, block), base=block, sign=-1.0)
         if self.first is None:
             self.first = directions, image
         else:
             before, its_image = self.first
             times(before, inner(its_image, block), base=conjugate, sign=-1.0, out=conjugate)
-        self._go_on(_directions(conjugate, least if plain else 0.0))
+        self._search(_directions(conjugate, least if plain else 0.0))
 
     def _is_done(self) -> bool:
         return (
@@ -201,42 +210,36 @@ class _Run:
         near = self.norm <= _NEAR * self.attainable and self.since_best > _PATIENT
         return near or self.norm <= self.attainable
 
-    def _go_on(self, directions: Array) -> None:
-        if self._is_done():
+    def _search(self, directions: Array | None) -> None:
+        """Take ``directions`` for the next product, unless the system is done."""
+        if directions is not None and self._is_done():
             return
-        if directions.shape[1]:
-            self.directions = directions
-        else:  # all dropped, together still above the target: start again
-            self.directions = led(self.residual, self.precondition, 0.0)
+        if directions is not None and not directions.shape[1]:
+            # All were dropped, and together they are still above the target: start again.
+            directions = preconditioned_directions(self.residual, self.precondition, 0.0)
+        self.directions, self.indefinite = directions, directions is None
 
-    def state(self) -> State:
-        """Return what `_restore` needs; the arrays themselves, not copies."""
+    def state(self) -> ColumnState:
+        """Return the state; it shares its arrays with this system."""
         assert self.directions is not None
-        state = {
-            "solution": self.solution,
-            "residual": self.residual,
-            "directions": self.directions,
-            "numbers": np.array(
-                [self.iterations, self.since_best, self.best, self.norm, self.largest]
-            ),
-        }
-        if self.first is not None:
-            state["first"], state["first_image"] = self.first
-        return state
+        first, image = (None, None) if self.first is None else self.first
+        return ColumnState(
+            self.solution, self.residual, self.directions, self.iterations, self.since_best,
+            self.best, self.norm, self.largest, first, image,
+        )  # fmt: skip
 
-    def _restore(self, state: State) -> None:
-        # Copied into arrays made as ever, so that sums over them run in the same order.
-        self.solution[...] = state["solution"]
-        self.residual[...] = state["residual"]
-        self.directions = state["directions"]
-        iterations, since_best, *norms = map(float, state["numbers"])
-        self.iterations, self.since_best = int(iterations), int(since_best)
-        self.best, self.norm, self.largest = norms
-        if "first" in state:
-            self.first = state["first"], state["first_image"]
+    def _restore(self, state: ColumnState) -> None:
+        # Copied into arrays of the usual layout, so that sums over them run in the same order.
+        self.solution[...] = state.solution
+        self.residual[...] = state.residual
+        self.directions = state.directions
+        self.iterations, self.since_best = state.iterations, state.since_best
+        self.best, self.norm, self.largest = state.best, state.norm, state.largest
+        if state.first is not None and state.first_image is not None:
+            self.first = state.first, state.first_image
 
     def result(self) -> CGResult:
-        """Return what was found, in the variables of the system."""
+        """Return the solution in the variables of the system."""
         short = self.norm > self.target and self._is_exhausted()
         return CGResult(
             value=scaled(self.scale, self.solution),
@@ -245,21 +248,12 @@ class _Run:
             converged=self.norm <= self.target or short,
             short=short,
             largest=self.largest,
+            indefinite=self.indefinite,
         )
 
 
-def block_cg(
-    operator: GramOperator,
-    systems: list[System],
-    target: float,
-    max_iterations: int,
-    tell: Callable[[float], None] | None = None,
-    precondition: list[Preconditioner] | None = None,
-    keep: Keep | None = None,
-    unit: float = 0.0,
-    largest: float = 0.0,
-) -> list[CGResult]:
-    """Solve all systems until ``||D^(-1/2) R||_2 <= target``, sharing the products with K.
+class BlockCGRun:
+    """Block CG over several systems, product by product.
 
     Parameters
     ----------
@@ -271,130 +265,122 @@ def block_cg(
         Norm of the scaled residual at which a system is done.
     max_iterations : int
         Products at most.
-    tell : callable, optional
-        Called after each product with the largest residual so far, relative to the target.
     precondition : list of callable, optional
         For each system a function of a block (n, k) that returns ``M^-1`` times it (n, k), a symmetric
         positive definite approximation of ``(K~ + I)^-1``.
-    keep : Keep, optional
-        Where the state of the iteration is saved after a product and where it starts from. A run that
-        was interrupted and goes on from there returns the same bits as one that was not.
     unit : float
         Unit roundoff of the products, where a run is to end at what they allow.
     largest : float
         Largest eigenvalue of ``K~ + I`` as far as it is known: with a preconditioner none is seen.
+    state : BlockState, optional
+        State to continue from: the run then returns the same bits as one that was not interrupted.
+    """
+
+    def __init__(
+        self,
+        operator: GramOperator,
+        systems: list[System],
+        target: float,
+        max_iterations: int,
+        precondition: list[Preconditioner] | None = None,
+        unit: float = 0.0,
+        largest: float = 0.0,
+        state: BlockState | None = None,
+    ) -> None:
+        self._operator = operator
+        self._running: dict[int, _SystemRun] = {}
+        self._results = {} if state is None else dict(state.results)
+        for index, system in enumerate(systems):
+            if index in self._results:
+                continue
+            apply = None if precondition is None else precondition[index]
+            begun = None if state is None else state.running.get(index)
+            self._running[index] = _SystemRun(
+                system, target, max_iterations, apply, begun, unit, largest
+            )  # fmt: skip
+        if state is not None:
+            operator.passes = state.passes
+        self._passes = operator.passes
+        self._count = len(systems)
+        self._settle()
+
+    def products(self) -> Iterator[float | None]:
+        """Make one product after the other; after each, yield the largest residual norm.
+
+        Systems that have ended do not count; None where all have. The state is complete then: an interrupt
+        of the main thread is held back until it is.
+        """
+        running = self._running
+        while running:
+            product = self._operator.matmul(
+                beside([system.wanted for system in running.values()])
+            )  # fmt: skip
+            with _uninterrupted():
+                self._passes = self._operator.passes
+                ends = np.cumsum([system.width for system in running.values()])[:-1]
+                for system, part in zip(
+                    running.values(), np.split(product, ends, axis=1), strict=True
+                ):
+                    system.take(part)
+                del product, part, system
+                self._settle()
+            yield max((system.norm for system in running.values()), default=None)
+
+    def _settle(self) -> None:
+        running = self._running
+        for index in [index for index, system in running.items() if system.directions is None]:
+            self._results[index] = running.pop(index).result()
+
+    def state(self) -> BlockState:
+        """Return the state after the last product."""
+        running = {index: system.state() for index, system in self._running.items()}
+        return BlockState(self._passes, running, dict(self._results))
+
+    def results(self) -> list[CGResult]:
+        """Return the result of each system, once all have ended."""
+        return [self._results[index] for index in range(self._count)]
+
+
+def block_cg(
+    operator: GramOperator,
+    systems: list[System],
+    target: float,
+    max_iterations: int,
+    precondition: list[Preconditioner] | None = None,
+    unit: float = 0.0,
+    largest: float = 0.0,
+) -> list[CGResult]:
+    """Solve all systems until ``||D^(-1/2) R||_2 <= target``, sharing the products with K.
+
+    Parameters are those of `BlockCGRun`.
 
     Raises
     ------
     ValueError
         A preconditioner is not positive definite.
     """
-    # The loaded state is no local here: its arrays must not be held longer than needed.
-    runs, results = _begin(
-        operator, systems, target, max_iterations, precondition, keep, unit, largest
-    )
-    passes = operator.passes
-
-    def settle() -> None:
-        for index in [index for index, run in runs.items() if run.directions is None]:
-            results[index] = runs.pop(index).result()
-
-    def current() -> State:
-        states = {"passes": np.array(passes)}
-        for index, run in runs.items():
-            states |= _named(index, run.state())
-        return states | state_of(results, passes)
-
-    settle()
-    try:
-        while runs:
-            product = operator.matmul(beside([run.wanted for run in runs.values()]))
-            with _undivided(keep is not None):
-                passes = operator.passes
-                ends = np.cumsum([run.width for run in runs.values()])[:-1]
-                for run, part in zip(runs.values(), np.split(product, ends, axis=1), strict=True):
-                    run.take(part)
-                settle()
-            if tell is not None:
-                tell(max((run.norm for run in runs.values()), default=target) / target)
-            if keep is not None:
-                keep.save(current)
-    except KeyboardInterrupt:
-        if keep is not None:
-            keep.save(current, force=True)
-        raise
-    return [results[index] for index in range(len(systems))]
-
-
-def _begin(
-    operator: GramOperator,
-    systems: list[System],
-    target: float,
-    max_iterations: int,
-    precondition: list[Preconditioner] | None,
-    keep: Keep | None,
-    unit: float,
-    largest: float,
-) -> tuple[dict[int, _Run], dict[int, CGResult]]:
-    """Return the runs to go on with and the results that are there, both by index."""
-    state = keep.load() if keep is not None else None
-    runs: dict[int, _Run] = {}
-    results: dict[int, CGResult] = {}
-    for index, system in enumerate(systems):
-        own = _within(state or {}, index)
-        if "value" in own:
-            results[index] = _finished(own)
-        else:
-            leads = None if precondition is None else precondition[index]
-            runs[index] = _Run(
-                system, target, max_iterations, leads, own or None, unit, largest
-            )  # fmt: skip
-    if state is not None:
-        operator.passes = int(state["passes"])
-    return runs, results
-
-
-def state_of(results: Mapping[int, CGResult], passes: int) -> State:
-    """Return the state of systems that are solved, from which `block_cg` returns them at once."""
-    states: State = {"passes": np.array(passes)}
-    for index, result in results.items():
-        numbers = np.array([result.iterations, result.converged, result.short, result.largest])
-        states |= _named(
-            index, {"value": result.value, "residual": result.residual, "numbers": numbers}
-        )
-    return states
-
-
-def _finished(state: State) -> CGResult:
-    iterations, converged, short, largest = map(float, state["numbers"])
-    # By rows as ever, so that sums over them run in the same order.
-    value, residual = (np.ascontiguousarray(state[name]) for name in ("value", "residual"))
-    return CGResult(value, residual, int(iterations), bool(converged), bool(short), largest)
-
-
-def _named(index: int, state: State) -> State:
-    return {f"{index}.{name}": array for name, array in state.items()}
-
-
-def _within(state: State, index: int) -> State:
-    start = f"{index}."
-    return {name[len(start) :]: array for name, array in state.items() if name.startswith(start)}
+    run = BlockCGRun(operator, systems, target, max_iterations, precondition, unit, largest)
+    for _ in run.products():
+        pass
+    results = run.results()
+    if any(result.indefinite for result in results):
+        raise ValueError("precondition is not positive definite; it must be for CG to converge")
+    return results
 
 
 @contextmanager
-def _undivided(wanted: bool) -> Iterator[None]:
+def _uninterrupted() -> Iterator[None]:
     """Hold back an interrupt until the block is done, so that no state is half updated."""
-    ordinary = signal.getsignal(signal.SIGINT)
+    usual = signal.getsignal(signal.SIGINT)
     # Python interrupts the main thread only, and only where it handles the signal.
-    here = threading.current_thread() is threading.main_thread() and callable(ordinary)
-    if not (wanted and here):
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield
         return
-    held: list[tuple[Any, ...]] = []
-    signal.signal(signal.SIGINT, lambda *about: held.append(about))
+    received: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *details: received.append(details))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, ordinary)
-        if held and callable(ordinary):
-            ordinary(*held[0])
+        signal.signal(signal.SIGINT, usual)
+        if received:
+            usual(*received[0])

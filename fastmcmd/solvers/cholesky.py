@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
-from fastmcmd.checkpoint import Stage, Stages, State, fingerprint_of
+from fastmcmd.checkpoint import Checkpoint, Stage, Stages, State, fingerprint_of, stages_of
 from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
-from fastmcmd.solvers.base import Certificate, Goal, Solution, System
+from fastmcmd.solvers.base import Certificate, Goal, Solution, System, by_diagonal
+from fastmcmd.solvers.costs import cholesky_cost, factor_work
 from fastmcmd.solvers.factor_file import Kept, making
 from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
 from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.strips import least_room
 
 __all__ = [
-    "DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes", "too_large_for_float32",
+    "Cholesky", "DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes", "too_large_for_float32",
 ]  # fmt: skip
 
 _REFINEMENTS = 4
@@ -36,6 +40,51 @@ _LONG = 2e12
 _LARGE = 1e3  # kernel values from which the scale of x is named as the cause of rounding
 
 Factor = PackedGram | KeptCholesky | PanelCholesky
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """A factorisation with refinement: in memory, or in panels in a file.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype or None
+        Precision of the factor; None is float64.
+    cache_dir : str or os.PathLike or None
+        Folder for a factor that does not fit in memory.
+    """
+
+    dtype: np.dtype[Any] | None = None
+    cache_dir: str | os.PathLike[str] | None = None
+    name: ClassVar[str] = "cholesky"
+
+    def estimate(self, size: ProblemSize) -> Cost:
+        """Return the expected cost."""
+        return cholesky_cost(size)
+
+    def solve(
+        self,
+        problem: LinearProblem,
+        progress: Progress,
+        state: Checkpoint | None = None,
+        passes: int = 0,
+    ) -> Solved:
+        """Return certified solutions; ``passes`` over K were made before, by another solver.
+
+        Raises
+        ------
+        MemoryLimitError, NumericalError, OSError
+            As `DirectSolver.solve`.
+        """
+        operator = problem.operator(self.dtype or EXACT)
+        operator.passes = passes
+        stages = stages_of(state, f"{problem.name} cholesky")
+        direct = DirectSolver(operator, self.cache_dir, stages)
+        systems = problem.systems
+        shared = len(systems) > 1 and len(by_diagonal(systems)) == 1  # one factor serves all
+        solutions = direct.solve(systems, problem.goal, progress, keep=shared)
+        direct.close()
+        return Solved(solutions, operator, self.name, 0, passes=operator.passes)
 
 
 def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
@@ -56,7 +105,7 @@ def _takes_long(operator: GramOperator) -> bool:
     """Tell whether the factorisation is worth a file: from sizes alone, so that each run tells the same."""
     if operator.backend.on_card:  # it is done before BLAS on the host would be
         return False
-    work = len(operator) ** 3 / 3 * operator.dtype.itemsize / 4
+    work = factor_work(len(operator)) * operator.dtype.itemsize / 4
     return work + operator.streamed_cost(0) >= _LONG
 
 

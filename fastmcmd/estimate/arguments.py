@@ -1,0 +1,135 @@
+"""Inputs and kernels as a computation takes them, from what a caller passed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.errors import NumericalError
+from fastmcmd.kernels import RBF, Kernel, Polynomial
+from fastmcmd.options import Options
+from fastmcmd.rows import Rows, check_apart, open_rows
+from fastmcmd.seeds import Purpose, generator
+
+__all__ = ["check_files", "common_dtype", "default_kernels", "inputs", "prepared_inputs"]
+
+_SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
+_LOST = 1e-3  # of a kernel value: a rounding error beyond is no rounding
+_EXAMINED = 40  # rows on whose pairs a function is checked to be a kernel
+_TINY = 1 << 22  # bytes on a device that are copied in no time, so that equal inputs collapse
+
+
+def check_files(out: Any, checkpoint: Any, **inputs: Any) -> None:
+    """Refuse ``out`` and ``checkpoint`` that are each other, or one of the inputs by name."""
+    if out is not None:
+        check_apart(out, "out", inputs)
+    if checkpoint is not None:
+        others = inputs if out is None else {**inputs, "out": out}
+        check_apart(checkpoint, "checkpoint", others)
+
+
+def inputs(
+    value: Any, name: str, options: Options, columns: int | None = None
+) -> NDArray[Any] | Rows:
+    """Return inputs as an (n, d) array, or as rows on disk or on a card that are too large to be loaded."""
+    rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
+    if not isinstance(rows, Rows):
+        return rows
+    small = options.memory_limit // _SMALL
+    if rows.on_card is not None:
+        small = min(small, _TINY)
+    return np.asarray(rows[:]) if rows.nbytes <= small else rows
+
+
+def common_dtype(*arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
+    """Return the arrays in the widest of their precisions; the same array stays the same.
+
+    Rows on disk stay as they are.
+    """
+    wide = np.result_type(*(array.dtype for array in arrays))
+    made: dict[int, NDArray[Any] | Rows] = {}
+    for array in arrays:
+        on_disk = isinstance(array, Rows)  # converted block by block
+        made.setdefault(id(array), array if on_disk else _as_dtype(array, wide))
+    return tuple(made[id(array)] for array in arrays)
+
+
+def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
+    """Raise where squares of distances of the order of the kernel's length leave the range of float64."""
+    if not kernel.compiled or not kernel.translation_invariant:
+        return
+    unit = float(np.finfo(np.float64).eps) / 2
+    if kernel.entry_error(unit, dim, 0.0, True) > _LOST * kernel.max_value(0.0):
+        raise ValueError(
+            f"{name} is {kernel!r}: at distances of its length, squares under- or overflow in float64; "
+            f"scale {name[0]} and the parameters of the kernel"
+        )
+
+
+def prepared_inputs(kernel: Any, **arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
+    """Return inputs as the kernel takes them (`Kernel.prepared`); the same array stays the same.
+
+    ``arrays`` are called in messages as they are named here. Rows on disk are only looked at.
+    """
+    if not isinstance(kernel, Kernel) or not kernel.divides_by_norms:
+        return tuple(arrays.values())
+    made: dict[int, NDArray[Any] | Rows] = {}
+    for name, array in arrays.items():
+        if id(array) in made:
+            continue
+        made[id(array)] = array if isinstance(array, Rows) else kernel.prepared(array, name)
+        if isinstance(array, Rows):
+            for rows, block in array.blocks():
+                if kernel.prepared(block, name) is not block:
+                    raise NumericalError(
+                        f"{name} has rows from {rows.start:,} on whose squares under- or overflow in "
+                        f"{kernel!r}; scale the rows"
+                    )
+    return tuple(made[id(array)] for array in arrays.values())
+
+
+def _as_dtype(array: Any, dtype: Any) -> NDArray[Any]:
+    return np.asarray(array.astype(dtype, copy=False))
+
+
+def default_kernels(
+    x_kernel: Any,
+    y_kernel: Any,
+    x: NDArray[Any] | Rows,
+    y: NDArray[Any],
+    x_prime: NDArray[Any] | Rows | None = None,
+    y_prime: NDArray[Any] | None = None,
+) -> tuple[Kernel, Kernel]:
+    """Return both kernels, the paper's where None, with their parameters resolved on x and y.
+
+    Kernels that are Python functions are examined on rows of both samples.
+    """
+    resolved = []
+    for kernel, default, data, other, name in (
+        (x_kernel, Polynomial(degree=3, gamma=None, coef0=1.0), x, x_prime, "x_kernel"),
+        (y_kernel, RBF("variance"), y, y_prime, "y_kernel"),
+    ):
+        kernel = default if kernel is None else kernel
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"{name} is {kernel!r}; a fastmcmd kernel is needed, such as fastmcmd.RBF(0.5) or "
+                "fastmcmd.CustomKernel(function)"
+            )
+        try:
+            resolved.append(kernel.resolve(data))
+        except ValueError as error:
+            raise NumericalError(f"{name}: {error}") from None
+        _check_lengths(resolved[-1], data.shape[1], name)
+        if not kernel.compiled:
+            some = [_some_rows(each) for each in (data, other) if each is not None]
+            resolved[-1].examine(np.concatenate(some), name)
+    return resolved[0], resolved[1]
+
+
+def _some_rows(data: NDArray[Any] | Rows) -> NDArray[Any]:
+    """Return rows to try a kernel on, the same in the same call."""
+    count = min(len(data), _EXAMINED)
+    rng = generator(len(data), Purpose.PROBE)
+    return np.asarray(data[np.sort(rng.choice(len(data), count, replace=False))])

@@ -1,0 +1,434 @@
+"""Block CG with certificates: iterate, certify, and refine on the float64 residual where that is needed.
+
+`CertifiedCG` makes the products and yields after each; a `Driver` follows it, saves its state, and decides
+whether it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.checkpoint import Checkpoint, Keep, State
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.progress import Progress
+from fastmcmd.solvers import audit
+from fastmcmd.solvers.base import Certificate, Goal, Solution, System
+from fastmcmd.solvers.block_cg import BlockCGRun, Preconditioner
+from fastmcmd.solvers.block_state import BlockState, CGResult
+from fastmcmd.solvers.costs import cg_cost
+from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
+
+__all__ = [
+    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "resumed",
+    "solve_cg",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+MOST_PRODUCTS = 2000
+_REFINEMENTS = 4
+_AFFORDABLE = 0.6  # of the work so far: an exact pass that costs no more is always made
+
+
+@dataclass(frozen=True)
+class BlockCG:
+    """Block CG in one precision, without a preconditioner.
+
+    Attributes
+    ----------
+    certificate : {"auto", "rigorous", "sampled"}
+        How float32 solutions are certified.
+    dtype : numpy.dtype
+        Precision of the tiles.
+    """
+
+    certificate: str = "auto"
+    dtype: np.dtype[Any] = EXACT
+    name: ClassVar[str] = "cg"
+
+    def estimate(self, size: ProblemSize, products: float | None = None) -> Cost:
+        """Return the expected cost; ``products`` by default as many as CG is expected to need."""
+        return cg_cost(size, products)
+
+    def solve(
+        self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None
+    ) -> Solved:
+        """Return certified solutions."""
+        operator = problem.operator(self.dtype)
+        store = None if state is None else state.stage(f"{problem.name} block cg")
+        run = CertifiedCG(
+            operator, problem.systems, problem.goal, self.certificate, MOST_PRODUCTS, progress,
+            state=resumed(None if store is None else store.load(), progress),
+        )  # fmt: skip
+        result = Driver(store, problem.stop).follow(run)
+        if result is None:
+            return Solved([], operator, self.name, 0, passes=operator.passes, stopped=True)
+        return Solved(
+            result.solutions, operator, self.name, result.iterations, passes=operator.passes
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Iterated:
+    """Solutions of all systems, and what they took.
+
+    ``indefinite`` says that the preconditioner is not positive definite; there are no solutions then.
+    """
+
+    solutions: list[Solution]
+    iterations: int
+    converged: bool
+    indefinite: bool = False
+
+    def worst(self, goal: Goal) -> float:
+        """Return the largest certified error relative to the goal."""
+        return _worst(self.solutions, goal)
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A refinement: solve for the residuals of the solutions so far.
+
+    Attributes
+    ----------
+    attempt, iterations : int
+        Refinements and products before it.
+    largest : float
+        Largest eigenvalue that was seen.
+    solutions : list of Solution
+        Solutions so far.
+    residuals : list of ndarray (n, r)
+        Their residuals in float64: the right-hand sides of this round.
+    """
+
+    attempt: int
+    iterations: int
+    largest: float
+    solutions: list[Solution]
+    residuals: list[Array]
+
+    def systems(self, systems: list[System]) -> list[System]:
+        """Return the systems to be solved in this round."""
+        return [
+            System(residual, system.shift)
+            for residual, system in zip(self.residuals, systems, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class CGState:
+    """Where a run of `CertifiedCG` stands.
+
+    Attributes
+    ----------
+    passes : int
+        Products with K so far.
+    round : Round or None
+        The refinement that is under way; None in the first run.
+    block : BlockState or None
+        State of its iteration; None before it begins.
+    outcome : Iterated or None
+        The solutions, once the run has ended.
+    """
+
+    passes: int
+    round: Round | None = None
+    block: BlockState | None = None
+    outcome: Iterated | None = None
+
+    def arrays(self) -> State:
+        """Return the state as arrays by name."""
+        arrays: State = {}
+        if self.outcome is not None:
+            done = np.array([self.outcome.iterations, self.outcome.converged])
+            arrays = {"done": done, **_arrays_of(self.outcome.solutions)}
+        elif self.round is not None:
+            this = self.round
+            numbers = np.array([this.attempt, this.iterations, this.largest])
+            residuals = {f"round.{i}.residual": array for i, array in enumerate(this.residuals)}
+            arrays = {"round": numbers, **_arrays_of(this.solutions), **residuals}
+        block = {} if self.block is None else self.block.arrays()
+        return {**arrays, **block, "passes": np.array(self.passes)}
+
+    @staticmethod
+    def of_arrays(arrays: State) -> CGState:
+        """Return the state that `arrays` wrote down."""
+        passes, this, solutions = int(arrays["passes"]), None, _solutions_of(arrays)
+        if "done" in arrays:
+            count, converged = map(int, arrays["done"])
+            return CGState(passes, outcome=Iterated(solutions, count, bool(converged)))
+        if "round" in arrays:
+            attempt, iterations, largest = map(float, arrays["round"])
+            residuals = [arrays[f"round.{index}.residual"] for index in range(len(solutions))]
+            this = Round(int(attempt), int(iterations), largest, solutions, residuals)
+        return CGState(passes, this, BlockState.of_arrays(arrays))
+
+
+class CertifiedCG:
+    """Block CG until the error that the certificates leave is within a goal.
+
+    Parameters
+    ----------
+    operator : GramOperator
+        K in float32 or float64 tiles.
+    systems : list of System
+        They share every product.
+    goal : Goal
+        Error that the certificate of each system may leave.
+    certificate : {"auto", "rigorous", "sampled"}
+        How float32 solutions are certified.
+    max_iterations : int
+        Products of a run at most.
+    progress : Progress
+        Receives each product.
+    precondition : list of callable, optional
+        For each system what applies a symmetric positive definite approximation of
+        ``(D^(-1/2) K D^(-1/2) + I)^-1`` to a block (n, k), as in `block_cg`.
+    state : CGState, optional
+        State to continue from: the run then returns the same bits as one that was not interrupted.
+
+    Attributes
+    ----------
+    outcome : Iterated or None
+        The solutions, once `products` has ended.
+    """
+
+    def __init__(
+        self,
+        operator: GramOperator,
+        systems: list[System],
+        goal: Goal,
+        certificate: str,
+        max_iterations: int,
+        progress: Progress,
+        precondition: list[Preconditioner] | None = None,
+        state: CGState | None = None,
+    ) -> None:
+        self._operator, self._systems, self._goal = operator, systems, goal
+        self._certificate, self._max_iterations = certificate, max_iterations
+        self._progress, self._precondition = progress, precondition
+        self._round: Round | None = None
+        self._block: BlockCGRun | None = None
+        self._begun: BlockState | None = None
+        self.outcome: Iterated | None = None
+        if state is not None:
+            operator.passes = state.passes
+            self._round, self._begun, self.outcome = state.round, state.block, state.outcome
+
+    def products(self) -> Iterator[float | None]:
+        """Make one product after the other, and certify.
+
+        Yields after each product the largest residual norm of the systems that still iterate, and None
+        where all have ended and after each certificate. The state is complete then.
+        """
+        operator, this = self._operator, self._round
+        target, columns = self._goal.residual, sum(s.rhs.shape[1] for s in self._systems)
+        # Symmetric: d operations a pair, not 2 d.
+        work = float(len(operator)) ** 2 * (operator.dim + 2 * columns)
+        unit = float(np.finfo(operator.dtype).eps) / 2
+        while self.outcome is None:
+            systems = self._systems if this is None else this.systems(self._systems)
+            begun, self._begun = self._begun, None
+            block = BlockCGRun(
+                operator, systems, target, self._max_iterations, self._precondition, unit,
+                0.0 if this is None else this.largest, begun,
+            )  # fmt: skip
+            del begun, systems  # their arrays are not needed any longer
+            self._block = block
+            for norm in block.products():
+                relative = (target if norm is None else norm) / target
+                self._progress.product(relative * self._progress.target, work)
+                yield norm
+            ended = self._certified(this, block.results())
+            self._block = None
+            del block
+            if isinstance(ended, Iterated):
+                self.outcome = ended
+            else:
+                self._round = this = ended
+            yield None
+
+    def state(self) -> CGState:
+        """Return the present state."""
+        if self.outcome is not None:
+            return CGState(self._operator.passes, outcome=self.outcome)
+        if self._block is None:
+            return CGState(self._operator.passes, self._round, self._begun)
+        block = self._block.state()
+        return CGState(block.passes, self._round, block)
+
+    def _certified(self, this: Round | None, results: list[CGResult]) -> Iterated | Round:
+        if any(result.indefinite for result in results):
+            return Iterated([], max(result.iterations for result in results), False, True)
+        if this is None:
+            return _first(self._operator, self._systems, self._goal, self._certificate, results)
+        return _refined(self._operator, self._systems, self._goal, this, results)
+
+
+class Driver:
+    """Follows a run of CG: saves its state after each product, and at Ctrl-C.
+
+    Parameters
+    ----------
+    store : Keep, optional
+        Where the state is saved.
+    stop : callable, optional
+        Asked after each product; True ends the run.
+    """
+
+    def __init__(self, store: Keep | None = None, stop: Callable[[], bool] | None = None) -> None:
+        self._store, self._stop = store, stop
+
+    def follow(self, run: CertifiedCG) -> Iterated | None:
+        """Return the solutions; None where `ends` stopped the run before it had any."""
+        try:
+            for norm in run.products():
+                self.record(run, norm)
+                self._save(run)
+                if self.ends(run, norm):
+                    return None
+        except KeyboardInterrupt:
+            self._save(run, force=True)
+            raise
+        return run.outcome
+
+    def record(self, run: CertifiedCG, norm: float | None) -> None:
+        """Note a residual norm, before the state is saved."""
+
+    def ends(self, run: CertifiedCG, norm: float | None) -> bool:
+        """Decide whether the run ends here."""
+        return self._stop is not None and self._stop()
+
+    def arrays(self) -> State:
+        """Return what is saved beside the state of the run."""
+        return {}
+
+    def _save(self, run: CertifiedCG, *, force: bool = False) -> None:
+        if self._store is not None:
+            self._store.save(lambda: {**run.state().arrays(), **self.arrays()}, force=force)
+
+
+def resumed(saved: State | None, progress: Progress) -> CGState | None:
+    """Return the state of an interrupted run from what was saved of it; None where nothing was."""
+    if saved is None:
+        return None
+    state = CGState.of_arrays(saved)
+    progress.stage(f"went on from a checkpoint after {state.passes} products")
+    return state
+
+
+def solve_cg(
+    operator: GramOperator,
+    systems: list[System],
+    goal: Goal,
+    certificate: str,
+    max_iterations: int,
+    progress: Progress,
+    precondition: list[Preconditioner] | None = None,
+    store: Keep | None = None,
+) -> Iterated:
+    """Solve all systems until the error that their certificates leave is within ``goal``.
+
+    Parameters are those of `CertifiedCG`; the state is saved in ``store``, and resumed from it.
+    """
+    run = CertifiedCG(
+        operator, systems, goal, certificate, max_iterations, progress, precondition,
+        resumed(None if store is None else store.load(), progress),
+    )  # fmt: skip
+    outcome = Driver(store).follow(run)
+    assert outcome is not None
+    return outcome
+
+
+def _first(
+    operator: GramOperator,
+    systems: list[System],
+    goal: Goal,
+    certificate: str,
+    results: list[CGResult],
+) -> Iterated | Round:
+    """Certify the first solutions."""
+    iterations = max(result.iterations for result in results)
+    values = [result.value for result in results]
+    columns = sum(system.rhs.shape[1] for system in systems)
+    # As if tiles were cached: the kind of the certificate must not depend on the memory limit.
+    later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
+    spent = operator.streamed_cost(columns) + max(0, iterations - 1) * later
+    short = any(result.short for result in results)
+    if not short and not _exactly(operator, columns, certificate, spent):
+        believed = [result.residual for result in results]
+        if later <= audit.sampled_cost(operator, columns):
+            # Few rows: a fresh residual is cheap, and free of what the iterations' rounding left in the
+            # old one; without it the sampled bound would often miss the goal, and the exact pass follow.
+            believed = audit.replaced(operator, systems, values)
+        found = audit.sampled(operator, systems, values, believed)
+        if _worst(found, goal) <= 1.0:
+            return Iterated(found, iterations, True)
+    found, residuals = audit.exact(operator, systems, values)
+    largest = max(result.largest for result in results)
+    return _next(Round(0, iterations, largest, found, residuals), goal, results)
+
+
+def _refined(
+    operator: GramOperator,
+    systems: list[System],
+    goal: Goal,
+    this: Round,
+    results: list[CGResult],
+) -> Iterated | Round:
+    """Certify the solutions corrected by ``results``."""
+    iterations = this.iterations + max(result.iterations for result in results)
+    corrections = [result.value for result in results]
+    left, residuals = [result.residual for result in results], this.residuals
+    better = audit.refined(operator, systems, this.solutions, corrections, left, residuals)
+    if _worst(better, goal) > 1.0 and this.attempt + 1 < _REFINEMENTS:
+        better, residuals = audit.exact(operator, systems, [s.value for s in better])
+    worst = _worst(this.solutions, goal)
+    if _worst(better, goal) > worst / 2:
+        return Iterated(this.solutions, iterations, worst <= 1.0)
+    following = Round(this.attempt + 1, iterations, this.largest, better, residuals)
+    return _next(following, goal, results)
+
+
+def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
+    """Return the next round, or the end where there is none."""
+    reached = _worst(this.solutions, goal) <= 1.0
+    converged = all(result.converged for result in results)
+    hopeless = any(goal.out_of_reach(solution.certificate) for solution in this.solutions)
+    if reached or hopeless or not converged or this.attempt == _REFINEMENTS:
+        return Iterated(this.solutions, this.iterations, reached)
+    return this
+
+
+def _arrays_of(solutions: list[Solution]) -> State:
+    state: State = {}
+    for index, solution in enumerate(solutions):
+        state[f"found.{index}.value"] = solution.value
+        state[f"found.{index}.image"] = solution.image
+        state[f"found.{index}.certificate"] = solution.certificate.numbers()
+    return state
+
+
+def _solutions_of(state: State) -> list[Solution]:
+    solutions: list[Solution] = []
+    while f"found.{len(solutions)}.value" in state:
+        name = f"found.{len(solutions)}."
+        certificate = Certificate.of_numbers(state[name + "certificate"])
+        solutions.append(Solution(state[name + "value"], state[name + "image"], certificate))
+    return solutions
+
+
+def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:
+    """Tell whether the first certificate comes from a float64 pass over all rows."""
+    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * audit.SAMPLE:
+        return True
+    cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * spent
+    return certificate == "auto" and cheap
+
+
+def _worst(solutions: list[Solution], goal: Goal) -> float:
+    return max(goal.miss(solution.certificate) for solution in solutions)

@@ -1,0 +1,355 @@
+"""CG that takes a preconditioner on where that saves time.
+
+It begins without: at the paper's regulariser 4 to 8 products are enough. The fall of the residual tells
+how many more are needed; where they cost clearly more than landmarks and a preconditioned run, the
+iteration goes on with a preconditioner from the residual that it has, so that no product is lost.
+Choices follow from numbers of the run and from costs in operations, never from a clock: the same call
+takes the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fastmcmd.checkpoint import Checkpoint, Keep, Stages, State, stages_of
+from fastmcmd.errors import ROUNDING_ALONE, NumericalError
+from fastmcmd.gram import EXACT, GramOperator, tile_dtype
+from fastmcmd.progress import Progress
+from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.block_cg import restarted
+from fastmcmd.solvers.cg import MOST_PRODUCTS, CertifiedCG, CGState, Driver, Iterated, resumed
+from fastmcmd.solvers.cholesky import too_large_for_float32
+from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
+from fastmcmd.solvers.switch_policy import Preconditioners, SwitchPolicy, preconditioners_of
+
+__all__ = ["PreconditionedCG", "PreconditionedRun", "iterate"]
+
+_FLOAT32 = np.dtype(np.float32)
+_SEARCH = 8  # a share of the room is for the search of landmarks
+_MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
+_LEAST_PRODUCTS = 20  # that CG may make before another solver takes over
+
+
+@dataclass(frozen=True)
+class PreconditionedCG:
+    """Block CG, in float32 where that can be certified, then in float64; preconditioned where that pays.
+
+    Attributes
+    ----------
+    certificate : {"auto", "rigorous", "sampled"}
+        How float32 solutions are certified.
+    dtype : numpy.dtype or None
+        Precision of the tiles; None starts in float32 and goes on in float64 where that is needed.
+    """
+
+    certificate: str = "auto"
+    dtype: np.dtype[Any] | None = None
+    name: ClassVar[str] = "cg"
+
+    def estimate(self, size: ProblemSize, landmarks: int = 0, products: float = 0.0) -> Cost:
+        """Return the expected cost: that of plain CG, with which it begins.
+
+        With ``landmarks``, that of a preconditioner and of so many products with it.
+        """
+        return preconditioned_cost(size, landmarks, products) if landmarks else cg_cost(size)
+
+    def operator(self, problem: LinearProblem) -> GramOperator:
+        """Return K in the precision of the first run.
+
+        Raises
+        ------
+        NumericalError
+            ``dtype`` is float32, and values leave its range.
+        """
+        dtype = self.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
+        dtype = tile_dtype(problem.kernel, dtype, problem.x)
+        operator = problem.operator(dtype, _search_room(problem))
+        if dtype == EXACT or np.isfinite(operator.rounding(dtype)):
+            return operator
+        if self.dtype is not None:
+            raise NumericalError(too_large_for_float32(operator))
+        return problem.operator(EXACT, _search_room(problem))
+
+    def solve(
+        self,
+        problem: LinearProblem,
+        progress: Progress,
+        state: Checkpoint | None = None,
+        alternative: Cost | None = None,
+        operator: GramOperator | None = None,
+    ) -> Solved:
+        """Return certified solutions, the best where the goal is not reached.
+
+        Parameters
+        ----------
+        problem, progress, state
+            As for every `Solver`.
+        alternative : Cost, optional
+            Of the solver that takes over where CG does not converge: products may cost as much.
+        operator : GramOperator, optional
+            What `operator` returned.
+        """
+        operator = operator or self.operator(problem)
+        goal, notes = problem.goal, list[str]()
+        best: Solved | None = None
+        preconditioners: Preconditioners | None = None
+        first, passes = operator.dtype, 0
+        for precision in [first] if first == EXACT or self.dtype else [first, EXACT]:
+            if best is not None:
+                notes.append(
+                    f"float32 was certified to {best.worst(goal):.1e}, {goal.error:.1e} is needed: went "
+                    "on in float64"
+                )
+                progress.stage("float64")
+                operator.drop_cache()
+                operator = problem.operator(precision, _search_room(problem))
+                operator.passes = passes
+            size, limit = problem.size(operator), MOST_PRODUCTS
+            if alternative is not None:
+                affordable = int(alternative.total / self.estimate(size).per_product)
+                limit = min(limit, max(_LEAST_PRODUCTS, affordable))
+            run = iterate(
+                operator, problem.systems, size, goal, self.certificate, limit, progress,
+                _search_room(problem), preconditioners,
+                stages_of(state, f"{problem.name} {precision}"), problem.stop,
+                last=precision == EXACT or self.dtype is not None,
+            )  # fmt: skip
+            passes, preconditioners = operator.passes, run.preconditioners
+            notes += run.notes
+            if run.result is None:
+                return Solved([], operator, self.name, 0, notes, passes=passes, stopped=True)
+            solved = Solved(
+                run.result.solutions, operator, self.name, run.result.iterations, notes,
+                0 if preconditioners is None else preconditioners.rank,
+            )  # fmt: skip
+            if best is None or solved.worst(goal) < best.worst(goal):
+                best = solved
+            if best.worst(goal) <= goal.error:
+                break
+            if best.out_of_reach(goal):
+                # Neither float64 tiles nor a factor would be certified to less.
+                notes.append(f"{ROUNDING_ALONE} {best.worst(goal):.1e}, {goal.error:.1e} is needed")
+                break
+        assert best is not None
+        return replace(best, passes=passes)
+
+
+def _search_room(problem: LinearProblem) -> int:
+    return min(_MOST_SEARCH, problem.room // _SEARCH)
+
+
+def _float32_can_serve(problem: LinearProblem) -> bool:
+    """Tell whether tiles in float32 can end in a certificate at the target.
+
+    With R refined in float64 the float32 error contracts by about eps k / lam a round; the rounding
+    left in the last round must be below the target. A user's function runs in float64 anyway.
+    """
+    if not problem.kernel.compiled:
+        return False
+    # Rounding of float32 entries in the answer, relative to the size of the answer: see docs/design.md.
+    diagonal = float(problem.kernel.diagonal(problem.x[:1])[0])
+    return problem.lam >= 1e-5 * max(diagonal, 1e-300)
+
+
+@dataclass(frozen=True, eq=False)
+class PreconditionedRun:
+    """What CG came to.
+
+    Attributes
+    ----------
+    result : Iterated or None
+        The solutions; None where the run was stopped.
+    preconditioners : Preconditioners or None
+        Those that were needed, and served.
+    notes : list of str
+        What happened on the way.
+    """
+
+    result: Iterated | None
+    preconditioners: Preconditioners | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def iterate(
+    operator: GramOperator,
+    systems: list[System],
+    size: ProblemSize,
+    goal: Goal,
+    certificate: str,
+    limit: int,
+    progress: Progress,
+    room: int,
+    preconditioners: Preconditioners | None = None,
+    stages: Stages | None = None,
+    stop: Callable[[], bool] | None = None,
+    *,
+    last: bool = True,
+) -> PreconditionedRun:
+    """Solve by CG, preconditioned where that saves time.
+
+    Parameters
+    ----------
+    operator, systems, goal, certificate, limit, progress
+        As in `CertifiedCG`.
+    size : ProblemSize
+        What costs depend on.
+    room : int
+        Bytes that the search for landmarks may take.
+    preconditioners : Preconditioners, optional
+        Those that proved to be needed already.
+    stages : callable, optional
+        Returns where the state of a named part of the run is saved.
+    stop : callable, optional
+        Asked after each product; True ends the run without solutions.
+    last : bool
+        Whether no better precision follows where this one does not converge.
+    """
+
+    def store(name: str) -> Keep | None:
+        return None if stages is None else stages(name)
+
+    def cg(apply: Preconditioners | None, state: CGState | None) -> CertifiedCG:
+        return CertifiedCG(
+            operator, systems, goal, certificate, limit, progress,
+            None if apply is None else [*apply.apply], state,
+        )  # fmt: skip
+
+    def plain_again(note: str, instead_of: Iterated | None = None) -> PreconditionedRun:
+        again = store("again")
+        begun = resumed(None if again is None else again.load(), progress)
+        result = Driver(again, stop).follow(cg(None, begun))
+        if result is not None and instead_of is not None:
+            result = min((result, instead_of), key=lambda one: one.worst(goal))
+        return PreconditionedRun(result, None, [note])
+
+    state, stalled = None, False
+    kept = store("preconditioned")
+    saved = None if kept is None else kept.load()
+    if saved is not None:
+        step, searched = map(int, saved["landmarks"])
+        stalled = bool(saved["stalled"])
+        if preconditioners is None:
+            preconditioners = preconditioners_of(operator, systems, step, searched)
+        state = resumed(saved, progress)
+        saved = None  # its arrays are not held any longer than needed
+    elif preconditioners is None:
+        policy = SwitchPolicy(operator, systems, size, goal.residual, limit, room)
+        watch = _SwitchDriver(store("plain"), policy, stop)
+        result = watch.follow(cg(None, watch.begin(progress)))
+        if watch.switched is None:
+            return PreconditionedRun(result)
+        preconditioners, state = watch.switched
+        del watch, policy
+        progress.stage(f"preconditioned with {preconditioners.rank} landmarks")
+        assert state.block is not None
+        block = restarted(state.block, [*preconditioners.apply], goal.residual)
+        if block is None:
+            return plain_again(_indefinite(preconditioners))
+        state = replace(state, block=block)
+        del block
+    driver = _PreconditionedDriver(kept, preconditioners, stalled, stop)
+    run = cg(preconditioners, state)
+    del state
+    result = driver.follow(run)
+    del run
+    if result is None:
+        return PreconditionedRun(None)
+    if result.indefinite:
+        return plain_again(_indefinite(preconditioners))
+    if result.converged or not driver.stalled or not last:
+        # Where a better precision follows, its own notes tell.
+        notes = [f"preconditioned with {preconditioners.rank} landmarks"]
+        return PreconditionedRun(result, preconditioners, notes if result.converged or last else [])
+    return plain_again(
+        f"CG preconditioned with {preconditioners.rank} landmarks stalled: went on without", result
+    )
+
+
+def _indefinite(preconditioners: Preconditioners) -> str:
+    rank = preconditioners.rank
+    return f"the preconditioner of {rank} landmarks is not positive definite in float64"
+
+
+class _SwitchDriver(Driver):
+    """Follows plain CG, and stops it where the policy says to go on with a preconditioner.
+
+    Attributes
+    ----------
+    switched : tuple or None
+        The preconditioners to go on with, and the state of the run; None where it was not stopped for that.
+    """
+
+    def __init__(
+        self, store: Keep | None, policy: SwitchPolicy, stop: Callable[[], bool] | None
+    ) -> None:
+        super().__init__(store, stop)
+        self._policy = policy
+        self._history: list[float] = []
+        self._decided = 0  # residual norms that a decision was made on
+        self.switched: tuple[Preconditioners, CGState] | None = None
+
+    def begin(self, progress: Progress) -> CGState | None:
+        """Return the state of an interrupted run, with its residual norms."""
+        saved = None if self._store is None else self._store.load()
+        if saved is None:
+            return None
+        self._history = saved["history"].tolist()
+        step, self._decided = map(int, saved["looked"])
+        self._policy.resume(step)
+        return resumed(saved, progress)
+
+    def follow(self, run: CertifiedCG) -> Iterated | None:
+        """Return the solutions, or None; an interrupted run may have been saved before a decision."""
+        if self._decided < len(self._history) and self._switches(run):
+            return None
+        return super().follow(run)
+
+    def record(self, run: CertifiedCG, norm: float | None) -> None:
+        # A run that has ended, or is certified, begins another history.
+        self._history = [] if norm is None else [*self._history, norm]
+        self._decided = min(self._decided, len(self._history))
+
+    def arrays(self) -> State:
+        looked = np.array([self._policy.step, self._decided])
+        return {"history": np.array(self._history), "looked": looked}
+
+    def ends(self, run: CertifiedCG, norm: float | None) -> bool:
+        return super().ends(run, norm) or (norm is not None and self._switches(run))
+
+    def _switches(self, run: CertifiedCG) -> bool:
+        preconditioners = self._policy.decide(self._history)
+        self._decided = len(self._history)
+        if preconditioners is not None:
+            self.switched = preconditioners, run.state()
+        return preconditioners is not None
+
+
+class _PreconditionedDriver(Driver):
+    """Follows preconditioned CG; saves with its state what the preconditioners are made from.
+
+    Attributes
+    ----------
+    stalled : bool
+        Whether the iteration of a system ended without reaching its target.
+    """
+
+    def __init__(
+        self, store: Keep | None, preconditioners: Preconditioners, stalled: bool,
+        stop: Callable[[], bool] | None,
+    ) -> None:  # fmt: skip
+        super().__init__(store, stop)
+        self._landmarks = np.array([preconditioners.step, preconditioners.room])
+        self.stalled = stalled
+
+    def record(self, run: CertifiedCG, norm: float | None) -> None:
+        block = run.state().block
+        results = [] if block is None else block.results.values()
+        self.stalled = self.stalled or not all(result.converged for result in results)
+
+    def arrays(self) -> State:
+        return {"landmarks": self._landmarks, "stalled": np.array(self.stalled)}

@@ -1,0 +1,190 @@
+"""What a solver is: it prices a problem before it starts, and solves it with a certificate.
+
+Three nouns. A `LinearProblem` says which systems over which inputs, and how exact the answer must be. A
+`Solver` is a small frozen object that holds its own options and nothing else. A `Solved` holds solutions,
+their certificates, the operator that made them, and what was done.
+
+Every choice between two ways of computing compares the `Cost` that solvers estimate for the same
+`ProblemSize`: CG against Cholesky, plain against preconditioned CG, the most landmarks of the low-rank
+form, the dense form, and `fastmcmd.plan`. An estimate reads sizes and numbers of the problem, never a
+clock: equal calls take equal steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Backend
+from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.gram import GramOperator
+from fastmcmd.gram.cost import KernelMatrix
+from fastmcmd.kernels import Kernel
+from fastmcmd.progress import Progress
+from fastmcmd.rows import Rows
+from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
+
+__all__ = ["Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
+
+
+@dataclass(frozen=True)
+class ProblemSize:
+    """What the cost of a solver depends on.
+
+    Attributes
+    ----------
+    matrix : KernelMatrix
+        The kernel matrix, or a stand-in that knows its sizes: costs of its products.
+    columns : tuple of int
+        Right-hand sides of each system.
+    diagonals : int
+        How many of the systems have different matrices.
+    condition : float
+        ``k(x, x) / lam``.
+    error : float
+        Largest error that the certificate may leave in the answer.
+    """
+
+    matrix: KernelMatrix
+    columns: tuple[int, ...]
+    diagonals: int
+    condition: float
+    error: float
+
+    @property
+    def total_columns(self) -> int:
+        """Right-hand sides of all systems together."""
+        return sum(self.columns)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expected cost of a solver, in float32 operations.
+
+    Attributes
+    ----------
+    setup : float
+        What is done once: a factorisation, a preconditioner, the first product.
+    per_product : float
+        Each product of an iteration, with the steps between two of them.
+    products : float
+        How many products are expected.
+    """
+
+    setup: float
+    per_product: float = 0.0
+    products: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Operations of the whole solve."""
+        return self.setup + self.products * self.per_product
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProblem:
+    """Systems over the same distinct inputs, and how exact the answer must be.
+
+    Attributes
+    ----------
+    backend, kernel, x
+        Define the kernel matrix K.
+    systems : list of System
+        Right-hand sides and diagonals.
+    lam : float
+        Smallest regulariser, for the choice of solver.
+    goal : Goal
+        Error that the certificate of each system may leave.
+    room : int
+        Bytes that prepared rows, cached tiles or a factor may take.
+    name : str
+        Name of the problem in a checkpoint.
+    stop : callable, optional
+        Asked after each product of CG; True ends the run without solutions (`Solved.stopped`).
+    """
+
+    backend: Backend
+    kernel: Kernel
+    x: NDArray[Any] | Rows
+    systems: list[System]
+    lam: float
+    goal: Goal
+    room: int
+    name: str = "both"
+    stop: Callable[[], bool] | None = None
+
+    def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
+        """Return K in tiles of ``dtype``; ``reserved`` bytes of the room are for something else."""
+        return GramOperator(self.backend, self.kernel, self.x, dtype, self.room - reserved)
+
+    def size(self, operator: GramOperator) -> ProblemSize:
+        """Return what costs depend on, with the products of ``operator``."""
+        return ProblemSize(
+            matrix=operator,
+            columns=tuple(system.rhs.shape[1] for system in self.systems),
+            diagonals=len(by_diagonal(self.systems)),
+            condition=float(operator.diagonal.mean()) / self.lam,
+            error=self.goal.error,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Solutions with their certificates, the operator that made them, and what was done.
+
+    Attributes
+    ----------
+    solutions : list of Solution
+        One for each system; empty where the run was ``stopped``.
+    operator : GramOperator
+        K, with its number of passes.
+    solver : str
+        "cg" or "cholesky".
+    iterations : int
+        Products of CG.
+    notes : list of str
+        What went differently from the first choice.
+    preconditioned : int
+        Landmarks of the preconditioner; 0 without one.
+    passes : int
+        Products with K, also of attempts in another precision.
+    stopped : bool
+        Whether `LinearProblem.stop` ended the run.
+    """
+
+    solutions: list[Solution]
+    operator: GramOperator
+    solver: str
+    iterations: int
+    notes: list[str] = field(default_factory=list)
+    preconditioned: int = 0
+    passes: int = 0
+    stopped: bool = False
+
+    def worst(self, goal: Goal) -> float:
+        """Return the largest certified error; infinity without solutions."""
+        if not self.solutions:
+            return float("inf")
+        return max(goal.miss(s.certificate) for s in self.solutions) * goal.error
+
+    def out_of_reach(self, goal: Goal) -> bool:
+        """Tell whether rounding of a certificate alone exceeds the goal: no solver would reach it."""
+        return any(goal.out_of_reach(s.certificate) for s in self.solutions)
+
+
+class Solver(Protocol):
+    """One way of solving a `LinearProblem`: a frozen object that holds its own options."""
+
+    name: ClassVar[str]
+
+    def estimate(self, size: ProblemSize) -> Cost:
+        """Return the expected cost."""
+
+    def solve(
+        self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None
+    ) -> Solved:
+        """Return certified solutions; the run is saved in ``state`` and resumed from it."""

@@ -1,0 +1,188 @@
+"""When plain CG takes a preconditioner on: from the fall of its residual, and from estimated costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.gram import GramOperator
+from fastmcmd.solvers.base import System, by_diagonal
+from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
+from fastmcmd.solvers.protocol import ProblemSize
+
+__all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
+
+Array = NDArray[np.float64]
+
+_FIRST = (
+    4  # products before the fall of the residual is looked at; then each time half as many more
+)
+_WORTH = 0.6  # of what plain CG is expected to cost: a preconditioner must not cost more
+_NEEDED = 3.0  # products of preconditioned CG: that many, and
+_PER_ROOT = 0.4  # that many for each decade of residual and root of the eigenvalue left (measured)
+_FALL = 2.0  # power of the rank with which that eigenvalue falls, before it was measured
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioners:
+    """A preconditioner for each system, and what they can be made again from.
+
+    Attributes
+    ----------
+    apply : list of Preconditioner
+        One for each system.
+    step : int
+        Steps in which the landmarks were found.
+    room : int
+        Bytes that the search for them could take.
+    """
+
+    apply: list[Preconditioner]
+    step: int
+    room: int
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks."""
+        return self.apply[0].rank
+
+
+def preconditioners_of(
+    operator: GramOperator, systems: list[System], step: int, room: int
+) -> Preconditioners:
+    """Return the preconditioners of ``step`` steps of landmarks; the same each time."""
+    landmarks = Landmarks(operator, _least_shift(systems), room)
+    landmarks.grow_to(step)
+    return _of_landmarks(operator, systems, landmarks, room)
+
+
+def _of_landmarks(
+    operator: GramOperator, systems: list[System], landmarks: Landmarks, room: int
+) -> Preconditioners:
+    features, least = landmarks.features(), _least_shift(systems)
+    applied: dict[int, Preconditioner] = {}
+    for numbers in by_diagonal(systems):
+        shift = systems[numbers[0]].shift
+        mu = 1.0 + landmarks.damping * float(np.median(least / shift))
+        applied |= dict.fromkeys(numbers, Preconditioner(operator, shift, features, mu))
+    return Preconditioners(
+        [applied[number] for number in range(len(systems))], landmarks.step, room
+    )
+
+
+def _least_shift(systems: list[System]) -> Array:
+    return min((system.shift for system in systems), key=lambda shift: float(shift.min()))
+
+
+class SwitchPolicy:
+    """Decides from the residual norms of plain CG whether to go on with a preconditioner.
+
+    Parameters
+    ----------
+    operator, systems
+        What is solved.
+    size : ProblemSize
+        What costs depend on.
+    target : float
+        Residual norm at which the run ends.
+    limit : int
+        Products at most.
+    room : int
+        Bytes that the search for landmarks may take.
+    """
+
+    def __init__(
+        self, operator: GramOperator, systems: list[System], size: ProblemSize, target: float,
+        limit: int, room: int,
+    ) -> None:  # fmt: skip
+        self._operator, self._systems, self._size = operator, systems, size
+        self._target, self._limit, self._room = target, limit, room
+        self._product = cg_cost(size).per_product
+        self._landmarks: Landmarks | None = None
+        self._begun = 0
+
+    @property
+    def step(self) -> int:
+        """Steps of landmarks that were looked at: where the next search begins."""
+        return self._begun if self._landmarks is None else self._landmarks.step
+
+    def resume(self, step: int) -> None:
+        """Begin where an interrupted run had arrived."""
+        self._begun, self._landmarks = step, None
+
+    def decide(self, history: list[float]) -> Preconditioners | None:
+        """Return the preconditioners to go on with after the residual norms ``history``, or None."""
+        if not _looked_at(len(history)) or not math.isfinite(history[-1]):
+            return None
+        plain = self._more(history) * self._product
+        if plain * _WORTH <= self._total(RANKS[0], _NEEDED):
+            return None
+        decades = math.log10(max(history[-1] / self._target, 10.0))
+        if self._landmarks is None:
+            self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._room)
+            self._landmarks.grow_to(self._begun)
+        landmarks, before = self._landmarks, None
+        most = min(_WORTH * plain, (self._limit - len(history)) * self._product)
+        if landmarks.step == 0:
+            landmarks.grow()
+        while True:
+            now = landmarks.rank, max(landmarks.left(), 1e-300)
+            total = self._expected(*now, decades)
+            if landmarks.exhausted:
+                break
+            ahead = self._ahead(before, now, decades)
+            if ahead > most and total > most:
+                return None
+            if ahead > total:
+                break
+            before = now
+            landmarks.grow()
+        if total > most or landmarks.rank == 0:
+            return None
+        try:
+            return _of_landmarks(self._operator, self._systems, landmarks, self._room)
+        except np.linalg.LinAlgError:  # a kernel that is not positive semi-definite
+            return None
+
+    def _total(self, rank: int, products: float) -> float:
+        return preconditioned_cost(self._size, rank, products).total
+
+    def _expected(self, rank: int, left: float, decades: float) -> float:
+        """Return the cost of a run with ``rank`` landmarks that leave the eigenvalue ``left``."""
+        return self._total(rank, _NEEDED + _PER_ROOT * decades * math.sqrt(left))
+
+    def _ahead(
+        self, before: tuple[int, float] | None, now: tuple[int, float], decades: float
+    ) -> float:
+        """Return the least cost that more landmarks may lead to, if the eigenvalue falls on."""
+        slope = -_FALL
+        if before is not None and now[0] > before[0]:
+            slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
+        return min(
+            (
+                self._expected(rank, now[1] * (rank / now[0]) ** slope, decades)
+                for rank in RANKS
+                if rank > now[0]
+            ),
+            default=math.inf,
+        )
+
+    def _more(self, history: list[float]) -> float:
+        """Return how many products plain CG still needs, from the last half of those done."""
+        count = len(history)
+        half = count // 2
+        fall = math.log(max(history[half - 1] / history[-1], 1e-300)) / (count - half)
+        rest = math.log(max(history[-1] / self._target, 1.0))
+        return min(float(self._limit), rest / fall) if fall > 0 else float(self._limit)
+
+
+def _looked_at(count: int) -> bool:
+    """Tell whether the residual is looked at after that many products."""
+    look = _FIRST
+    while look < count:
+        look += max(2, look // 2)
+    return look == count
