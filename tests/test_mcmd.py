@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastmcmd as fm
-from fastmcmd.solvers import iterative
+from fastmcmd.solvers import cg
 
 KERNELS = {
     "rbf": fm.RBF(0.4),
@@ -266,7 +266,7 @@ def far_from_the_origin(rng):
 
 def test_float32_goes_on_in_float64(rng, monkeypatch):
     """Where float32 stays above the tolerance the work goes on in float64, and info says so."""
-    monkeypatch.setattr(iterative, "_REFINEMENTS", 0)
+    monkeypatch.setattr(cg, "_REFINEMENTS", 0)
     result = fm.cce(*far_from_the_origin(rng), solver="cg", y_kernel=fm.RBF(0.5), tol=3e-6)
     assert result.error_bound <= 3e-6
     assert result.info.dtype == "float64"

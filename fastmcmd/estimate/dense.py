@@ -11,13 +11,14 @@ enters the square as ``unit ||c||_1^2``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint, Keep, Stage, State, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.design import Design
@@ -27,8 +28,16 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
-from fastmcmd.solvers import Goal, LinearProblem, System, solve
-from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, least_bytes
+from fastmcmd.solvers import (
+    Cholesky,
+    Goal,
+    LinearProblem,
+    PreconditionedCG,
+    ProblemSize,
+    System,
+    solve,
+)
+from fastmcmd.solvers.cholesky import DirectSolver, factor_fits, least_bytes
 
 __all__ = ["DenseFit", "distinct_samples", "least_room", "spread_matrix"]
 
@@ -61,6 +70,8 @@ class DenseFit:
         None where no density is integrated numerically. Bounds with it are "sampled".
     deviations : ndarray (u, k) or None
         Outputs are normal distributions with these standard deviations; None where all are points.
+    points : int or None
+        How many points the solver is chosen for; None for as many as nature has rows.
     """
 
     backend: Backend
@@ -73,6 +84,7 @@ class DenseFit:
     options: Options
     node_error: float | None = None
     deviations: NDArray[np.float64] | None = None
+    points: int | None = None
     iterations: int = 0
     passes: int = 0
     solver: str = ""
@@ -215,17 +227,26 @@ class DenseFit:
         n = max(len(sample.design) for sample in self.samples)
         per_point = 8 * (12 * n + 4 * len(self.outputs))
         fitting = max(16, self.room // 4 // per_point)
-        most = _CG_COLUMNS if not self._use_direct() else 4096
+        most = _CG_COLUMNS if not self._use_direct else 4096
         return int(min(count, fitting, most))
 
+    @cached_property
     def _use_direct(self) -> bool:
-        if self.options.solver != "auto":
+        """Whether factors are made, once for all points: where they fit, and cost less than CG."""
+        if self.options.solver in ("cg", "cholesky"):
             return self.options.solver == "cholesky"
-        need = sum(
-            cholesky_bytes(self._operator(sample, EXACT))
-            for sample in distinct_samples(self.samples)
-        )
-        return need <= self.room // 2
+        points = len(self.samples[0]) if self.points is None else self.points
+        blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
+        for sample in distinct_samples(self.samples):
+            operator = self._operator(sample, EXACT)
+            if not factor_fits(operator, operator.room):
+                return False
+            condition = float(operator.diagonal.mean()) / sample.lam
+            every = ProblemSize(operator, (points,), 1, condition, self.options.tol)
+            block = replace(every, columns=(min(points, _CG_COLUMNS),))
+            factors += Cholesky().estimate(every).total
+            iterations += blocks * PreconditionedCG().estimate(block).total
+        return factors <= iterations
 
     def _operator(self, sample: Sample, dtype: Any) -> GramOperator:
         room = self.room * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
@@ -254,7 +275,7 @@ class DenseFit:
         progress: Progress,
     ) -> tuple[NDArray[np.float64], float, str]:
         goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
-        if self._use_direct():
+        if self._use_direct:
             if len(self._direct) <= index:
                 operator = self._operator(sample, self.options.dtype or EXACT)
                 stages = stages_of(self._checkpoint, f"dense {index}")

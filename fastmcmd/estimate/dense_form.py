@@ -68,6 +68,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         room=budget.room(*asked),
         options=options,
         node_error=node_error,
+        points=len(task.grid),
     )
     if options.solver in ("lowrank", "nystrom"):
         form.notes.append(
