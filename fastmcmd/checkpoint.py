@@ -17,7 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, Protocol, TypeVar, overload
+from typing import Any, BinaryIO, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from fastmcmd.io.archive import member_array, write_member
 from fastmcmd.io.state import decode, encode
 from fastmcmd.io.temporary import remove_stale, tag_of
 
-__all__ = ["Checkpoint", "Keep", "Stage", "Stages", "State", "fingerprint_of", "stages_of"]
+__all__ = ["Checkpoint", "Stage", "Stages", "State", "fingerprint_of", "stages_of"]
 
 State = dict[str, NDArray[Any]]
 T = TypeVar("T")
@@ -48,19 +48,6 @@ _BROKEN = (
     AttributeError,
     zlib.error,
 )
-
-
-class Keep(Protocol):
-    """Where an iteration finds its state and leaves it."""
-
-    def load(self) -> State | None:
-        """Return the state to go on from, None at the beginning."""
-
-    def save(self, state: Callable[[], State], *, force: bool = False) -> None:
-        """Save ``state()`` if it is time to, or ``force``."""
-
-
-Stages = Callable[[str], Keep]
 
 
 class Checkpoint:
@@ -296,6 +283,9 @@ class Stage:
     def drop(self) -> None:
         """Forget what this stage has saved."""
         self.checkpoint.drop(self.name)
+
+
+Stages = Callable[[str], Stage]
 
 
 def stages_of(checkpoint: Checkpoint | None, name: str) -> Stages | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.cached import cached_property
-from fastmcmd.checkpoint import Checkpoint, Keep, Stage, State, stages_of
+from fastmcmd.checkpoint import Checkpoint, Stage, State, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -109,13 +109,13 @@ class DenseFit:
         }
 
     def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Keep | None = None
+        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Stage | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds.
 
         ``keep`` is where those of the blocks that are done are saved, and gone on with; so are factors.
         """
-        self._checkpoint = keep.checkpoint if isinstance(keep, Stage) else None
+        self._checkpoint = None if keep is None else keep.checkpoint
         try:
             return self._evaluated(grid, progress, keep)
         except KeyboardInterrupt:
@@ -127,7 +127,7 @@ class DenseFit:
             self._checkpoint = None
 
     def _evaluated(
-        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Keep | None
+        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Stage | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         values = np.empty(len(grid))
         errors = np.empty(len(grid))

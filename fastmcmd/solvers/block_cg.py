@@ -83,17 +83,25 @@ def restarted(
 
     None where a preconditioner is not positive definite.
     """
-    running: dict[int, ColumnState] = {}
-    for index, old in state.running.items():
-        directions = preconditioned_directions(
-            old.residual, preconditioners[index], _DROP * target
-        )  # fmt: skip
+    systems: list[ColumnState | CGResult] = []
+    for old, precondition in zip(state.systems, preconditioners, strict=True):
+        if isinstance(old, CGResult):
+            systems.append(old)
+            continue
+        directions = preconditioned_directions(old.residual, precondition, _DROP * target)
         if directions is None:
             return None
-        running[index] = replace(
-            old, directions=directions, since_best=0, best=old.norm, first=None, first_image=None
+        systems.append(
+            replace(
+                old,
+                directions=directions,
+                since_best=0,
+                best=old.norm,
+                first=None,
+                first_image=None,
+            )
         )
-    return replace(state, running=running)
+    return replace(state, systems=systems)
 
 
 def _spectral(block: Array) -> float:
@@ -289,15 +297,16 @@ class BlockCGRun:
     ) -> None:
         self._operator = operator
         self._running: dict[int, _SystemRun] = {}
-        self._results = {} if state is None else dict(state.results)
+        self._results: dict[int, CGResult] = {}
         for index, system in enumerate(systems):
-            if index in self._results:
+            begun = None if state is None else state.systems[index]
+            if isinstance(begun, CGResult):
+                self._results[index] = _row_major(begun)
                 continue
             apply = None if precondition is None else precondition[index]
-            begun = None if state is None else state.running.get(index)
             self._running[index] = _SystemRun(
                 system, target, max_iterations, apply, begun, unit, largest
-            )  # fmt: skip
+            )
         if state is not None:
             operator.passes = state.passes
         self._passes = operator.passes
@@ -333,12 +342,21 @@ class BlockCGRun:
 
     def state(self) -> BlockState:
         """Return the state after the last product."""
-        running = {index: system.state() for index, system in self._running.items()}
-        return BlockState(self._passes, running, dict(self._results))
+        systems: list[ColumnState | CGResult] = [
+            self._results[index] if index in self._results else self._running[index].state()
+            for index in range(self._count)
+        ]
+        return BlockState(self._passes, systems)
 
     def results(self) -> list[CGResult]:
         """Return the result of each system, once all have ended."""
         return [self._results[index] for index in range(self._count)]
+
+
+def _row_major(result: CGResult) -> CGResult:
+    """Return a result with arrays laid out as a run makes them: sums over them run in the same order."""
+    value, residual = np.ascontiguousarray(result.value), np.ascontiguousarray(result.residual)
+    return replace(result, value=value, residual=residual)
 
 
 def block_cg(

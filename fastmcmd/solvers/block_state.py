@@ -1,17 +1,11 @@
-"""The state of block CG between two products, and how it is written down as arrays.
-
-Only this module knows the layout of the arrays.
-"""
+"""The state of block CG between two products: frozen dataclasses, as a checkpoint saves them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fastmcmd.checkpoint import State
 
 __all__ = ["BlockState", "CGResult", "ColumnState"]
 
@@ -86,74 +80,14 @@ class BlockState:
     ----------
     passes : int
         Products with K so far.
-    running : dict of int to ColumnState
-        Systems that iterate, by their numbers.
-    results : dict of int to CGResult
-        Systems that have ended.
+    systems : list of ColumnState or CGResult
+        Each system: its state where it iterates, its result where it has ended.
     """
 
     passes: int
-    running: dict[int, ColumnState]
-    results: dict[int, CGResult]
+    systems: list[ColumnState | CGResult]
 
     @property
-    def norm(self) -> float | None:
-        """Largest residual norm of the systems that iterate; None where all have ended."""
-        return max((state.norm for state in self.running.values()), default=None)
-
-    def arrays(self) -> State:
-        """Return the state as arrays by name."""
-        arrays: State = {"passes": np.array(self.passes)}
-        for index, state in self.running.items():
-            numbers = [state.iterations, state.since_best, state.best, state.norm, state.largest]
-            own = {
-                "solution": state.solution,
-                "residual": state.residual,
-                "directions": state.directions,
-                "numbers": np.array(numbers),
-            }
-            if state.first is not None and state.first_image is not None:
-                own |= {"first": state.first, "first_image": state.first_image}
-            arrays |= {f"{index}.{name}": array for name, array in own.items()}
-        for index, result in self.results.items():
-            counts = [result.iterations, result.converged, result.short, result.largest]
-            arrays[f"{index}.value"] = result.value
-            arrays[f"{index}.residual"] = result.residual
-            arrays[f"{index}.numbers"] = np.array(counts)
-        return arrays
-
-    @staticmethod
-    def of_arrays(arrays: State) -> BlockState:
-        """Return the state that `arrays` wrote down."""
-        running: dict[int, ColumnState] = {}
-        results: dict[int, CGResult] = {}
-        for name in arrays:
-            start, _, what = name.partition(".")
-            if what != "numbers":
-                continue
-            own = {key: arrays.get(f"{start}.{key}") for key in _NAMES}
-            if own["value"] is not None:
-                results[int(start)] = _result_of(own)
-            else:
-                running[int(start)] = _column_state_of(own)
-        return BlockState(int(arrays["passes"]), running, results)
-
-
-_NAMES = (
-    "value", "residual", "numbers", "solution", "directions", "first", "first_image",
-)  # fmt: skip
-
-
-def _column_state_of(arrays: dict[str, Any]) -> ColumnState:
-    iterations, since_best, best, norm, largest = map(float, arrays["numbers"])
-    return ColumnState(
-        arrays["solution"], arrays["residual"], arrays["directions"], int(iterations),
-        int(since_best), best, norm, largest, arrays["first"], arrays["first_image"],
-    )  # fmt: skip
-
-
-def _result_of(arrays: dict[str, Any]) -> CGResult:
-    iterations, converged, short, largest = map(float, arrays["numbers"])
-    # Row-major, as a run makes them, so that sums over them run in the same order.
-    value, residual = (np.ascontiguousarray(arrays[name]) for name in ("value", "residual"))
-    return CGResult(value, residual, int(iterations), bool(converged), bool(short), largest)
+    def results(self) -> list[CGResult]:
+        """Results of the systems that have ended."""
+        return [system for system in self.systems if isinstance(system, CGResult)]

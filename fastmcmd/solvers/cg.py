@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checkpoint import Checkpoint, Keep, State
+from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
-from fastmcmd.solvers.base import Certificate, Goal, Solution, System
+from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.block_cg import BlockCGRun, Preconditioner
 from fastmcmd.solvers.block_state import BlockState, CGResult
 from fastmcmd.solvers.costs import cg_cost
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 
 __all__ = [
-    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "resumed",
-    "solve_cg",
+    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "load_cg",
+    "solve_cg", "tell_resumed",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -62,7 +62,7 @@ class BlockCG:
         store = None if state is None else state.stage(f"{problem.name} block cg")
         run = CertifiedCG(
             operator, problem.systems, problem.goal, self.certificate, MOST_PRODUCTS, progress,
-            state=resumed(None if store is None else store.load(), progress),
+            state=load_cg(store, progress),
         )  # fmt: skip
         result = Driver(store, problem.stop).follow(run)
         if result is None:
@@ -139,33 +139,6 @@ class CGState:
     round: Round | None = None
     block: BlockState | None = None
     outcome: Iterated | None = None
-
-    def arrays(self) -> State:
-        """Return the state as arrays by name."""
-        arrays: State = {}
-        if self.outcome is not None:
-            done = np.array([self.outcome.iterations, self.outcome.converged])
-            arrays = {"done": done, **_arrays_of(self.outcome.solutions)}
-        elif self.round is not None:
-            this = self.round
-            numbers = np.array([this.attempt, this.iterations, this.largest])
-            residuals = {f"round.{i}.residual": array for i, array in enumerate(this.residuals)}
-            arrays = {"round": numbers, **_arrays_of(this.solutions), **residuals}
-        block = {} if self.block is None else self.block.arrays()
-        return {**arrays, **block, "passes": np.array(self.passes)}
-
-    @staticmethod
-    def of_arrays(arrays: State) -> CGState:
-        """Return the state that `arrays` wrote down."""
-        passes, this, solutions = int(arrays["passes"]), None, _solutions_of(arrays)
-        if "done" in arrays:
-            count, converged = map(int, arrays["done"])
-            return CGState(passes, outcome=Iterated(solutions, count, bool(converged)))
-        if "round" in arrays:
-            attempt, iterations, largest = map(float, arrays["round"])
-            residuals = [arrays[f"round.{index}.residual"] for index in range(len(solutions))]
-            this = Round(int(attempt), int(iterations), largest, solutions, residuals)
-        return CGState(passes, this, BlockState.of_arrays(arrays))
 
 
 class CertifiedCG:
@@ -274,13 +247,13 @@ class Driver:
 
     Parameters
     ----------
-    store : Keep, optional
+    store : Stage, optional
         Where the state is saved.
     stop : callable, optional
         Asked after each product; True ends the run.
     """
 
-    def __init__(self, store: Keep | None = None, stop: Callable[[], bool] | None = None) -> None:
+    def __init__(self, store: Stage | None = None, stop: Callable[[], bool] | None = None) -> None:
         self._store, self._stop = store, stop
 
     def follow(self, run: CertifiedCG) -> Iterated | None:
@@ -303,22 +276,26 @@ class Driver:
         """Decide whether the run ends here."""
         return self._stop is not None and self._stop()
 
-    def arrays(self) -> State:
-        """Return what is saved beside the state of the run."""
-        return {}
+    def saved_state(self, run: CertifiedCG) -> Any:
+        """Return what is saved: the state of the run, in a frozen dataclass."""
+        return run.state()
 
     def _save(self, run: CertifiedCG, *, force: bool = False) -> None:
         if self._store is not None:
-            self._store.save(lambda: {**run.state().arrays(), **self.arrays()}, force=force)
+            self._store.save(lambda: self.saved_state(run), force=force)
 
 
-def resumed(saved: State | None, progress: Progress) -> CGState | None:
-    """Return the state of an interrupted run from what was saved of it; None where nothing was."""
-    if saved is None:
-        return None
-    state = CGState.of_arrays(saved)
-    progress.stage(f"went on from a checkpoint after {state.passes} products")
+def load_cg(store: Stage | None, progress: Progress) -> CGState | None:
+    """Return the state of an interrupted run; None where there is none."""
+    state = None if store is None else store.load(CGState)
+    if state is not None:
+        tell_resumed(state, progress)
     return state
+
+
+def tell_resumed(state: CGState, progress: Progress) -> None:
+    """Report that a run continues from a checkpoint."""
+    progress.stage(f"went on from a checkpoint after {state.passes} products")
 
 
 def solve_cg(
@@ -329,7 +306,7 @@ def solve_cg(
     max_iterations: int,
     progress: Progress,
     precondition: list[Preconditioner] | None = None,
-    store: Keep | None = None,
+    store: Stage | None = None,
 ) -> Iterated:
     """Solve all systems until the error that their certificates leave is within ``goal``.
 
@@ -337,7 +314,7 @@ def solve_cg(
     """
     run = CertifiedCG(
         operator, systems, goal, certificate, max_iterations, progress, precondition,
-        resumed(None if store is None else store.load(), progress),
+        load_cg(store, progress),
     )  # fmt: skip
     outcome = Driver(store).follow(run)
     assert outcome is not None
@@ -402,24 +379,6 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     if reached or hopeless or not converged or this.attempt == _REFINEMENTS:
         return Iterated(this.solutions, this.iterations, reached)
     return this
-
-
-def _arrays_of(solutions: list[Solution]) -> State:
-    state: State = {}
-    for index, solution in enumerate(solutions):
-        state[f"found.{index}.value"] = solution.value
-        state[f"found.{index}.image"] = solution.image
-        state[f"found.{index}.certificate"] = solution.certificate.numbers()
-    return state
-
-
-def _solutions_of(state: State) -> list[Solution]:
-    solutions: list[Solution] = []
-    while f"found.{len(solutions)}.value" in state:
-        name = f"found.{len(solutions)}."
-        certificate = Certificate.of_numbers(state[name + "certificate"])
-        solutions.append(Solution(state[name + "value"], state[name + "image"], certificate))
-    return solutions
 
 
 def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:

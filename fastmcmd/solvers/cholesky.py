@@ -166,8 +166,7 @@ class DirectSolver:
                 factor.leave()
 
     def _stage(self, part: str) -> Stage | None:
-        found = None if self._stages is None else self._stages(part)
-        return found if isinstance(found, Stage) else None  # another has no folder
+        return None if self._stages is None else self._stages(part)
 
     def _kept(self, shift: NDArray[np.float64]) -> Kept | None:
         """Return where the factor with this diagonal is gone on with; None without a checkpoint."""

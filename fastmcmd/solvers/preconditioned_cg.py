@@ -15,13 +15,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fastmcmd.checkpoint import Checkpoint, Keep, Stages, State, stages_of
+from fastmcmd.checkpoint import Checkpoint, Stage, Stages, stages_of
 from fastmcmd.errors import ROUNDING_ALONE, NumericalError
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_cg import restarted
-from fastmcmd.solvers.cg import MOST_PRODUCTS, CertifiedCG, CGState, Driver, Iterated, resumed
+from fastmcmd.solvers.cg import (
+    MOST_PRODUCTS,
+    CertifiedCG,
+    CGState,
+    Driver,
+    Iterated,
+    load_cg,
+    tell_resumed,
+)
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
@@ -210,7 +218,7 @@ def iterate(
         Whether no better precision follows where this one does not converge.
     """
 
-    def store(name: str) -> Keep | None:
+    def store(name: str) -> Stage | None:
         return None if stages is None else stages(name)
 
     def cg(apply: Preconditioners | None, state: CGState | None) -> CertifiedCG:
@@ -221,21 +229,21 @@ def iterate(
 
     def plain_again(note: str, instead_of: Iterated | None = None) -> PreconditionedRun:
         again = store("again")
-        begun = resumed(None if again is None else again.load(), progress)
-        result = Driver(again, stop).follow(cg(None, begun))
+        result = Driver(again, stop).follow(cg(None, load_cg(again, progress)))
         if result is not None and instead_of is not None:
             result = min((result, instead_of), key=lambda one: one.worst(goal))
         return PreconditionedRun(result, None, [note])
 
     state, stalled = None, False
-    kept = store("preconditioned")
-    saved = None if kept is None else kept.load()
+    preconditioned = store("preconditioned")
+    saved = None if preconditioned is None else preconditioned.load(_PreconditionedState)
     if saved is not None:
-        step, searched = map(int, saved["landmarks"])
-        stalled = bool(saved["stalled"])
+        state, stalled = saved.cg, saved.stalled
+        tell_resumed(state, progress)
         if preconditioners is None:
-            preconditioners = preconditioners_of(operator, systems, step, searched)
-        state = resumed(saved, progress)
+            preconditioners = preconditioners_of(
+                operator, systems, saved.landmark_steps, saved.search_room
+            )
         saved = None  # its arrays are not held any longer than needed
     elif preconditioners is None:
         policy = SwitchPolicy(operator, systems, size, goal.residual, limit, room)
@@ -252,7 +260,7 @@ def iterate(
             return plain_again(_indefinite(preconditioners))
         state = replace(state, block=block)
         del block
-    driver = _PreconditionedDriver(kept, preconditioners, stalled, stop)
+    driver = _PreconditionedDriver(preconditioned, preconditioners, stalled, stop)
     run = cg(preconditioners, state)
     del state
     result = driver.follow(run)
@@ -275,6 +283,26 @@ def _indefinite(preconditioners: Preconditioners) -> str:
     return f"the preconditioner of {rank} landmarks is not positive definite in float64"
 
 
+@dataclass(frozen=True, eq=False)
+class _PlainState:
+    """Plain CG with the residual norms that the policy decides on."""
+
+    cg: CGState
+    history: list[float]
+    landmark_steps: int
+    decided: int
+
+
+@dataclass(frozen=True, eq=False)
+class _PreconditionedState:
+    """Preconditioned CG, and what its preconditioners are made from."""
+
+    cg: CGState
+    landmark_steps: int
+    search_room: int
+    stalled: bool
+
+
 class _SwitchDriver(Driver):
     """Follows plain CG, and stops it where the policy says to go on with a preconditioner.
 
@@ -285,7 +313,7 @@ class _SwitchDriver(Driver):
     """
 
     def __init__(
-        self, store: Keep | None, policy: SwitchPolicy, stop: Callable[[], bool] | None
+        self, store: Stage | None, policy: SwitchPolicy, stop: Callable[[], bool] | None
     ) -> None:
         super().__init__(store, stop)
         self._policy = policy
@@ -295,13 +323,13 @@ class _SwitchDriver(Driver):
 
     def begin(self, progress: Progress) -> CGState | None:
         """Return the state of an interrupted run, with its residual norms."""
-        saved = None if self._store is None else self._store.load()
+        saved = None if self._store is None else self._store.load(_PlainState)
         if saved is None:
             return None
-        self._history = saved["history"].tolist()
-        step, self._decided = map(int, saved["looked"])
-        self._policy.resume(step)
-        return resumed(saved, progress)
+        self._history, self._decided = saved.history, saved.decided
+        self._policy.resume(saved.landmark_steps)
+        tell_resumed(saved.cg, progress)
+        return saved.cg
 
     def follow(self, run: CertifiedCG) -> Iterated | None:
         """Return the solutions, or None; an interrupted run may have been saved before a decision."""
@@ -314,9 +342,8 @@ class _SwitchDriver(Driver):
         self._history = [] if norm is None else [*self._history, norm]
         self._decided = min(self._decided, len(self._history))
 
-    def arrays(self) -> State:
-        looked = np.array([self._policy.step, self._decided])
-        return {"history": np.array(self._history), "looked": looked}
+    def saved_state(self, run: CertifiedCG) -> _PlainState:
+        return _PlainState(run.state(), self._history, self._policy.step, self._decided)
 
     def ends(self, run: CertifiedCG, norm: float | None) -> bool:
         return super().ends(run, norm) or (norm is not None and self._switches(run))
@@ -339,17 +366,18 @@ class _PreconditionedDriver(Driver):
     """
 
     def __init__(
-        self, store: Keep | None, preconditioners: Preconditioners, stalled: bool,
+        self, store: Stage | None, preconditioners: Preconditioners, stalled: bool,
         stop: Callable[[], bool] | None,
     ) -> None:  # fmt: skip
         super().__init__(store, stop)
-        self._landmarks = np.array([preconditioners.step, preconditioners.room])
+        self._preconditioners = preconditioners
         self.stalled = stalled
 
     def record(self, run: CertifiedCG, norm: float | None) -> None:
         block = run.state().block
-        results = [] if block is None else block.results.values()
+        results = [] if block is None else block.results
         self.stalled = self.stalled or not all(result.converged for result in results)
 
-    def arrays(self) -> State:
-        return {"landmarks": self._landmarks, "stalled": np.array(self.stalled)}
+    def saved_state(self, run: CertifiedCG) -> _PreconditionedState:
+        made = self._preconditioners
+        return _PreconditionedState(run.state(), made.step, made.room, self.stalled)
