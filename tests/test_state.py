@@ -33,6 +33,8 @@ class Everything:
     arrays: list[NDArray[np.float64]]
     either: Part | Other
     maybe: Part | None
+    marks: str | NDArray[np.float64] | None
+    fitted: dict[str, Any]
     pair: tuple[int, float]
     number: float
     flag: bool
@@ -48,6 +50,8 @@ def everything(**changes):
         "arrays": [np.array([np.nan, -0.0, 5e-324]), np.array(3.0)],
         "either": Other("ü\n"),
         "maybe": None,
+        "marks": np.eye(2),
+        "fitted": {"levels_": np.arange(3.0), "scale_": 2.0, "none_": None},
         "pair": (3, 0.1),
         "number": float("inf"),
         "flag": True,
@@ -113,10 +117,10 @@ def test_numpy_scalars_become_numbers():
         ("number", "1", "number is '1'; float"),
         ("choice", "qr", "choice is 'qr'"),
         ("parts", None, "parts is None"),
-        ("parts", [{"kind": "Part", "x": None}], "parts.0 is .* rows"),
+        ("parts", [{"class": "Part", "x": None}], "parts.0 is .* rows"),
         ("maybe", 3, "maybe is 3"),
-        ("either", {"kind": "os.system", "name": "x"}, "either is"),
-        ("named", {"z": {"kind": "Part", "x": None, "rows": 1, "spread": None}}, "named.z.x is missing"),
+        ("either", {"class": "os.system", "name": "x"}, "either is"),
+        ("named", {"z": {"class": "Part", "x": None, "rows": 1, "spread": None}}, "named.z.x is missing"),
     ],
 )  # fmt: skip
 def test_fields_of_other_types_are_refused(field, value, message):
@@ -131,6 +135,12 @@ def test_missing_and_unknown_fields_are_refused():
         decode(Everything, arrays, {k: v for k, v in document.items() if k != "either"})
     with pytest.raises(ValueError, match="the state is"):
         decode(Everything, arrays, {**document, "more": 1})
+
+
+def test_fields_with_defaults_may_be_missing():
+    arrays, document = encode(Part(np.eye(2), 2))
+    del document["spread"]
+    assert decode(Part, arrays, document).spread is None
 
 
 def test_what_a_state_cannot_hold():

@@ -1,16 +1,16 @@
 """States: frozen dataclasses, written by field name and read back by their type hints.
 
-Whatever the package saves (fitted estimators, recalibrators, stages of a checkpoint) is a frozen
-dataclass of arrays, numbers, text, sequences of these, and further states. `encode` splits one into its
-arrays, named by the path of their field ("parts.0.x"), and a document that JSON can hold; `decode` checks
-both against the types of the fields. Nothing in a file chooses what is constructed, except that a file
-names the member of a union of states.
+Whatever the package saves (fitted estimators, recalibrators, stages of a checkpoint) is a frozen dataclass
+of arrays, numbers, text, sequences of these, and further states. `encode` splits one into its arrays, named
+by the path of their field ("parts.0.x"), and a document that JSON can hold; `decode` checks both against
+the types of the fields. Nothing in a file chooses what is constructed, except that a file names the member
+of a union of states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -22,7 +22,7 @@ __all__ = ["decode", "encode"]
 T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
 
-_KIND = "kind"  # of a state: which member of a union it is
+_KIND = "class"  # of a state, for unions; no field can have this name
 _SCALARS = (bool, int, float, str)
 
 
@@ -33,7 +33,7 @@ def encode(state: Any) -> tuple[Arrays, dict[str, Any]]:
     ----------
     state : dataclass
         Its fields hold arrays, bool, int, float, str, None, lists, tuples or dicts of these by text, or
-        further dataclasses.
+        further dataclasses. Fields with a default may be missing in what `decode` reads.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def encode(state: Any) -> tuple[Arrays, dict[str, Any]]:
     ...     rows: int
     >>> arrays, document = encode(Mean(np.array([3.0, 4.0]), 2))
     >>> arrays, document
-    ({'total': array([3., 4.])}, {'kind': 'Mean', 'total': None, 'rows': 2})
+    ({'total': array([3., 4.])}, {'class': 'Mean', 'total': None, 'rows': 2})
     >>> decode(Mean, arrays, document).rows
     2
     """
@@ -93,7 +93,7 @@ def decode(kind: type[T], arrays: Mapping[str, NDArray[Any]], document: Any) -> 
 def _decoded(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return arrays[path] if value is None and path in arrays else value
     if (origin or kind) is np.ndarray:
         if path not in arrays:
             raise ValueError(f"{path} is missing")
@@ -125,10 +125,11 @@ def _decoded(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: An
 
 def _decoded_state(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: Any) -> Any:
     hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
-    if not isinstance(value, dict) or value.keys() - {_KIND} != set(names):
+    needed = {field.name: field.default is MISSING for field in fields(kind)}
+    names = value.keys() - {_KIND} if isinstance(value, dict) else ()
+    if not {name for name, must in needed.items() if must} <= set(names) <= set(needed):
         raise ValueError(
-            f"{path or 'the state'} is {_shown(value)}; {_named(kind)} with {', '.join(names)} is needed"
+            f"{path or 'the state'} is {_shown(value)}; {_named(kind)} with {', '.join(needed)} is needed"
         )
     return kind(
         **{name: _decoded(hints[name], _join(path, name), arrays, value[name]) for name in names}
@@ -139,18 +140,17 @@ def _member(
     kinds: tuple[Any, ...], path: str, arrays: Mapping[str, NDArray[Any]], value: Any
 ) -> Any:
     """Return the member of a union that a value is of."""
-    some = [kind for kind in kinds if kind is not NoneType]
-    if value is None and NoneType in kinds:
-        there = any((get_origin(kind) or kind) is np.ndarray for kind in some) and path in arrays
-        if not there:
-            return NoneType
-    for kind in some:
+    if value is None:
+        wanted: Any = np.ndarray if path in arrays else NoneType
+    else:
+        wanted = type(value)
+    for kind in kinds:
         if is_dataclass(kind):
             if isinstance(value, dict) and value.get(_KIND) == _named(kind):
                 return kind
-        elif (get_origin(kind) or kind) is type(value):
+        elif (get_origin(kind) or kind) is wanted:
             return kind
-    return some[0]  # whose decoding fails, and says what is needed
+    return kinds[0]  # whose decoding fails, and says what is needed
 
 
 def _join(path: str, name: Any) -> str:
