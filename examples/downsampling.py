@@ -15,8 +15,8 @@ import numpy as np
 import fastmcmd as fm
 from fastmcmd import demo
 from fastmcmd.downsampling import METHODS, downsampled_cce
+from fastmcmd.io import write_atomically
 from fastmcmd.plots.style import COLOURS, matplotlib, tidy
-from fastmcmd.storage import write_atomically
 
 # More repeats where they are cheap: a std from R repeats is off by about 1 / sqrt(2 R), relatively.
 REPEATS = {100: 32, 200: 32, 400: 20, 800: 12, 1600: 8, 4000: 6}

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from fastmcmd import classification, metrics, recalibration, streaming
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
+    from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
-    from fastmcmd.storage import load
 
 __all__ = [
     "RBF",
@@ -126,7 +126,7 @@ _LATER = {
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
-    "fastmcmd.storage": ("load",),
+    "fastmcmd.loading": ("load",),
 }
 
 

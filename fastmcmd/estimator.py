@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd import storage
 from fastmcmd.cce import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.checks import as_rows, check_path
 from fastmcmd.estimate.arguments import prepared_inputs
@@ -264,12 +265,25 @@ class ConditionalCongruence(Parameters):
         come back as None. Kernels made of Python functions and encoders cannot be saved. A file that it was
         fitted on is refused.
         """
-        from fastmcmd.storage import save
+        from fastmcmd.estimate.saved import state_of
 
         check_path(path, "path")
         check_apart(path, "path", self._files)
-        save(self, path)
+        storage.save(path, "ConditionalCongruence", state_of(self))
 
     def __repr__(self) -> str:
         head = f"ConditionalCongruence(lam={self.lam})"
         return head if self._fit is None else f"{head}, fitted\n{self.result_!r}"
+
+
+def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> Any:
+    """Return the fitted estimator of a saved file."""
+    from fastmcmd.estimate.saved import fit_of, parameters_of, read_state
+
+    state = read_state(arrays, document, version)
+    estimator = ConditionalCongruence(**parameters_of(state))
+    estimator.restore(*fit_of(state, estimator.options()))
+    return estimator
+
+
+storage.register("ConditionalCongruence", _restored)

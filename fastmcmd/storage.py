@@ -1,49 +1,70 @@
-"""Fitted objects on disk: one ``.npz`` of arrays and JSON text, written atomically, never pickle."""
+"""Fitted objects on disk: one ``.npz`` of arrays and JSON text, written atomically, never pickle.
+
+A saved object is a state (`fastmcmd.io.state`) with the name of its class. Whoever can restore objects of a
+class registers a reader for that name with `register`, so this module imports none of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Collection
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._version import __version__
+from fastmcmd.errors import MissingDependencyError
 from fastmcmd.io import Archive, write_atomically, write_npz
+from fastmcmd.io.state import encode
 
-if TYPE_CHECKING:
-    from fastmcmd.estimator import ConditionalCongruence
+__all__ = ["load", "read_file", "register", "save", "write_file"]
 
-__all__ = ["load", "read_arrays", "save", "write_arrays"]
+Arrays = dict[str, NDArray[Any]]
+Reader = Callable[[Arrays, dict[str, Any], int], Any]
 
-_FORMAT = 2  # 2 has a checksum over all contents, and the parameters as they were given
-_READ = (1, 2)
+# 1: no checksum, kernels resolved only. 2: names of their own for the arrays. 3: states by field name.
+_FORMAT = 3
+_READ = (1, 2, 3)
 _SETTINGS, _CHECKSUM = "settings", "checksum"
+_ESTIMATOR = "ConditionalCongruence"  # formats 1 and 2 name only recalibrators
+
+_READERS: dict[str, Reader] = {}
 
 
-def save(estimator: ConditionalCongruence, path: Any) -> None:
-    """Write a fitted `ConditionalCongruence` to ``path``."""
-    from fastmcmd.estimate.saved import to_arrays
+def register(kind: str, reader: Reader) -> None:
+    """Let `load` restore objects of the class named ``kind``.
 
-    arrays, settings = to_arrays(estimator)
-    settings = {
-        **settings,
-        "result_info": asdict(estimator.result_.info),
-        "result_tol": estimator.result_.tol,
-    }
-    arrays["result_values"] = estimator.result_.values
-    arrays["result_error_bounds"] = estimator.result_.error_bounds
-    write_arrays(path, arrays, settings)
+    Parameters
+    ----------
+    kind : str
+        Name of the class.
+    reader : callable
+        Takes the arrays and the document of a state, and the format of the file; returns the object.
+        Whatever it raises means that the file is damaged, except for `MissingDependencyError` and
+        `MemoryError`.
+    """
+    _READERS[kind] = reader
 
 
-def load(path: Any) -> Any:
+def save(path: Any, kind: str, state: Any) -> None:
+    """Write the state of an object of the class named ``kind``."""
+    arrays, document = encode(state)
+    write_file(path, arrays, {"kind": kind, "state": document})
+
+
+def load(path: Any, kinds: Collection[str] | None = None, what: str = "") -> Any:
     """Read a fitted object written by its ``save``: `ConditionalCongruence` or a recalibrator.
 
     Parameters
     ----------
     path : str or Path
         The ``.npz`` file.
+    kinds : collection of str, optional
+        Names of the classes that are accepted. Default: all.
+    what : str
+        These classes in a message.
 
     Raises
     ------
@@ -52,17 +73,24 @@ def load(path: Any) -> Any:
     OSError
         It cannot be opened.
     """
-    from fastmcmd.estimate.saved import from_arrays
-    from fastmcmd.recalibration.stored import restored
+    arrays, settings, version = read_file(path, what or f"{_ESTIMATOR} or recalibrator")
+    kind = settings.get("kind") if version >= 3 else settings.get("recalibrator", _ESTIMATOR)
+    if kinds is not None and kind == _ESTIMATOR and kind not in kinds:
+        raise ValueError(f"{path} is not a saved {what}; fastmcmd.load reads other objects")
+    reader = _READERS.get(kind) if isinstance(kind, str) and kind in (kinds or _READERS) else None
+    if reader is None:
+        raise ValueError(f"{path} holds a {kind}, which this fastmcmd does not know")
+    try:
+        return reader(arrays, settings["state"] if version >= 3 else settings, version)
+    except (MissingDependencyError, MemoryError):
+        raise
+    except Exception as error:  # the settings are any JSON
+        text = repr(error) if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is damaged, or not a saved {kind}: {text}") from error
 
-    arrays, settings = read_arrays(path, "ConditionalCongruence or recalibrator")
-    if "recalibrator" in settings:
-        return restored(path, arrays, settings)
-    return from_arrays(path, arrays, settings)
 
-
-def read_arrays(path: Any, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arrays and the settings of a saved object; ``what`` it is, for messages."""
+def read_file(path: Any, what: str) -> tuple[Arrays, dict[str, Any], int]:
+    """Return the arrays, the settings and the format of a file; ``what`` it should be, for messages."""
     try:
         with Archive(path, "path") as archive:
             if _SETTINGS not in archive.names:
@@ -79,14 +107,14 @@ def read_arrays(path: Any, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
             f"this is fastmcmd {__version__}, which reads format {_FORMAT}"
         )
     if version >= 2:
-        told = arrays.pop(_CHECKSUM, None)
-        if told is None or told.tobytes() != _checksum(arrays, text):
+        checksum = arrays.pop(_CHECKSUM, None)
+        if checksum is None or checksum.tobytes() != _checksum(arrays, text):
             raise ValueError(f"{path} is damaged: its contents do not match their checksum")
-    return arrays, settings
+    return arrays, settings, version
 
 
-def write_arrays(path: Any, arrays: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Write what `read_arrays` reads, atomically."""
+def write_file(path: Any, arrays: Arrays, settings: dict[str, Any]) -> None:
+    """Write what `read_file` reads, atomically."""
     text = json.dumps({"format": _FORMAT, "fastmcmd": __version__, **settings}).encode()
     contents = {
         **arrays,
@@ -100,7 +128,7 @@ def write_arrays(path: Any, arrays: dict[str, Any], settings: dict[str, Any]) ->
     write_atomically(path, write)
 
 
-def _checksum(arrays: dict[str, Any], settings: bytes) -> bytes:
+def _checksum(arrays: Arrays, settings: bytes) -> bytes:
     """Return a hash of all contents: a member that was exchanged has a right checksum of its own."""
     hasher = hashlib.blake2b(settings, digest_size=16)
     for name in sorted(arrays):

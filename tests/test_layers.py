@@ -15,10 +15,7 @@ PACKAGE = ROOT / "fastmcmd"
 
 # Imports inside functions may point upwards only for `.plot()` and `.report()`, and here:
 LAZY_UPWARD = {
-    ("storage", "estimate"): "fm.load finds the reader of a saved estimator",
-    ("storage", "recalibration"): "fm.load finds the reader of a saved recalibrator",
     ("result", "frames"): "to_frame of a result",
-    ("estimate", "estimator"): "a saved estimator is made again",
 }
 PEOPLE = {"plots", "report"}
 

@@ -94,7 +94,7 @@ class FullDisk:
 def test_a_full_disk(tmp_path, monkeypatch):
     def fill():
         with open_out(tmp_path / "out.npy", (N,), "result") as target:
-            target._file = FullDisk(target._file)
+            target.stream = FullDisk(target.stream)
             target.write(slice(0, 5), np.ones(5))
 
     with pytest.raises(
@@ -197,5 +197,5 @@ def test_values_of_another_shape(tmp_path):
         target = open_out(out, (N,))
         with pytest.raises(ValueError, match=r"values have shape \(1,\); \(5,\) is needed"):
             target.write(slice(0, 5), np.ones(1))
-        target.discard()
-    assert isinstance(target, Output)
+        assert isinstance(target, Output)
+    target.discard()

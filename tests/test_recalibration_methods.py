@@ -333,7 +333,7 @@ def test_what_is_saved_is_what_is_loaded(make, tmp_path):
     np.testing.assert_array_equal(again.transform(prediction).cdf(y), mended.cdf(y))
     with np.load(tmp_path / "a.npz", allow_pickle=False) as stored:
         told = json.loads(stored["settings"].tobytes().decode())
-    assert told["recalibrator"] == make.__name__
+    assert told["kind"] == make.__name__
 
 
 def test_levels_and_errors_of_saved_files(tmp_path):

@@ -250,13 +250,13 @@ def test_ctrl_c_keeps_the_file(tmp_path, monkeypatch):
 def test_a_result_that_cannot_be_written_keeps_the_file(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     out = tmp_path / "out.npy"
-    from fastmcmd.rows.output import Output
+    from fastmcmd.rows.output import FileOutput
 
     def broken(self, rows, values):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Output, "write", broken)
+        patch.setattr(FileOutput, "write", broken)
         with pytest.raises(OSError, match="No space"):
             run("cg float64", path, out=out)
     assert path.exists()

@@ -1,7 +1,7 @@
 """Recalibration: what predictions of held-out rows get wrong, learned and mended.
 
 Each recalibrator has ``fit(prediction, y)`` and ``transform(prediction)``; a new one is a file beside its
-siblings and a line here.
+siblings and three lines here: its import, its name, its registration for `load`.
 """
 
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
@@ -17,7 +17,7 @@ from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 from fastmcmd.recalibration.rescaled import Rescaled
 from fastmcmd.recalibration.std_ratio import StdRatio
 from fastmcmd.recalibration.std_scaling import StdScaling
-from fastmcmd.recalibration.stored import load
+from fastmcmd.recalibration.stored import load, register
 from fastmcmd.recalibration.temperature_scaling import TemperatureScaling
 
 __all__ = [
@@ -37,3 +37,16 @@ __all__ = [
     "TemperatureScaling",
     "load",
 ]
+
+for _kind in (
+    ConformalIntervals,
+    HistogramBinningStd,
+    IntervalRecalibrator,
+    IsotonicCDF,
+    IsotonicStd,
+    QuantileRecalibrator,
+    StdRatio,
+    StdScaling,
+    TemperatureScaling,
+):
+    register(_kind)

@@ -58,7 +58,7 @@ class IsotonicStd(Recalibrator):
 
     def learn(self, rows: Outcomes) -> None:
         """Set the fitted function."""
-        from fastmcmd.recalibration.pool import pooled
+        from scipy.optimize import isotonic_regression
 
         rescale(rows.prediction.take(np.arange(1)), 1.0)
         variance = positive_std(rows.prediction) ** 2
@@ -72,8 +72,9 @@ class IsotonicStd(Recalibrator):
             bins = cube_root_rule(_effective(variance, square, weights))
         label, count = equal_mass(variance, weights, bins)
         mass = np.bincount(label, weights, count).astype(np.float64)
-        found = np.bincount(label, weights * square, count) / mass
-        errors = pooled(found, mass)
+        errors = isotonic_regression(
+            np.bincount(label, weights * square, count) / mass, weights=mass
+        ).x
         if not errors[0] > 0:
             raise ValueError(
                 "the smallest predicted variances have only errors of 0, and no std > 0 fits them; use "

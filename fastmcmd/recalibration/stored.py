@@ -1,33 +1,46 @@
-"""Fitted recalibrators on disk: one ``.npz`` of arrays and JSON text, never pickle."""
+"""Fitted recalibrators on disk: their settings and fitted attributes, by name."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from fastmcmd import storage
+from fastmcmd.io.state import decode
 from fastmcmd.recalibration.base import Fitted
-from fastmcmd.storage import read_arrays, write_arrays
 
-__all__ = ["load", "save"]
+__all__ = ["load", "register"]
+
+_KINDS: list[str] = []
+
+
+@dataclass(frozen=True)
+class RecalibratorState:
+    """Arguments of the constructor and fitted attributes, both by name."""
+
+    settings: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+def register(kind: type[Fitted]) -> None:
+    """Let `load` and `fastmcmd.load` restore recalibrators of a class."""
+    _KINDS.append(kind.__name__)
+    storage.register(kind.__name__, partial(_restored, kind))
 
 
 def save(recalibrator: Fitted, path: Any) -> None:
     """Write a fitted recalibrator to ``path``."""
     recalibrator.check_fitted()
-    numbers = {k: v for k, v in recalibrator.fitted.items() if not isinstance(v, np.ndarray)}
     settings = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in recalibrator.settings.items()
     }
-    arrays = {k: v for k, v in recalibrator.fitted.items() if isinstance(v, np.ndarray)}
-    told = {
-        "recalibrator": type(recalibrator).__name__,
-        "settings": settings,
-        "numbers": numbers,
-    }
     try:
-        write_arrays(path, arrays, told)
+        state = RecalibratorState(settings, recalibrator.fitted)
+        storage.save(path, type(recalibrator).__name__, state)
     except TypeError as error:
         raise TypeError(
             f"{recalibrator!r} cannot be saved: {error}; give numbers, strings or arrays as settings"
@@ -52,28 +65,21 @@ def load(path: Any) -> Any:
     ValueError
         The file holds no recalibrator, or is damaged, or of a later format.
     """
-    arrays, told = read_arrays(path, "recalibrator")
-    if "recalibrator" not in told:
-        raise ValueError(f"{path} is not a saved recalibrator; fastmcmd.load reads other objects")
-    return restored(path, arrays, told)
+    return storage.load(path, _KINDS, "recalibrator")
 
 
-def restored(path: Any, arrays: dict[str, Any], told: dict[str, Any]) -> Any:
-    """Return the recalibrator of what was read from a file."""
-    from fastmcmd import recalibration
-
-    name = told["recalibrator"]
-    kind = getattr(recalibration, str(name), None) if name in recalibration.__all__ else None
-    if not (isinstance(kind, type) and issubclass(kind, Fitted)):
-        raise ValueError(f"{path} holds a {name}, which this fastmcmd does not know")
-    try:
-        found = kind(**told["settings"])
-        for attribute, value in {**told["numbers"], **arrays}.items():
-            if not attribute.endswith("_") or attribute.startswith("_"):
-                raise KeyError(attribute)
-            if isinstance(value, dict):
-                raise TypeError(f"{attribute} is {value!r}")
-            setattr(found, attribute, value)
-    except Exception as error:  # settings are any JSON
-        raise ValueError(f"{path} is not a saved {name}: {error!r}") from None
-    return found
+def _restored(
+    kind: type[Fitted], arrays: dict[str, Any], document: dict[str, Any], version: int
+) -> Fitted:
+    if version < 3:
+        state = RecalibratorState(document["settings"], {**document["numbers"], **arrays})
+    else:
+        state = decode(RecalibratorState, arrays, document)
+    recalibrator = kind(**state.settings)
+    for name, value in state.fitted.items():
+        if not name.endswith("_") or name.startswith("_"):
+            raise ValueError(f"{name} is no fitted attribute")
+        if isinstance(value, dict):
+            raise TypeError(f"{name} is {value!r}")
+        setattr(recalibrator, name, value)
+    return recalibrator

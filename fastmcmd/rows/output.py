@@ -10,98 +10,95 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.io import AtomicFile, destination, same_file
+from fastmcmd.io import AtomicFile, same_file
 from fastmcmd.rows.npy import bytes_of
 from fastmcmd.rows.packages import package_of, told
 from fastmcmd.rows.table import Rows
 from fastmcmd.rows.zarr import is_zarr
 
 
-class Output:
-    """Where results go, block by block; made by `open_out` and used as a context manager.
+class ArrayOutput:
+    """An array of the caller, to which results go block by block: they are there at once.
 
-    A file appears at its path when the block ends without an error, and not before. What is written to
-    an array of the caller is there at once.
+    Made by `open_out` and used as a context manager, as `FileOutput` is.
     """
 
-    def __init__(self, array: Any, shape: tuple[int, ...], name: str, path: Path | None) -> None:
+    def __init__(self, array: Any, shape: tuple[int, ...], name: str) -> None:
+        self.array, self.shape = array, shape
+        self._failed = f"{name} cannot be written"
+
+    def write(self, rows: slice, values: Any) -> None:
+        """Write ``values`` at consecutive ``rows``."""
+        start, values = _block(rows, values, self.shape)
+        with told(self._failed):
+            self.array[start : start + len(values)] = values
+
+    def __enter__(self) -> ArrayOutput:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None and hasattr(self.array, "flush"):
+            self.array.flush()
+
+
+class FileOutput(AtomicFile):
+    """A file of float64 to which results go block by block; it appears at its path once committed."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], name: str) -> None:
+        super().__init__(path, name, buffering=0)
         self.shape = shape
-        self._array, self._path = array, path
-        self._failed = (
-            f"{name} cannot be written" if path is None else f"{name} ({path}) cannot be written"
-        )
-        self._file: Any = None
-        self._atomic: AtomicFile | None = None
-        if path is not None:
-            self._atomic = AtomicFile(path, name, buffering=0)
-            self._file = self._atomic.stream
-            try:
-                with told(self._failed):
-                    self._begin()
-            except BaseException:
-                self.discard()
-                raise
+        try:
+            with self.telling():
+                self._begin()
+        except BaseException:
+            self.discard()
+            raise
 
     def _begin(self) -> None:
         header = {"descr": "<f8", "fortran_order": False, "shape": self.shape}
-        np.lib.format.write_array_header_1_0(self._file, header)
-        self._offset = self._file.tell()
+        np.lib.format.write_array_header_1_0(self.stream, header)
+        self._offset = self.stream.tell()
         total = self._offset + 8 * int(np.prod(self.shape, dtype=np.int64))
         if hasattr(os, "posix_fallocate"):  # a full disk is better met now than after the work
             try:
-                os.posix_fallocate(self._file.fileno(), 0, total)
+                os.posix_fallocate(self.stream.fileno(), 0, total)
             except OSError as error:
                 if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                     raise  # those two: a file system that cannot reserve
-        self._file.truncate(total)
+        self.stream.truncate(total)
 
     @property
     def array(self) -> Any:
-        """What has been written: the caller's array, or a read-only map of the file."""
-        if self._atomic is None:
-            return self._array
-        path = self._atomic.path if self._file is None else self._atomic.part
+        """A read-only map of what has been written."""
+        path = self.path if self.stream.closed else self.part
         return np.lib.format.open_memmap(path, mode="r")
 
     def write(self, rows: slice, values: Any) -> None:
         """Write ``values`` at consecutive ``rows``."""
-        start, stop, _ = rows.indices(self.shape[0])
-        values = np.asarray(values)
-        needed = (stop - start, *self.shape[1:])
-        if values.shape != needed:
-            raise ValueError(f"values have shape {values.shape}; {needed} is needed")
-        with told(self._failed):
-            if self._path is None:
-                self._array[start:stop] = values
-                return
-            row_bytes = 8 * int(np.prod(self.shape[1:], dtype=np.int64))
-            self._file.seek(self._offset + start * row_bytes)
+        start, values = _block(rows, values, self.shape)
+        with self.telling():
+            self.stream.seek(
+                self._offset + start * 8 * int(np.prod(self.shape[1:], dtype=np.int64))
+            )
             view = bytes_of(np.ascontiguousarray(values, "<f8"))
             while len(view):
-                view = view[self._file.write(view) :]
+                view = view[self.stream.write(view) :]
 
-    def commit(self) -> None:
-        """Move the finished file to its path."""
-        if self._atomic is not None:
-            self._file = None
-            self._atomic.commit()
-        elif hasattr(self._array, "flush"):
-            self._array.flush()
-
-    def discard(self) -> None:
-        """Remove the unfinished file; an earlier one at the path stays."""
-        if self._atomic is not None:
-            self._file = None
-            self._atomic.discard()
-
-    def __enter__(self) -> Output:
+    def __enter__(self) -> FileOutput:
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            self.commit()
-        else:
-            self.discard()
+
+Output = ArrayOutput | FileOutput
+
+
+def _block(rows: slice, values: Any, shape: tuple[int, ...]) -> tuple[int, Any]:
+    """Return where a block of values begins, and the values as an array of the shape that fits."""
+    start, stop, _ = rows.indices(shape[0])
+    values = np.asarray(values)
+    needed = (stop - start, *shape[1:])
+    if values.shape != needed:
+        raise ValueError(f"values have shape {values.shape}; {needed} is needed")
+    return start, values
 
 
 def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
@@ -201,7 +198,7 @@ def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
             raise ValueError(
                 f"{name} is {str(out)!r}; the path of a file that ends in .npy is needed"
             )
-        return Output(None, shape, name, destination(path, name))
+        return FileOutput(path, shape, name)
     stored = package_of(out) == "h5py" or is_zarr(out)
     if not (isinstance(out, np.ndarray) or stored) or not hasattr(out, "dtype"):
         raise TypeError(f"{name} is a {type(out).__name__}; an array or a path is needed")
@@ -215,4 +212,4 @@ def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
         locked = getattr(out, "read_only", False) or (hasattr(out, "file") and out.file.mode == "r")
     if locked:
         raise ValueError(f"{name} is read-only; an array that can be written is needed")
-    return Output(out, shape, name, None)
+    return ArrayOutput(out, shape, name)
