@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd.checks import as_array
 from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
 from fastmcmd.tables import columns_as_text
@@ -66,6 +67,7 @@ class AccuracyAboveConfidence:
         return f"AccuracyAboveConfidence at {len(self.thresholds)} thresholds\n{self.table()}"
 
 
+@metric
 def accuracy_above_confidence(
     y: Any,
     p: Any,
@@ -79,18 +81,8 @@ def accuracy_above_confidence(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
     thresholds : array_like (t,), optional
         Confidences tau in [0, 1]; default 0, 0.1, ..., 0.9.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

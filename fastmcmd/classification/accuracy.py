@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
@@ -26,6 +27,7 @@ __all__ = [
 TIES = ("first", "last", "share", "raise")
 
 
+@metric
 def accuracy(
     y: Any,
     p: Any,
@@ -36,21 +38,6 @@ def accuracy(
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the share of rows whose most probable class is the label.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    ties : {"first", "last", "share", "raise"}
-        Which of equally probable classes is predicted; see `top_k_accuracy`.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -77,6 +64,7 @@ def accuracy(
     return gather_top_k(rows, summarize(rows)[0], 1, ties).mean
 
 
+@metric
 def top_k_accuracy(
     y: Any,
     p: Any,
@@ -91,21 +79,8 @@ def top_k_accuracy(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
     k : int
         From 1 to C.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    ties : {"first", "last", "share", "raise"}
-        Which of equally probable classes come first: those of smaller number, of larger number, in
-        random order (the row then counts by its chance), or none: an error if any row depends on it.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -136,6 +111,7 @@ def top_k_accuracy(
     return gather_top_k(rows, summarize(rows)[0], k, ties).mean
 
 
+@metric
 def confusion_matrix(
     y: Any,
     p: Any,
@@ -148,16 +124,10 @@ def confusion_matrix(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Of equally probable ones the first is predicted.
     sample_weight : array_like (n,), optional
         Nonnegative weights; without, rows are counted.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

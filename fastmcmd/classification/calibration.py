@@ -14,6 +14,7 @@ from fastmcmd.classification.bins import (
 )
 from fastmcmd.classification.events import event_sums
 from fastmcmd.classification.inputs import read
+from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
 NORMS = ("l1", "l2", "max")
 
 
+@metric
 def ece(
     y: Any,
     p: Any,
@@ -47,29 +49,9 @@ def ece(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. From confidences it is
         ``ece(correct, confidence)``.
-    bins : int
-        Number of bins.
-    binning : {"width", "mass"}
-        Bins of even width in [0, 1], or of even weight.
-    norm : {"l1", "l2", "max"}
-        Mean of the gaps between frequency and mean probability over bins, by weight; root of the mean of
-        their squares; or the largest.
-    closed : {"right", "left"}
-        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
-    of : {"top", "positive"}, optional
-        Which event is predicted: that the most probable class is the label, or, of two classes, that the
-        label is 1. Default "positive" for p of shape (n,), else "top".
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -96,6 +78,7 @@ def ece(
     return float(sums.errors(norm)[0])
 
 
+@metric
 def mce(
     y: Any,
     p: Any,
@@ -108,12 +91,7 @@ def mce(
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
-    """Return the maximum calibration error: the largest gap of a bin.
-
-    Parameters
-    ----------
-    y, p, bins, binning, closed, of, sample_weight, nan_policy, sum_tolerance
-        As of `ece`, whose ``norm="max"`` this is.
+    """Return the maximum calibration error, the largest gap of a bin: `ece` with ``norm="max"``.
 
     Returns
     -------
@@ -144,6 +122,7 @@ def mce(
     )
 
 
+@metric
 def classwise_ece(
     y: Any,
     p: Any,
@@ -162,30 +141,14 @@ def classwise_ece(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Of two classes that of class 1 is judged: the other
         is its mirror image.
-    bins : int
-        Number of bins.
     binning : {"width", "mass"}
         Bins of even width in [0, 1], or, for each class, of even weight.
-    norm : {"l1", "l2", "max"}
-        See `ece`.
-    threshold : float, optional
-        Leave out probabilities not above it: most classes of most rows are near 0, and calibrated there.
-    closed : {"right", "left"}
-        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
     average : {"macro"} or None
         Mean over classes that have rows (with a threshold, some may have none), or a value a class, NaN
         where it has none.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -215,6 +178,7 @@ def classwise_ece(
     return sums.errors(norm) if average is None else class_error(sums, norm)
 
 
+@metric
 def adaptive_ece(
     y: Any,
     p: Any,
@@ -228,10 +192,7 @@ def adaptive_ece(
 ) -> float:
     """Return the adaptive calibration error: that of each class in bins of even weight.
 
-    Parameters
-    ----------
-    y, p, bins, norm, threshold, sample_weight, nan_policy, sum_tolerance
-        As of `classwise_ece`, whose ``binning="mass"`` this is.
+    `classwise_ece` with ``binning="mass"``.
 
     Returns
     -------

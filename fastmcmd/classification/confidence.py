@@ -10,6 +10,7 @@ import numpy as np
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
 from fastmcmd.classification.inputs import Rows, read_probabilities
+from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
 from fastmcmd.tables import columns_as_text
@@ -29,17 +30,9 @@ __all__ = [
 MEASURES = ("confidence", "entropy")
 
 
+@metric
 def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None = None) -> Array:
     """Return the largest probability of each row.
-
-    Parameters
-    ----------
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, or return NaN for them.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -56,6 +49,7 @@ def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None
     return rows.scatter(summarize(rows)[0].confidence)
 
 
+@metric
 def entropy(
     p: Any,
     *,
@@ -67,14 +61,8 @@ def entropy(
 
     Parameters
     ----------
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
     base : float, optional
         Base of the logarithm, above 1: 2 for bits, C for values in [0, 1]; default e, nats.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, or return NaN for them.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -152,6 +140,7 @@ class UncertaintyHistogram:
         return f"UncertaintyHistogram of {self.of} in {len(self.inside)} bins\n{self.table()}"
 
 
+@metric
 def uncertainty_histogram(
     p_in: Any,
     p_out: Any,
@@ -174,14 +163,8 @@ def uncertainty_histogram(
         What is counted: entropy in nats, in [0, log C], or the largest probability, in [0, 1].
     bins : int
         Number of bins, of even width.
-    closed : {"right", "left"}
-        Bins are (a, b] or [a, b); first and last hold the ends in both cases.
     weight_in, weight_out : array_like (n,), optional
         Nonnegative weights of the rows.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

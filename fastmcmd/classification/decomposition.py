@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.inputs import read
+from fastmcmd.classification.metric import metric
 from fastmcmd.classification.scores import halved
 from fastmcmd.tables import columns_as_text
 
@@ -76,6 +77,7 @@ class BrierDecomposition:
         return f"BrierDecomposition\n{self.table()}"
 
 
+@metric
 def brier_decomposition(
     y: Any,
     p: Any,
@@ -92,24 +94,10 @@ def brier_decomposition(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
     bins : int
         Number of bins, for each class.
     binning : {"width", "mass"}
         Bins of even width in [0, 1], or, for each class, of even weight.
-    closed : {"right", "left"}
-        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
-    scale_by_half : bool or "auto"
-        Whether to halve the sum over classes; "auto" does for two. See `brier_score`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

@@ -32,6 +32,7 @@ from fastmcmd.classification.confidence import (
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
 from fastmcmd.classification.inputs import Rows, read, read_probabilities
+from fastmcmd.classification.metric import metric
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import (
@@ -155,6 +156,7 @@ class ClassificationEvaluation:
         return f"Classification of {self.n:,} rows, {self.classes} classes\n{self.table()}"
 
 
+@metric
 def evaluate(
     y: Any,
     p: Any,
@@ -177,30 +179,16 @@ def evaluate(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
     p_out : array_like (l, C) or (l,), optional
         Probabilities for rows unlike the training data.
     ordered : bool
         Whether classes have an order, so that the ranked probability score means something.
     k : int
         Of `top_k_accuracy`.
-    bins, norm, closed, of
-        Of calibration errors; see `ece`.
-    clip : float, optional
-        Of the log score; see `log_score`.
-    scale_by_half : bool or "auto"
-        Of Brier scores; see `brier_score`.
     thresholds : array_like (t,), optional
         Of `accuracy_above_confidence`.
     sample_weight : array_like (n,), optional
         Nonnegative weights of the rows of y and p.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or make measures NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

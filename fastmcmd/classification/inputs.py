@@ -238,6 +238,8 @@ def read(
         Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
         weights; that of p is found where its values are read), or no row left.
     """
+    if isinstance(y, Rows):  # already read
+        return y
     return _read(as_numbers(y), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
 
 

@@ -14,6 +14,7 @@ from fastmcmd.classification.bins import class_columns, sort_column
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import MEASURES, read_two_sets, uncertainty_of
 from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -37,6 +38,7 @@ OCTAVES = 32
 _SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the cache
 
 
+@metric
 def auroc(
     y: Any,
     p: Any,
@@ -54,8 +56,6 @@ def auroc(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Of two classes, class 1 is ranked.
     average : {"macro", "weighted"} or None
@@ -64,12 +64,6 @@ def auroc(
     absent : {"raise", "omit"}
         What to do with classes that no row (or all rows) have: raise, or average over the others. With
         ``average=None`` and "omit" they are NaN.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -108,6 +102,7 @@ def auroc(
     return average_areas(found, areas.weights[classes], average)
 
 
+@metric
 def ood_auroc(
     p_in: Any,
     p_out: Any,
@@ -128,10 +123,6 @@ def ood_auroc(
         By what: entropy, or minus the largest probability.
     weight_in, weight_out : array_like (n,), optional
         Nonnegative weights of the rows.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

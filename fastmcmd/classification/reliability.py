@@ -13,6 +13,7 @@ from fastmcmd.classification.bins import (
     BinSums,
 )
 from fastmcmd.classification.events import event_sums
+from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
 from fastmcmd.tables import columns_as_text
 
@@ -71,6 +72,7 @@ class ReliabilityCurve:
         return f"ReliabilityCurve of {self.count.sum():,} rows in {len(self.count)} bins\n{self.table()}"
 
 
+@metric
 def reliability_curve(
     y: Any,
     p: Any,
@@ -84,28 +86,6 @@ def reliability_curve(
     sum_tolerance: float | None = None,
 ) -> ReliabilityCurve:
     """Return mean predicted probability and observed frequency in bins.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    bins : int
-        Number of bins.
-    binning : {"width", "mass"}
-        Bins of even width in [0, 1], or of even weight. In the latter equal probabilities stay together.
-    closed : {"right", "left"}
-        Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
-    of : {"top", "positive"}, optional
-        Which event is predicted: that the most probable class is the label, or, of two classes, that the
-        label is 1. Default "positive" for p of shape (n,), else "top".
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------

@@ -8,8 +8,8 @@ import numpy as np
 
 from fastmcmd.checks import check_flag, check_positive
 from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.metric import mean_of, metric
 from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.totals import total
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 
+@metric
 def log_score(
     y: Any,
     p: Any,
@@ -36,19 +37,6 @@ def log_score(
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return minus the logarithm of the probability of each label.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    clip : float, optional
-        Move probabilities into [clip, 1 - clip] first; default not: a label of probability 0 scores inf.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, or return NaN for them.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -71,53 +59,23 @@ def log_score(
     return rows.scatter(log_score_of(summarize(rows)[0], clip))
 
 
-def nll(
-    y: Any,
-    p: Any,
-    *,
-    sample_weight: Any = None,
-    clip: float | None = None,
-    nan_policy: str = "raise",
-    sum_tolerance: float | None = None,
-) -> float:
+nll = mean_of(
+    log_score,
     """Return the mean negative log likelihood: the mean of `log_score`.
 
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    clip : float, optional
-        See `log_score`.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
-
-    Returns
-    -------
-    float
-        In nats; inf if any label of positive weight has probability 0. How many have is in
-        ``evaluate(y, p).impossible``.
-
-    Notes
-    -----
+    Infinite if any label of positive weight has probability 0; ``evaluate(y, p).impossible`` counts them.
     Equal to ``sklearn.metrics.log_loss`` with ``clip=numpy.finfo(p.dtype).eps``.
-
-    Examples
-    --------
+    """,
+    """
     >>> import fastmcmd as fm
     >>> round(fm.classification.nll([0, 1], [[0.5, 0.5], [0.5, 0.5]]), 6)
     0.693147
-    """
-    clip = check_clip(clip)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
-    return total(rows, log_score_of(summarize(rows)[0], clip)).mean
+    """,
+    name="nll",
+)
 
 
+@metric
 def brier_score(
     y: Any,
     p: Any,
@@ -127,20 +85,6 @@ def brier_score(
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the squared distance of the probabilities from the label, of each row.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    scale_by_half : bool or "auto"
-        Whether to halve the sum over classes, which is in [0, 2]; "auto" does for two classes, where the
-        half is ``(p - y)^2``.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, or return NaN for them.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -165,48 +109,18 @@ def brier_score(
     return rows.scatter(brier_of(summarize(rows)[0], half))
 
 
-def mean_brier_score(
-    y: Any,
-    p: Any,
-    *,
-    sample_weight: Any = None,
-    scale_by_half: bool | str = "auto",
-    nan_policy: str = "raise",
-    sum_tolerance: float | None = None,
-) -> float:
-    """Return the mean of `brier_score`.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    scale_by_half : bool or "auto"
-        See `brier_score`.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
-
-    Returns
-    -------
-    float
-        At least 0.
-
-    Examples
-    --------
+mean_brier_score = mean_of(
+    brier_score,
+    "Return the mean of `brier_score`.",
+    """
     >>> import fastmcmd as fm
     >>> fm.classification.mean_brier_score([2, 0], [[0.0, 0.0, 1.0], [0.0, 0.5, 0.5]])
     0.75
-    """
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
-    half = halved(scale_by_half, rows.classes)
-    return total(rows, brier_of(summarize(rows)[0], half)).mean
+    """,
+)
 
 
+@metric
 def ranked_probability_score(
     y: Any,
     p: Any,
@@ -221,16 +135,8 @@ def ranked_probability_score(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
     normalize : bool
         Divide by C - 1, so that scores are in [0, 1].
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, or return NaN for them.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
 
     Returns
     -------
@@ -255,46 +161,15 @@ def ranked_probability_score(
     return rows.scatter(ranked_probability_score_of(rows, normalize))
 
 
-def mean_ranked_probability_score(
-    y: Any,
-    p: Any,
-    *,
-    sample_weight: Any = None,
-    normalize: bool = False,
-    nan_policy: str = "raise",
-    sum_tolerance: float | None = None,
-) -> float:
-    """Return the mean of `ranked_probability_score`.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
-    p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    normalize : bool
-        Divide by C - 1.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN: raise, leave them out, or return NaN.
-    sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32.
-
-    Returns
-    -------
-    float
-        At least 0.
-
-    Examples
-    --------
+mean_ranked_probability_score = mean_of(
+    ranked_probability_score,
+    "Return the mean of `ranked_probability_score`.",
+    """
     >>> import fastmcmd as fm
     >>> fm.classification.mean_ranked_probability_score([0], [[0.5, 0.0, 0.5]], normalize=True)
     0.25
-    """
-    normalize = check_flag(normalize, "normalize")
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
-    return total(rows, ranked_probability_score_of(rows, normalize)).mean
+    """,
+)
 
 
 def check_clip(clip: Any) -> float | None:

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import Array, Nodes, Predictive
+from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.wrapped import Wrapped
 
 __all__ = ["Memo"]
 
 
-class Memo(Predictive):
+class Memo(Wrapped):
     """A prediction whose moments, and what it says of one fixed array of outcomes, are kept.
 
     Parameters
@@ -26,9 +27,8 @@ class Memo(Predictive):
     """
 
     def __init__(self, base: Predictive, y: Array) -> None:
-        self.base, self.y = base, y
-        self.discrete = base.discrete
-        self.has_density, self.has_inverse = base.has_density, base.has_inverse
+        super().__init__(base)
+        self.y = y
         self._kept: dict[str, Array] = {}
 
     def _once(self, name: str, compute: Callable[[], Array]) -> Array:
@@ -49,11 +49,6 @@ class Memo(Predictive):
         part = Memo(self.base.take(rows), self.y[rows])
         part._kept = {name: values[rows] for name, values in self._kept.items()}
         return part
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the outputs."""
-        return self.base.shape
 
     @property
     def mean(self) -> Array:
@@ -98,62 +93,10 @@ class Memo(Predictive):
             return self.base.quantile(level)
         return self._once(_quantile(level), lambda: self.base.quantile(level))
 
-    def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles at levels of each row's own."""
-        return self.base.quantiles_at(levels)
-
-    def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return numbers whose `sf` has fallen to levels of each row's own."""
-        return self.base.upper_quantiles_at(levels)
-
-    def sample(self, size: int, random_state: Any = None) -> Array:
-        """Return draws."""
-        return self.base.sample(size, random_state)
-
-    def take(self, rows: NDArray[np.intp]) -> Predictive:
-        """Return the distributions of some rows."""
-        return self.base.take(rows)
-
-    def nodes(self, splits: int = 1) -> Nodes:
-        """Return nodes and weights."""
-        return self.base.nodes(splits)
-
-    def coarse_nodes(self) -> Nodes:
-        """Return cheaper nodes and weights."""
-        return self.base.coarse_nodes()
-
-    @property
-    def node_count(self) -> int:
-        """Nodes of a row."""
-        return self.base.node_count
-
-    def support(self) -> Nodes | None:
-        """Return shared outputs and their probabilities."""
-        return self.base.support()
-
-    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return expectations of a kernel."""
-        return self.base.closed_form(kernel, points)
-
-    def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return expectations of a kernel over pairs."""
-        return self.base.closed_form_pairs(kernel, other)
-
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y'."""
         other = other.base if isinstance(other, Memo) else other
         return self.base.closed_form_rows(kernel, other)
-
-    def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
-        """Return weights (n,) and the Gaussians that this is a mixture of, or None."""
-        return self.base.gaussian_parts()
-
-    def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length``."""
-        return self.base.nodes_within(length)
-
-    def __repr__(self) -> str:
-        return repr(self.base)
 
 
 def _quantile(level: Any) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
+from fastmcmd.docstrings import entries, with_shared_parameters
+from fastmcmd.metrics.metric import SHARED_PARAMETERS
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,
     Points,
@@ -28,8 +30,21 @@ from fastmcmd.metrics.point_sums import (
 
 __all__ = ["bias", "mae", "marpd", "median_absolute_error", "pearson", "r2", "rmse"]
 
-
+P = ParamSpec("P")
+R = TypeVar("R")
 Sums = TypeVar("Sums")
+
+_PARAMETERS = SHARED_PARAMETERS | entries("""
+y : array_like (n,) or (n, k)
+    Observed outputs.
+prediction : Predictive or what converts to one, or point predictions (n,) or (n, k)
+    Predicted distributions.
+""")
+
+
+def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
+    """Do as `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
+    return with_shared_parameters(_PARAMETERS)(on_its_card(function))
 
 
 def _read(
@@ -45,7 +60,6 @@ def _read(
     return read_points(y, prediction, point, sample_weight, nan_policy, on_card)
 
 
-@on_its_card
 def _gathered(
     gather: Callable[[Points], Sums],
     y: Any,
@@ -59,6 +73,7 @@ def _gathered(
     return gather(_read(y, prediction, point, sample_weight, multioutput, nan_policy, on_card=True))
 
 
+@_point_metric
 def mae(
     y: Any,
     prediction: Any,
@@ -69,21 +84,6 @@ def mae(
     nan_policy: str = "raise",
 ) -> Any:
     """Return the mean absolute error.
-
-    Parameters
-    ----------
-    y : array_like (n,) or (n, k)
-        Observed outputs.
-    prediction : Predictive or what converts to one, or point predictions (n,) or (n, k)
-        Predicted distributions.
-    point : {"mean", "median"}
-        What of a distribution is compared with y. The median has the least expected absolute error.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    multioutput : {"uniform_average", "raw_values"}
-        Of vector outputs: the mean over outputs, or each.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN; see `fastmcmd.metrics.inputs.read`.
 
     Returns
     -------
@@ -100,6 +100,7 @@ def mae(
     return conclude_average(_gathered(gather_absolute, *given), multioutput)
 
 
+@_point_metric
 def rmse(
     y: Any,
     prediction: Any,
@@ -110,11 +111,6 @@ def rmse(
     nan_policy: str = "raise",
 ) -> Any:
     """Return the root mean squared error.
-
-    Parameters
-    ----------
-    y, prediction, point, sample_weight, multioutput, nan_policy
-        See `mae`.
 
     Returns
     -------
@@ -135,6 +131,7 @@ def rmse(
     return conclude_rmse(_gathered(gather_squares, *given), multioutput)
 
 
+@_point_metric
 def bias(
     y: Any,
     prediction: Any,
@@ -145,11 +142,6 @@ def bias(
     nan_policy: str = "raise",
 ) -> Any:
     """Return the mean error, positive where predictions are too high.
-
-    Parameters
-    ----------
-    y, prediction, point, sample_weight, multioutput, nan_policy
-        See `mae`.
 
     Returns
     -------
@@ -166,6 +158,7 @@ def bias(
     return conclude_average(_gathered(gather_errors, *given), multioutput)
 
 
+@_point_metric
 def marpd(
     y: Any,
     prediction: Any,
@@ -176,11 +169,6 @@ def marpd(
     nan_policy: str = "raise",
 ) -> Any:
     """Return the mean absolute relative percent difference.
-
-    Parameters
-    ----------
-    y, prediction, point, sample_weight, multioutput, nan_policy
-        See `mae`.
 
     Returns
     -------
@@ -201,6 +189,7 @@ def marpd(
     return conclude_average(_gathered(gather_relative, *given), multioutput)
 
 
+@_point_metric
 def r2(
     y: Any,
     prediction: Any,
@@ -211,11 +200,6 @@ def r2(
     nan_policy: str = "raise",
 ) -> Any:
     """Return the coefficient of determination.
-
-    Parameters
-    ----------
-    y, prediction, point, sample_weight, multioutput, nan_policy
-        See `mae`.
 
     Returns
     -------
@@ -236,6 +220,7 @@ def r2(
     return conclude_r2(_gathered(gather_comoments, *given), multioutput)
 
 
+@_point_metric
 def pearson(
     y: Any,
     prediction: Any,
@@ -246,11 +231,6 @@ def pearson(
     nan_policy: str = "raise",
 ) -> Any:
     """Return Pearson's correlation between outcomes and point predictions.
-
-    Parameters
-    ----------
-    y, prediction, point, sample_weight, multioutput, nan_policy
-        See `mae`.
 
     Returns
     -------
@@ -267,6 +247,7 @@ def pearson(
     return conclude_pearson(_gathered(gather_comoments, *given), multioutput)
 
 
+@_point_metric
 def median_absolute_error(
     y: Any,
     prediction: Any,
@@ -277,11 +258,6 @@ def median_absolute_error(
     nan_policy: str = "raise",
 ) -> Any:
     """Return the median absolute error.
-
-    Parameters
-    ----------
-    y, prediction, point, sample_weight, multioutput, nan_policy
-        See `mae`.
 
     Returns
     -------

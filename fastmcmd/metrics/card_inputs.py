@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from fastmcmd.arrays import Namespace
+from fastmcmd.arrays import Namespace, card_of
 from fastmcmd.blocks import row_blocks
 from fastmcmd.checks import as_rows, as_weights, check_choice, check_same_length
 from fastmcmd.metrics.card_predictions import CardDraws, CardGaussian, CardPrediction
@@ -42,6 +42,14 @@ class CardOutcomes(Outcomes):
         """Whose arrays these are."""
         return self.card
 
+    def on_host(self) -> Outcomes:
+        """Return these rows as arrays of the host."""
+        to_host = self.card.to_host
+        weights = None if self.weights is None else to_host(self.weights)
+        kept = None if self.kept is None else np.flatnonzero(to_host(self.kept))
+        prediction = cast(CardPrediction, self.prediction).on_host()
+        return Outcomes(to_host(self.y), prediction, weights, kept, self.n, self.propagate)
+
     def scatter(self, values: Any) -> Any:
         """Return values (m,) of the rows kept as (n,), NaN in the rows left out."""
         return values if self.kept is None else scattered(self.card, values, self.kept)
@@ -50,6 +58,8 @@ class CardOutcomes(Outcomes):
         """Return the weighted mean of values (m,)."""
         if self.spoiled:
             return float("nan")
+        if card_of(values) is None:
+            return self.on_host().mean(values)
         xp, weights = self.card.xp, self.weights
         if weights is None:
             return float(self.card.to_host(xp.sum(values))) / int(values.shape[0])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, check_choice, check_count, check_flag, shown
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
 from fastmcmd.metrics.reliability_sums import KINDS, TOOLBOX_LEVELS, read_levels
@@ -109,6 +110,7 @@ class _Places:
         return np.bincount(self.place, weights, len(self.levels) + 1).astype(np.float64)
 
 
+@metric
 def adversarial_group_calibration(
     y: Any,
     prediction: Any,
@@ -130,16 +132,8 @@ def adversarial_group_calibration(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions.
-    levels : array_like (j,), optional
-        Levels in [0, 1]; default 100 even ones, 0 and 1 included.
     norm : {"mean_absolute", "rms"}
         Mean absolute or root mean square calibration error.
-    kind : {"interval", "quantile"}
-        Central intervals, or outcomes below quantiles; see `reliability_curve`.
     fractions : array_like (s,), optional
         Sizes of groups as shares of the rows, in [0, 1]; default 10 even ones from 0 to 1. A group has at
         least 2 rows.

@@ -68,6 +68,10 @@ class Outcomes:
         """Whose arrays these are: NumPy's, or those of a card."""
         return HOST
 
+    def on_host(self) -> Outcomes:
+        """Return these rows as arrays of the host."""
+        return self
+
     def scatter(self, values: Array) -> Array:
         """Return values (m, ...) of the rows kept as (n, ...), NaN in the rows left out."""
         if self.kept is None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from fastmcmd.checks import as_array, as_rows, check_choice, check_same_length
 from fastmcmd.metrics.inputs import NAN_POLICIES, read
-from fastmcmd.metrics.quantile_scores import averaged, open_levels, scored
+from fastmcmd.metrics.metric import mean_of, metric
+from fastmcmd.metrics.quantile_scores import open_levels, scored
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
 HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
+@metric
 def interval_score(
     y: Any, prediction: Any, *, level: Any = 0.9, nan_policy: str = "raise"
 ) -> Array:
@@ -33,14 +35,8 @@ def interval_score(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions.
     level : float or array_like (j,), default 0.9
         Probability of the intervals, in (0, 1); scores of several are averaged.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -70,38 +66,15 @@ def interval_score(
     return scored(y, prediction, *terms, nan_policy)
 
 
-def mean_interval_score(
-    y: Any,
-    prediction: Any,
-    *,
-    level: Any = 0.9,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-) -> float:
-    """Return the mean interval score over rows and levels.
-
-    Parameters
-    ----------
-    y, prediction, level
-        As for `interval_score`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `interval_score`.
-
-    Examples
-    --------
+mean_interval_score = mean_of(
+    interval_score,
+    "Return the mean interval score over rows and levels.",
+    """
     >>> from fastmcmd.metrics.interval_scores import mean_interval_score
     >>> round(mean_interval_score([0.0, 4.0], ([0.0, 0.0], 1.0)), 6)
     26.841171
-    """
-    terms = interval_terms(open_levels(level, "level"))
-    return averaged(y, prediction, *terms, sample_weight, nan_policy)
+    """,
+)
 
 
 def interval_terms(level: Array) -> tuple[Array, Array]:
@@ -110,6 +83,7 @@ def interval_terms(level: Array) -> tuple[Array, Array]:
     return np.concatenate([0.5 - level / 2, 0.5 + level / 2]), np.concatenate([factor, factor])
 
 
+@metric
 def interval_score_from(
     y: Any, lower: Any, upper: Any, *, level: Any = 0.9, nan_policy: str = "raise"
 ) -> Array:
@@ -117,14 +91,10 @@ def interval_score_from(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
     lower, upper : array_like (n,) or (n, j)
         Ends of the intervals.
     level : float or array_like (j,), default 0.9
         Probability of the intervals, in (0, 1): one, or one a column. Scores of several are averaged.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -183,6 +153,7 @@ def _interval_end(value: Any, name: str, count: int, nan_policy: str) -> Array:
     return array.astype(np.float64)
 
 
+@metric
 def weighted_interval_score(
     y: Any, prediction: Any, *, levels: Any = HUB, nan_policy: str = "raise"
 ) -> Array:
@@ -190,14 +161,8 @@ def weighted_interval_score(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions.
     levels : array_like (K,), default 0.1, 0.2, ..., 0.9, 0.95, 0.98
         Probabilities of the central intervals, in (0, 1), different from each other.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -225,37 +190,15 @@ def weighted_interval_score(
     return scored(y, prediction, *weighted_terms(levels), nan_policy)
 
 
-def mean_weighted_interval_score(
-    y: Any,
-    prediction: Any,
-    *,
-    levels: Any = HUB,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-) -> float:
-    """Return the mean weighted interval score.
-
-    Parameters
-    ----------
-    y, prediction, levels
-        As for `weighted_interval_score`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `weighted_interval_score`.
-
-    Examples
-    --------
+mean_weighted_interval_score = mean_of(
+    weighted_interval_score,
+    "Return the mean weighted interval score.",
+    """
     >>> from fastmcmd.metrics.interval_scores import mean_weighted_interval_score
     >>> round(mean_weighted_interval_score([1.0, 1.0], ([0.0, 0.0], 1.0), levels=[0.5]), 6)
     0.77517
-    """
-    return averaged(y, prediction, *weighted_terms(levels), sample_weight, nan_policy)
+    """,
+)
 
 
 def weighted_terms(levels: Any) -> tuple[Array, Array]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, check_levels
@@ -131,7 +131,7 @@ def conclude_sharpness(sums: IntervalSums) -> float:
     return float(sums.unit * np.sqrt(sums.total[0] / sums.weight))
 
 
-@on_its_card
+@metric
 def coverage(
     y: Any,
     prediction: Any,
@@ -144,16 +144,8 @@ def coverage(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions.
     level : float or array_like (j,)
         Levels q in [0, 1].
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN.
 
     Returns
     -------
@@ -177,7 +169,7 @@ def coverage(
     return conclude_intervals(gather_coverage(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
-@on_its_card
+@metric
 def mean_interval_width(
     y: Any,
     prediction: Any,
@@ -192,8 +184,8 @@ def mean_interval_width(
     ----------
     y : array_like (n,)
         Observed outputs; only their number, and NaN, matter.
-    prediction, level, sample_weight, nan_policy
-        See `coverage`.
+    level : float or array_like (j,)
+        Levels q in [0, 1].
 
     Returns
     -------
@@ -211,7 +203,7 @@ def mean_interval_width(
     return conclude_intervals(gather_widths(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
-@on_its_card
+@metric
 def sharpness(
     y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
 ) -> float:
@@ -221,8 +213,6 @@ def sharpness(
     ----------
     y : array_like (n,)
         Observed outputs; only their number, and NaN, matter.
-    prediction, sample_weight, nan_policy
-        See `coverage`.
 
     Returns
     -------

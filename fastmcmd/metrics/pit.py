@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.arrays import namespace_of, on_its_card
+from fastmcmd.arrays import namespace_of
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.seeds import Purpose, generator
@@ -34,7 +35,7 @@ _TINY = 1e-300  # least width of a step: an edge divided by it is finite
 _BAR = 40  # characters of the longest bar of a histogram in a terminal
 
 
-@on_its_card
+@metric
 def pit_values(
     y: Any,
     prediction: Any,
@@ -44,20 +45,6 @@ def pit_values(
     nan_policy: str = "raise",
 ) -> Array:
     """Return the probability integral transform of each outcome.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions.
-    pit : {"randomized", "mid", "plain"}
-        What to do with atoms: uniform between P(Y < y) and P(Y <= y), their middle, or P(Y <= y). The
-        same for continuous distributions. Only the randomised PIT of a correct count model is uniform.
-    random_state : int, numpy.random.Generator or None
-        Source of the randomisation.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN; their values are NaN.
 
     Returns
     -------
@@ -287,7 +274,7 @@ def conclude_histogram(sums: PITSums, pit: str) -> PITHistogram:
     return PITHistogram(np.linspace(0.0, 1.0, len(sums.mass) + 1), sums.mass, pit, sums.n)
 
 
-@on_its_card
+@metric
 def pit_histogram(
     y: Any,
     prediction: Any,
@@ -302,21 +289,11 @@ def pit_histogram(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions.
     bins : int
         Even bins of [0, 1].
     pit : {"randomized", "mid", "plain", "nonrandomized"}
         See `pit_values`. "nonrandomized" spreads each outcome evenly from P(Y < y) to P(Y <= y): what
         randomised histograms are on average, without their noise.
-    random_state : int, numpy.random.Generator or None
-        Source of the randomisation.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN.
 
     Returns
     -------

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.reliability_sums import KINDS, read_levels
 from fastmcmd.metrics.variance import BINNINGS, check_bins, check_limits
@@ -78,7 +78,7 @@ def _binned(
     return mass_bins(Cells(spreads[some], sums[some], np.zeros(int(some.sum()))), bins)
 
 
-@on_its_card
+@metric
 def qce(
     y: Any,
     prediction: Any,
@@ -97,8 +97,6 @@ def qce(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
     prediction : Predictive or what converts to one
         Predicted distributions; their standard deviations are finite.
     levels : array_like (j,), optional
@@ -107,12 +105,6 @@ def qce(
         Bins of the predicted standard deviation.
     binning : {"mass", "width"}
         Bins of equal weight or of equal width; see `ence_curve`.
-    limits : (float, float), optional
-        Ends of bins of equal width.
-    kind : {"interval", "quantile"}
-        Central intervals, or outcomes below quantiles; see `reliability_curve`.
-    pit, random_state, sample_weight, nan_policy
-        See `reliability_curve`.
 
     Returns
     -------

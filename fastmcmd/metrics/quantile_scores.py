@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
 from fastmcmd.metrics.card_predictions import CardGaussian, CardPrediction
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
 
 __all__ = [
     "PERCENTS",
-    "averaged",
     "check_losses",
     "check_score",
     "check_terms",
@@ -128,19 +127,14 @@ def _piecewise(levels: Array, factors: Array) -> tuple[Array, Array, Array]:
     return q, left - right, right_q - left_q
 
 
+@metric
 def check_score(y: Any, prediction: Any, *, levels: Any = None, nan_policy: str = "raise") -> Array:
     """Return check (pinball) losses of predicted quantiles, averaged over levels (n,).
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions.
     levels : float or array_like (j,), default 0.01, 0.02, ..., 0.99
         Levels of the quantiles, in (0, 1).
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -170,38 +164,15 @@ def check_score(y: Any, prediction: Any, *, levels: Any = None, nan_policy: str 
     return scored(y, prediction, *check_terms(found), nan_policy)
 
 
-def mean_check_score(
-    y: Any,
-    prediction: Any,
-    *,
-    levels: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-) -> float:
-    """Return the mean check (pinball) loss over rows and levels.
-
-    Parameters
-    ----------
-    y, prediction, levels
-        As for `check_score`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `check_score`.
-
-    Examples
-    --------
+mean_check_score = mean_of(
+    check_score,
+    "Return the mean check (pinball) loss over rows and levels.",
+    """
     >>> from fastmcmd.metrics.quantile_scores import mean_check_score
     >>> mean_check_score([0.0, 3.0], ([0.0, 0.0], 1.0), levels=0.5)
     0.75
-    """
-    found = open_levels(PERCENTS if levels is None else levels, "levels")
-    return averaged(y, prediction, *check_terms(found), sample_weight, nan_policy)
+    """,
+)
 
 
 def check_terms(levels: Array) -> tuple[Array, Array]:
@@ -217,17 +188,7 @@ def open_levels(value: Any, name: str) -> Array:
     return levels
 
 
-@on_its_card
 def scored(y: Any, prediction: Any, levels: Array, factors: Array, nan_policy: str) -> Array:
     """Return weighted sums of check losses by row (n,), NaN in rows left out."""
     outcomes = read(y, prediction, None, nan_policy, on_card=True)
     return outcomes.scatter(check_losses(outcomes.y, outcomes.prediction, levels, factors))
-
-
-@on_its_card
-def averaged(
-    y: Any, prediction: Any, levels: Array, factors: Array, sample_weight: Any, nan_policy: str
-) -> float:
-    """Return the mean over rows of weighted sums of check losses."""
-    outcomes = read(y, prediction, sample_weight, nan_policy, on_card=True)
-    return outcomes.mean(check_losses(outcomes.y, outcomes.prediction, levels, factors))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.metrics.reliability_sums import (
     ECE_LEVELS,
@@ -29,7 +29,6 @@ __all__ = [
 ]
 
 
-@on_its_card
 def _curve(
     y: Any,
     prediction: Any,
@@ -46,6 +45,7 @@ def _curve(
     return conclude_reliability(gather_reliability(rows, levels, kind, pit, random_state), kind)
 
 
+@metric
 def reliability_curve(
     y: Any,
     prediction: Any,
@@ -58,28 +58,6 @@ def reliability_curve(
     nan_policy: str = "raise",
 ) -> ReliabilityCurve:
     """Return observed against expected shares of outcomes, over levels.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions.
-    levels : array_like (j,), optional
-        Levels p in [0, 1]; default 100 even ones, 0 and 1 included.
-    kind : {"quantile", "interval"}
-        Outcomes below the p-quantile, ``PIT <= p``; or in the central interval of level p,
-        ``|PIT - 1/2| <= p/2``.
-    pit : {"randomized", "mid", "plain"}
-        What to do with atoms; see `pit_values`. With the randomised PIT the curve of a correct count
-        model is the diagonal. For counts the interval is randomised with it; the interval between two
-        quantiles, both included, holds more than p (see `coverage`).
-    random_state : int, numpy.random.Generator or None
-        Source of the randomisation.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN.
 
     Returns
     -------
@@ -102,6 +80,7 @@ def reliability_curve(
     return _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
 
 
+@metric
 def regression_ece(
     y: Any,
     prediction: Any,
@@ -119,26 +98,12 @@ def regression_ece(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions.
     levels : array_like (j,), optional
         Confidence levels p_j in (0, 1); default 99 even ones.
     weights : {"uniform", "frequency"} or array_like (j,)
         Weights w_j, scaled to sum to one; "frequency" counts the outcomes up to each level.
     alpha : float
         Exponent of the differences.
-    pit : {"randomized", "mid", "plain"}
-        See `pit_values`.
-    random_state : int, numpy.random.Generator or None
-        Source of the randomisation.
-    kind : {"quantile", "interval"}
-        See `reliability_curve`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights of rows.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN.
 
     Returns
     -------
@@ -164,6 +129,7 @@ def regression_ece(
     return curve.ece(weights, alpha)
 
 
+@metric
 def rms_calibration_error(
     y: Any,
     prediction: Any,
@@ -179,8 +145,6 @@ def rms_calibration_error(
 
     Parameters
     ----------
-    y, prediction, levels, pit, random_state, sample_weight, nan_policy
-        See `reliability_curve`.
     kind : {"quantile", "interval"}
         Central intervals by default, as in Uncertainty Toolbox.
 
@@ -205,6 +169,7 @@ def rms_calibration_error(
     return curve.rms_calibration_error
 
 
+@metric
 def mean_absolute_calibration_error(
     y: Any,
     prediction: Any,
@@ -217,11 +182,6 @@ def mean_absolute_calibration_error(
     nan_policy: str = "raise",
 ) -> float:
     """Return the mean absolute difference of observed and expected shares.
-
-    Parameters
-    ----------
-    y, prediction, levels, kind, pit, random_state, sample_weight, nan_policy
-        See `rms_calibration_error`.
 
     Returns
     -------
@@ -244,6 +204,7 @@ def mean_absolute_calibration_error(
     return curve.mean_absolute_calibration_error
 
 
+@metric
 def miscalibration_area(
     y: Any,
     prediction: Any,
@@ -256,11 +217,6 @@ def miscalibration_area(
     nan_policy: str = "raise",
 ) -> float:
     """Return the area between the reliability curve and the diagonal.
-
-    Parameters
-    ----------
-    y, prediction, levels, kind, pit, random_state, sample_weight, nan_policy
-        See `rms_calibration_error`.
 
     Returns
     -------

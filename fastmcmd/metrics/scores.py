@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.card_predictions import CardDraws, family
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, Draws
 from fastmcmd.predictive.quantiles import Quantiles
@@ -27,18 +27,14 @@ __all__ = [
 ]
 
 
-@on_its_card
+@metric
 def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
 
     Parameters
     ----------
-    y : array_like (n,) or (n, k)
-        Observed outputs.
     prediction : Predictive, (mean, std), scipy.stats or torch.distributions object
         Predicted distributions; draws and quantiles have no density.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -64,54 +60,27 @@ def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     ([1.0, inf], 1)
     """
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True)
-    return outcomes.scatter(_log_score(outcomes))
+    return outcomes.scatter(-outcomes.prediction.log_prob(outcomes.y))
 
 
-@on_its_card
-def nll(y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise") -> float:
+nll = mean_of(
+    log_score,
     """Return the mean negative log-likelihood.
 
-    Parameters
-    ----------
-    y : array_like (n,) or (n, k)
-        Observed outputs.
-    prediction : Predictive, (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions; bare draws have no density.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Returns
-    -------
-    float
-        ``-mean log f_i(y_i)``; infinite where a prediction gives an outcome no probability: how many do
-        so, ``numpy.isinf(log_score(y, prediction)).sum()`` tells.
-
-    Raises
-    ------
-    ValueError
-        Arguments that do not fit, or a prediction without a density.
-
-    Notes
-    -----
-    The mean of `log_score`. Uncertainty Toolbox's ``nll_gaussian`` is the same for Gaussians.
-
-    Examples
-    --------
+    Infinite where a prediction gives an outcome no probability: ``numpy.isinf(log_score(y,
+    prediction)).sum()`` counts such rows. Uncertainty Toolbox's ``nll_gaussian`` is the same for Gaussians.
+    """,
+    """
     >>> import fastmcmd as fm
     >>> round(fm.nll([0.0], fm.Gaussian([0.0], 1.0)), 6)
     0.918939
-    """
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=True)
-    return outcomes.mean(_log_score(outcomes))
+    """,
+    name="nll",
+    columns=None,
+)
 
 
-def _log_score(outcomes: Outcomes) -> Array:
-    return -outcomes.prediction.log_prob(outcomes.y)
-
-
-@on_its_card
+@metric
 def crps(
     y: Any, prediction: Any, *, estimator: str | None = None, nan_policy: str = "raise"
 ) -> Array:
@@ -119,17 +88,11 @@ def crps(
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions.
     estimator : {"qd", "nrg", "pwm", "fair", "pinball"}, optional
         For draws: "qd" and "nrg" are the score of the empirical distribution (the default), "pwm" and
         "fair" the unbiased estimate of the score of the distribution that the draws come from; see
         `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at the levels given, instead
         of the exact score of the interpolated distribution. Other predictions have no estimator.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -163,39 +126,15 @@ def crps(
     return outcomes.scatter(_crps(outcomes.y, outcomes.prediction, estimator))
 
 
-@on_its_card
-def mean_crps(
-    y: Any,
-    prediction: Any,
-    *,
-    estimator: str | None = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-) -> float:
-    """Return the mean continuous ranked probability score.
-
-    Parameters
-    ----------
-    y, prediction, estimator
-        As for `crps`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `crps`.
-
-    Examples
-    --------
+mean_crps = mean_of(
+    crps,
+    "Return the mean continuous ranked probability score.",
+    """
     >>> from fastmcmd.metrics.scores import mean_crps
     >>> round(mean_crps([0.0, 1.0], ([0.0, 0.0], 1.0)), 6)
     0.418068
-    """
-    outcomes = read(y, prediction, sample_weight, nan_policy, on_card=True)
-    return outcomes.mean(_crps(outcomes.y, outcomes.prediction, estimator))
+    """,
+)
 
 
 def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
@@ -216,18 +155,14 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
     )
 
 
-@on_its_card
+@metric
 def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     """Return Dawid-Sebastiani scores (n,), which look at means and variances only.
 
     Parameters
     ----------
-    y : array_like (n,)
-        Observed outputs.
     prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
         Predicted distributions, of finite positive variance.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -254,40 +189,6 @@ def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> A
     [0.0, 4.0]
     """
     outcomes = read(y, prediction, None, nan_policy, on_card=True)
-    return outcomes.scatter(_dawid_sebastiani(outcomes))
-
-
-@on_its_card
-def mean_dawid_sebastiani(
-    y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
-) -> float:
-    """Return the mean Dawid-Sebastiani score.
-
-    Parameters
-    ----------
-    y, prediction
-        As for `dawid_sebastiani`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `dawid_sebastiani`.
-
-    Examples
-    --------
-    >>> from fastmcmd.metrics.scores import mean_dawid_sebastiani
-    >>> mean_dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0))
-    2.0
-    """
-    outcomes = read(y, prediction, sample_weight, nan_policy, on_card=True)
-    return outcomes.mean(_dawid_sebastiani(outcomes))
-
-
-def _dawid_sebastiani(outcomes: Outcomes) -> Array:
     std = outcomes.prediction.std  # its square may leave the range of float64
     xp = outcomes.namespace.xp
     bad = ~((std > 0) & xp.isfinite(std))
@@ -299,5 +200,15 @@ def _dawid_sebastiani(outcomes: Outcomes) -> Array:
         )
     with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite
         z = (outcomes.y - outcomes.prediction.mean) / std
-        scores: Array = 2 * xp.log(std) + z * z
-    return scores
+        return outcomes.scatter(2 * xp.log(std) + z * z)
+
+
+mean_dawid_sebastiani = mean_of(
+    dawid_sebastiani,
+    "Return the mean Dawid-Sebastiani score.",
+    """
+    >>> from fastmcmd.metrics.scores import mean_dawid_sebastiani
+    >>> mean_dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0))
+    2.0
+    """,
+)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array
@@ -92,7 +92,6 @@ def _binned(
     return bins_on_card(rows.namespace, spread, weights, columns, bins, binning, limits)
 
 
-@on_its_card
 def _curve(
     y: Any,
     prediction: Any,
@@ -141,6 +140,7 @@ def check_limits(limits: Any, binning: str) -> tuple[float, float] | None:
     return float(found[0]), float(found[1])
 
 
+@metric
 def ence_curve(
     y: Any,
     prediction: Any,
@@ -154,31 +154,6 @@ def ence_curve(
     nan_policy: str = "raise",
 ) -> VarianceCurve:
     """Return root mean squared errors against root mean variances, in bins of predicted spread.
-
-    Parameters
-    ----------
-    y : array_like (n,)
-        Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions: their means and variances are used.
-    bins : int
-        Number of bins.
-    binning : {"mass", "width"}
-        Bins of equal weight (equal count, without weights), or of equal width. Rows of equal spread are
-        treated alike: where they are astride an edge, each is shared by the bins. Empty bins are left
-        out and counted.
-    by : {"std", "variance"}
-        What has bins of equal width; those of equal weight are the same.
-    limits : (float, float), optional
-        Ends of bins of equal width; default the least and the largest spread. What lies beyond is in the
-        first or last bin.
-    kurtosis : float
-        Of the predicted distributions, for the null expectation: 3 for Gaussians, 6 for Laplace, 1.8 for
-        uniform ones.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows that hold NaN.
 
     Returns
     -------
@@ -207,6 +182,7 @@ def ence_curve(
     return _curve(y, prediction, bins, binning, by, limits, kurtosis, sample_weight, nan_policy)
 
 
+@metric
 def ence(
     y: Any,
     prediction: Any,
@@ -219,11 +195,6 @@ def ence(
     nan_policy: str = "raise",
 ) -> float:
     """Return the expected normalised calibration error of predicted variances.
-
-    Parameters
-    ----------
-    y, prediction, bins, binning, by, limits, sample_weight, nan_policy
-        See `ence_curve`.
 
     Returns
     -------
@@ -247,6 +218,7 @@ def ence(
     return _curve(y, prediction, bins, binning, by, limits, 3.0, sample_weight, nan_policy).ence
 
 
+@metric
 def uce(
     y: Any,
     prediction: Any,
@@ -259,11 +231,6 @@ def uce(
     nan_policy: str = "raise",
 ) -> float:
     """Return the uncertainty calibration error of predicted variances.
-
-    Parameters
-    ----------
-    y, prediction, bins, binning, by, limits, sample_weight, nan_policy
-        See `ence_curve`; bins of variances, of equal width, by default, as published. Variances may be 0.
 
     Returns
     -------
@@ -296,6 +263,7 @@ def uce(
     return curve.uce
 
 
+@metric
 def null_ence(
     y: Any,
     prediction: Any,
@@ -315,8 +283,6 @@ def null_ence(
     ----------
     y : array_like (n,)
         Observed outputs; only their number, and NaN, matter.
-    prediction, bins, binning, by, limits, sample_weight, nan_policy
-        See `ence_curve`.
     repetitions : int
         Samples of n outcomes drawn from the prediction.
     random_state : int, numpy.random.Generator or None

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd.checks import as_float
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import metric
 
 __all__ = ["SpreadSums", "conclude_variation", "gather_spread", "variance_variation"]
 
@@ -55,6 +56,7 @@ def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
     return float(np.sqrt(sums.squares / (sums.weight - ddof)) / sums.mean)
 
 
+@metric
 def variance_variation(
     y: Any,
     prediction: Any,
@@ -69,8 +71,6 @@ def variance_variation(
     ----------
     y : array_like (n,)
         Observed outputs; only their number, and NaN, matter.
-    prediction, sample_weight, nan_policy
-        See `fastmcmd.metrics.ence_curve`. Weights count rows.
     ddof : float
         Taken from the sum of weights in the variance.
 

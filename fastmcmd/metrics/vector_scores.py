@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.arrays import on_its_card
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
 from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.seeds import Purpose, generator
@@ -31,7 +31,7 @@ _SAMPLED = 1 << 21  # components that are drawn together, 16 MB
 Loop = Callable[[Array, Array, Array], None]  # draws (b, k, m), y (b, k), scores (b,) written
 
 
-@on_its_card
+@metric
 def energy_score(
     y: Any,
     prediction: Any,
@@ -60,8 +60,6 @@ def energy_score(
         where the score is the CRPS.
     random_state : None, int or numpy Generator, optional
         Source of these draws.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
 
     Returns
     -------
@@ -86,48 +84,22 @@ def energy_score(
     >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
     [2.5]
     """
-    on_card = draws is None  # draws are made on the host
-    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=on_card)
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True)
+    if draws is not None:  # the host draws them
+        outcomes = outcomes.on_host()
     return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
 
 
-@on_its_card
-def mean_energy_score(
-    y: Any,
-    prediction: Any,
-    *,
-    beta: float = 1.0,
-    estimator: str = "nrg",
-    draws: int | None = None,
-    random_state: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-) -> float:
-    """Return the mean energy score.
-
-    Parameters
-    ----------
-    y, prediction, beta, estimator, draws, random_state
-        As for `energy_score`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `energy_score`.
-
-    Examples
-    --------
+mean_energy_score = mean_of(
+    energy_score,
+    "Return the mean energy score.",
+    """
     >>> from fastmcmd.metrics.vector_scores import mean_energy_score
     >>> mean_energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]], estimator="fair")
     0.0
-    """
-    on_card = draws is None  # draws are made on the host
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=on_card)
-    return outcomes.mean(_energy(outcomes, beta, estimator, draws, random_state))
+    """,
+    columns=None,
+)
 
 
 def _energy(
@@ -157,6 +129,7 @@ def _energy(
     )
 
 
+@metric
 def variogram_score(
     y: Any,
     prediction: Any,
@@ -212,46 +185,20 @@ def variogram_score(
     >>> variogram_score([[0.0, 4.0]], [[[0.0, 1.0], [1.0, 0.0]]]).tolist()
     [2.0]
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None)
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True).on_host()
     return outcomes.scatter(_variogram(outcomes, p, weights, estimator, draws, random_state))
 
 
-def mean_variogram_score(
-    y: Any,
-    prediction: Any,
-    *,
-    p: float = 0.5,
-    weights: Any = None,
-    estimator: str = "nrg",
-    draws: int | None = None,
-    random_state: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-) -> float:
-    """Return the mean variogram score.
-
-    Parameters
-    ----------
-    y, prediction, p, weights, estimator, draws, random_state
-        As for `variogram_score`.
-    sample_weight : array_like (n,), optional
-        Nonnegative weights of rows.
-    nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN is an error, its row is left out, or the mean is NaN.
-
-    Raises
-    ------
-    ValueError
-        As for `variogram_score`.
-
-    Examples
-    --------
+mean_variogram_score = mean_of(
+    variogram_score,
+    "Return the mean variogram score.",
+    """
     >>> from fastmcmd.metrics.vector_scores import mean_variogram_score
     >>> mean_variogram_score([[0.0, 4.0]], [[[0.0, 1.0], [1.0, 0.0]]])
     2.0
-    """
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    return outcomes.mean(_variogram(outcomes, p, weights, estimator, draws, random_state))
+    """,
+    columns=None,
+)
 
 
 def _variogram(

@@ -24,7 +24,7 @@ from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES
 from fastmcmd.predictive.numerics.narrow_intervals import Narrow
-from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.numerics.spread import root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
@@ -369,8 +369,8 @@ class Truncated(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row, as the base has them."""
-        return self.base.node_count
+        """Nodes of a row: those of the base where it is discrete, else of the own quadrature."""
+        return self.base.node_count if self.discrete else node_count()
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""

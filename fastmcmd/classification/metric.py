@@ -1,0 +1,90 @@
+"""What all metrics of a classification share: described parameters, and the mean over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fastmcmd.classification.inputs import read
+from fastmcmd.classification.totals import total
+from fastmcmd.docstrings import describe_as_mean, entries, with_shared_parameters
+
+__all__ = ["MeanScore", "mean_of", "metric"]
+
+metric = with_shared_parameters(
+    entries("""
+y : array_like (n,)
+    Labels, integers from 0 to C - 1; booleans for two classes.
+p : array_like (n, C) or (n,)
+    Probabilities of the classes, or of class 1.
+sample_weight : array_like (n,), optional
+    Nonnegative weights of rows.
+nan_policy : {"raise", "omit", "propagate"}, default "raise"
+    What to do with rows in which y, p or the weight is NaN: raise an error, leave them out of aggregates,
+    or let them make aggregates NaN. Values by row are NaN there in both cases.
+sum_tolerance : float, optional
+    How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32, 1e-2 for float16.
+clip : float, optional
+    Move probabilities into [clip, 1 - clip] first; without it, a label of probability 0 has an infinite
+    log score.
+scale_by_half : bool or "auto", default "auto"
+    Whether to halve the sum over classes, which is in [0, 2]; "auto" does for two classes, where the half
+    is ``(p - y)^2``.
+ties : {"first", "last", "share", "raise"}, default "first"
+    Which of equally probable classes come first: those of smaller number, of larger number, in random
+    order (the row then counts by its chance), or none: an error if any row depends on it.
+bins : int, default 15
+    Number of bins.
+binning : {"width", "mass"}, default "width"
+    Bins of even width in [0, 1], or of even weight, where equal probabilities stay together.
+norm : {"l1", "l2", "max"}, default "l1"
+    Mean of the gaps between frequency and mean probability over bins, by weight; root of the mean of
+    their squares; or the largest.
+closed : {"right", "left"}, default "right"
+    Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
+of : {"top", "positive"}, optional
+    Which event is predicted: that the most probable class is the label, or, of two classes, that the
+    label is 1. Default "positive" for p of shape (n,), else "top".
+threshold : float, optional
+    Leave out probabilities not above it: most classes of most rows are near 0, and calibrated there.
+""")
+)
+
+
+class MeanScore(Protocol):
+    """The mean over rows of a score, with the options of the score."""
+
+    __name__: str
+
+    def __call__(
+        self,
+        y: Any,
+        p: Any,
+        *,
+        sample_weight: Any = None,
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+        **options: Any,
+    ) -> float:
+        """Return the weighted mean."""
+
+
+def mean_of(score: Callable[..., Any], summary: str, example: str, *, name: str = "") -> MeanScore:
+    """Return the function that averages a score over rows; see `fastmcmd.metrics.metric.mean_of`."""
+    name = name or f"mean_{score.__name__}"
+
+    def mean(
+        y: Any,
+        p: Any,
+        *,
+        sample_weight: Any = None,
+        nan_policy: str = "raise",
+        sum_tolerance: float | None = None,
+        **options: Any,
+    ) -> float:
+        rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+        values = score(rows, rows.p, **options)
+        return total(rows, values if rows.kept is None else values[rows.kept]).mean
+
+    describe_as_mean(mean, score, name, summary, example)
+    return mean

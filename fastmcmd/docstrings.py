@@ -1,0 +1,97 @@
+"""Docstrings of functions that share parameters: a parameter is described once and inserted at import."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from textwrap import dedent
+from typing import Any, TypeVar
+
+__all__ = ["describe_as_mean", "entries", "with_shared_parameters"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_WEIGHT = "sample_weight : array_like (n,), optional\n    Nonnegative weights of rows."
+_TITLES = "Parameters|Returns|Raises|Notes|Examples"
+_HEADER = re.compile(rf"^({_TITLES})\n-{{3,}}\n", re.MULTILINE)
+
+
+def entries(text: str) -> dict[str, str]:
+    """Return the entries of a numpydoc parameter list by the names that they describe."""
+    found = {}
+    for entry in re.split(r"\n(?=\S)", dedent(text).strip()):
+        names = entry.partition("\n")[0].partition(" :")[0]
+        found[names] = entry.rstrip()
+    return found
+
+
+def with_shared_parameters(shared: Mapping[str, str]) -> Callable[[Function], Function]:
+    """Return a decorator that adds the shared parameters of a function to its docstring.
+
+    Parameters are listed in the order of the signature. What the docstring itself says of a parameter
+    goes before the shared entry.
+
+    Parameters
+    ----------
+    shared : mapping
+        Entries by the name of the parameter; see `entries`.
+    """
+
+    def decorate(function: Function) -> Function:
+        if function.__doc__:  # python -OO strips docstrings
+            names = list(inspect.signature(function).parameters)
+            function.__doc__ = _merged(inspect.cleandoc(function.__doc__), names, shared)
+        return function
+
+    return decorate
+
+
+def describe_as_mean(
+    mean: Callable[..., Any], score: Callable[..., Any], name: str, summary: str, example: str
+) -> None:
+    """Give the mean of a score its name, signature and docstring.
+
+    The parameters are those of the score, with ``sample_weight`` before ``nan_policy``.
+    """
+    parameters = list(inspect.signature(score).parameters.values())
+    place = [parameter.name for parameter in parameters].index("nan_policy")
+    weight = inspect.Parameter("sample_weight", inspect.Parameter.KEYWORD_ONLY, default=None)
+    parameters.insert(place, weight)
+    mean.__name__ = mean.__qualname__ = name
+    mean.__module__ = score.__module__
+    mean.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    if not score.__doc__:
+        return
+    sections = _sections(score.__doc__)
+    returned = f"float\n    Weighted mean over rows of `{score.__name__}`."
+    text = f"{inspect.cleandoc(summary)}\n\nReturns\n-------\n{returned}\n\n"
+    if "Raises" in sections:
+        text += f"Raises\n------\n{sections['Raises']}\n\n"
+    text += f"Examples\n--------\n{inspect.cleandoc(example)}\n"
+    described = _by_name(entries(sections["Parameters"]))
+    described["sample_weight"] = _WEIGHT
+    mean.__doc__ = _merged(text, [parameter.name for parameter in parameters], described)
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Return the sections of a numpydoc docstring by their titles; the text before them as ""."""
+    first, *parts = _HEADER.split(inspect.cleandoc(text))
+    titles, bodies = parts[::2], parts[1::2]
+    return {"": first.strip(), **{t: b.strip("\n") for t, b in zip(titles, bodies, strict=True)}}
+
+
+def _by_name(listed: Mapping[str, str]) -> dict[str, str]:
+    """Return entries by each name alone; some describe several parameters."""
+    return {name: entry for group, entry in listed.items() for name in group.split(", ")}
+
+
+def _merged(text: str, names: list[str], shared: Mapping[str, str]) -> str:
+    """Return a docstring whose parameter list holds the shared entries, too."""
+    sections = _sections(text)
+    own = _by_name(entries(sections.pop("Parameters", "")))
+    listed = [own.get(name) or shared.get(name, "") for name in names]
+    body = "\n".join(dict.fromkeys(entry for entry in listed if entry))
+    head = sections.pop("")
+    rest = (f"{title}\n{'-' * len(title)}\n{part}" for title, part in sections.items())
+    return "\n\n".join([head, f"Parameters\n----------\n{body}", *rest]) + "\n"

@@ -1,0 +1,59 @@
+"""Predictions that answer as another one does, but for what a subclass overrides."""
+
+from __future__ import annotations
+
+import functools
+from abc import update_abstractmethods
+from collections.abc import Callable
+from typing import Any
+
+from fastmcmd.predictive.base import Predictive
+
+__all__ = ["Wrapped"]
+
+
+class Wrapped(Predictive):
+    """The same distributions as another prediction's: every public member is forwarded to it.
+
+    For wrappers that leave the distributions as they are. A wrapper that changes them subclasses
+    `Predictive`, whose defaults follow from what it overrides.
+
+    Parameters
+    ----------
+    base : Predictive
+        The prediction.
+    """
+
+    def __init__(self, base: Predictive) -> None:
+        self.base = base
+        self.discrete = base.discrete
+        self.has_density, self.has_inverse = base.has_density, base.has_inverse
+
+    def __repr__(self) -> str:
+        return repr(self.base)
+
+
+def _forwarding(name: str, member: Any) -> Any:
+    """Return the property or method that asks the base."""
+    if not callable(member):
+        return property(lambda self: getattr(self.base, name), doc=getattr(member, "__doc__", None))
+
+    def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
+        ask: Callable[..., Any] = getattr(self.base, name)
+        return ask(*args, **kwargs)
+
+    functools.update_wrapper(method, member)
+    vars(method).pop("__isabstractmethod__", None)
+    return method
+
+
+def _forward_all() -> None:
+    flags = Predictive.__annotations__  # the constructor copies these
+    members = {name: member for name, member in vars(Predictive).items() if name[0] != "_"}
+    for name, member in ({"mean": None, "std": None} | members).items():
+        if name not in flags:
+            setattr(Wrapped, name, _forwarding(name, member))
+    update_abstractmethods(Wrapped)
+
+
+_forward_all()

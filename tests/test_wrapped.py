@@ -1,0 +1,149 @@
+"""Wrappers of predictions forward every public member, and where they change nothing, no answer."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastmcmd as fm
+from fastmcmd.evaluation.memo import Memo
+from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.truncated import Truncated
+from fastmcmd.predictive.wrapped import Wrapped
+from fastmcmd.predictive.zero_inflated import ZeroInflated
+from fastmcmd.recalibration import MonotoneMap, RecalibratedCDF
+from fastmcmd.recalibration.atoms import RecalibratedAtoms
+from fastmcmd.recalibration.rescaled import Rescaled
+
+FLAGS = {"discrete", "has_density", "has_inverse"}
+MEMBERS = {name for name in dir(Predictive) if not name.startswith("_")} | {"mean", "std"}
+
+
+class Recorder(Predictive):
+    """Answers each question with the question."""
+
+    def __getattribute__(self, name):
+        if name.startswith("_") or name in FLAGS:
+            return super().__getattribute__(name)
+        if inspect.isfunction(vars(Predictive).get(name)):
+            return lambda *args, **kwargs: (name, args, kwargs)
+        return name
+
+
+Recorder.__abstractmethods__ = frozenset()
+
+
+@pytest.mark.parametrize("name", sorted(MEMBERS - FLAGS))
+@pytest.mark.parametrize("kind", [Wrapped, Memo])
+def test_every_public_member_is_forwarded(kind, name):
+    """A member that `Predictive` gets later is forwarded, or fails here."""
+    base = Recorder()
+    wrapper = Wrapped(base) if kind is Wrapped else Memo(base, np.zeros(3))
+    member = vars(Predictive).get(name)
+    if not inspect.isfunction(member):
+        assert getattr(wrapper, name) == name
+        return
+    count = len(inspect.signature(member).parameters) - 1
+    given = tuple(np.full(2, float(place)) for place in range(count))
+    if kind is Memo and name == "cdf_below":
+        name = "cdf"  # of a base without atoms these are the same numbers
+    asked, args, kwargs = getattr(wrapper, member.__name__)(*given)
+    assert asked == name
+    assert all(one is other for one, other in zip(args, given, strict=True))
+    assert kwargs == {}
+
+
+@pytest.mark.parametrize("flag", sorted(FLAGS))
+@pytest.mark.parametrize("value", [False, True])
+def test_flags_are_those_of_the_base(flag, value):
+    base = Recorder()
+    setattr(base, flag, value)
+    assert getattr(Wrapped(base), flag) == value
+
+
+SMOOTH = {
+    "gaussian": fm.Gaussian([0.3, -1.0, 5.0], [1.0, 2.0, 0.5]),
+    "student": fm.StudentT([7.0, 9.0, 30.0], [0.3, -1.0, 5.0], 1.0),
+    "scipy": as_predictive(stats.laplace([0.3, -1.0, 5.0]), 3),
+}
+COUNTS = {
+    "poisson": fm.Poisson([0.3, 4.0, 60.0]),
+    "negative binomial": fm.NegativeBinomial([0.3, 4.0, 60.0], [2.0, 0.5, 0.1]),
+}
+IDENTITY = MonotoneMap(np.array([0.0, 0.4, 1.0]), np.array([0.0, 0.4, 1.0]))
+UNCHANGED = {
+    "memo": lambda base: Memo(base, np.array([0.5, -1.0, 4.0])),
+    "wrapped": Wrapped,
+    "mixture": lambda base: Mixture([base, base], [0.25, 0.75]),
+    "truncated": lambda base: Truncated(base, -np.inf, np.inf),
+    "zero-inflated": lambda base: ZeroInflated(base, 0.0),
+    "recalibrated": lambda base: RecalibratedCDF(base, IDENTITY),
+    "rescaled": lambda base: Rescaled(base, 1.0),
+    "recalibrated atoms": lambda base: RecalibratedAtoms(base, IDENTITY),
+}
+CASES = [
+    (wrapper, base)
+    for wrapper in UNCHANGED
+    for base in (*SMOOTH, *COUNTS)
+    if not (wrapper == "rescaled" and base in COUNTS)
+    and (wrapper == "recalibrated atoms") <= (base in COUNTS)
+    and not (wrapper == "recalibrated" and base in COUNTS)
+]
+
+
+@pytest.mark.parametrize(("wrapper", "base"), CASES)
+def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
+    """Every public member; expectations where nodes may differ."""
+    base = {**SMOOTH, **COUNTS}[base]
+    found = UNCHANGED[wrapper](base)
+    y, levels = np.array([1.0, -1.0, 7.0]), np.array([0.01, 0.3, 0.5, 0.97])
+    by_row = np.array([[0.1, 0.6], [0.2, 0.7], [0.3, 0.8]])
+    kernel, points, rows = fm.RBF(0.4), np.array([-1.0, 0.5, 4.0]), np.array([2, 0])
+    here, there = [
+        {
+            "mean": one.mean,
+            "variance": one.variance,
+            "std": one.std,
+            "cdf": one.cdf(y),
+            "cdf_below": one.cdf_below(y),
+            "sf": one.sf(y),
+            "log_prob": one.log_prob(y),
+            "quantile": one.quantile(levels),
+            "quantiles_at": one.quantiles_at(by_row),
+            "upper_quantiles_at": one.upper_quantiles_at(by_row),
+            "crps": one.crps(y),
+            "expected_kernel": one.expected_kernel(kernel, points),
+            "take": one.take(rows).cdf(0.5),
+            "outcomes": one.outcomes(y),
+            "sample": np.array(one.sample(3, 0).shape),
+            "nodes": np.einsum("nl,nl->n", *one.nodes()),
+            "coarse_nodes": np.einsum("nl,nl->n", *one.coarse_nodes()),
+            "nodes_within": np.einsum("nl,nl->n", *one.nodes_within(0.2)),
+        }
+        for one in (base, found)
+    ]
+    for name, expected in here.items():
+        loose = name in ("coarse_nodes", "expected_kernel", "nodes", "nodes_within")
+        np.testing.assert_allclose(
+            there[name], expected, rtol=1e-6 if loose else 1e-9, atol=1e-9, err_msg=name
+        )
+    assert (found.shape, found.columns, len(found)) == (base.shape, base.columns, len(base))
+    assert (found.discrete, found.has_density) == (base.discrete, base.has_density)
+    for shared in (found.support(),):
+        assert shared is None or np.allclose(shared[1].sum(axis=1), 1)
+    for closed in (found.closed_form(kernel, points[:, None]),):
+        assert closed is None or np.allclose(closed, here["expected_kernel"], atol=1e-9)
+    if (pairs := found.closed_form_pairs(kernel, base)) is not None:
+        assert pairs.shape == (3, 3)
+    if (own := found.closed_form_rows(kernel, base)) is not None:
+        assert own.shape == (3,)
+    if (parts := found.gaussian_parts()) is not None:
+        np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
+    assert found.node_count == found.nodes()[1].shape[1]
+    judged = {*here, "shape", "columns", "support", "closed_form", "node_count", "gaussian_parts"}
+    judged |= {"closed_form_pairs", "closed_form_rows"}
+    assert judged == MEMBERS - FLAGS
