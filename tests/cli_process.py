@@ -1,13 +1,17 @@
-"""The command line as a process, as people and scripts start it."""
+"""The command line: called in this process, which is quick, or started as people and scripts start it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import fastmcmd as fm
+from fastmcmd.cli import main
 
 # Processes run the package that the tests run, wherever they start and whether it is installed.
 ROOT = str(Path(fm.__file__).parents[1])
@@ -18,7 +22,8 @@ def environment(*folders):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def run_cli(*arguments, **options):
+def start_cli(*arguments, **options):
+    """Run ``python -m fastmcmd`` and return the completed process; each start takes a second."""
     options.setdefault("env", environment())
     return subprocess.run(
         [sys.executable, "-m", "fastmcmd", *map(str, arguments)],
@@ -27,3 +32,25 @@ def run_cli(*arguments, **options):
         timeout=120,
         **options,
     )
+
+
+def run_cli(*arguments):
+    """Call the command line in this process, and return exit status and texts as `start_cli` does.
+
+    Warnings are handled as in a new process, not turned into errors by the settings of the tests.
+    """
+    command = [*map(str, arguments)]
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("default")
+        for quiet in (DeprecationWarning, PendingDeprecationWarning, ImportWarning):
+            warnings.simplefilter("ignore", quiet)
+        try:
+            status = main(command)
+        except SystemExit as left:  # argparse: --help, or options that it does not know
+            status = left.code or 0
+    return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())

@@ -1,4 +1,4 @@
-"""The command line as a process: what it prints, writes and answers to bad files."""
+"""The command line: what it prints, writes and answers to bad files, called and as a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from cli_process import environment, run_cli
+from cli_process import environment, run_cli, start_cli
 
 import fastmcmd as fm
 
@@ -28,7 +28,7 @@ def predictions(tmp_path, rng):
 def test_evaluate_writes_what_the_function_returns(predictions):
     path, arrays = predictions
     output = path.with_name("out.csv")
-    done = run_cli("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
+    done = start_cli("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     prediction = (arrays["mean"], arrays["std"])
@@ -376,14 +376,14 @@ def test_help_and_version(capsys):
     from fastmcmd.cli import main
     from fastmcmd.cli.app import COMMANDS
 
-    assert "evaluate" in run_cli("--help").stdout
+    assert "evaluate" in start_cli("--help").stdout
     for command in ([], *([name] for name in COMMANDS)):
         with pytest.raises(SystemExit) as left:
             main([*command, "--help"])
         assert left.value.code == 0
         assert f"\n  {' '.join(['fastmcmd', *command])} " in capsys.readouterr().out, command
     assert run_cli("--version").stdout.strip() == f"fastmcmd {fm.__version__}"
-    assert run_cli().returncode == 2
+    assert start_cli().returncode == 2
 
 
 def test_demo_on_real_data(tmp_path):
@@ -404,7 +404,7 @@ def test_demo_on_real_data(tmp_path):
 def test_demo_without_matplotlib(tmp_path):
     """Without the extra the table still comes, and a line says how to install it."""
     (tmp_path / "matplotlib.py").write_text("raise ImportError('hidden by the test')\n")
-    done = run_cli("demo", cwd=tmp_path, env=environment(tmp_path))
+    done = start_cli("demo", cwd=tmp_path, env=environment(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "negative binomial" in done.stdout
     assert "pip install 'fastmcmd[plot]'" in done.stdout

@@ -14,7 +14,7 @@ import types
 
 import numpy as np
 import pytest
-from cli_process import environment, run_cli
+from cli_process import environment, start_cli
 from terminal import opened, screen, until, watched
 
 from fastmcmd import progress_line
@@ -613,10 +613,10 @@ def test_warnings_and_errors_have_lines_of_their_own(predictions):
 
 
 def test_no_terminal_no_progress(predictions):
-    done = run_cli("evaluate", predictions, *KERNEL)
+    done = start_cli("evaluate", predictions, *KERNEL)
     assert done.returncode == 0
     assert done.stderr == ""
-    done = run_cli("evaluate", predictions, *KERNEL, "--progress")
+    done = start_cli("evaluate", predictions, *KERNEL, "--progress")
     assert "fastmcmd: reading p.npz" in done.stderr
     assert "\r" not in done.stderr
 
