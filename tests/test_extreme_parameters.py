@@ -30,6 +30,88 @@ def test_far_outliers_score_their_distance(prediction, y, expected):
     np.testing.assert_allclose(prediction.crps([y]), expected, rtol=1e-12)
 
 
+FAR = {
+    "poisson": fm.Poisson([3.0]),
+    "double poisson": fm.DoublePoisson([3.0], 2.0),
+    "negative binomial": fm.NegativeBinomial([3.0], 1.0),
+    "zero-inflated": fm.ZeroInflated(fm.Poisson([3.0]), 0.2),
+    "draws": fm.Draws([[0.0, 1.0, 3.0]]),
+    "truncated": fm.Truncated(fm.Gaussian([0.0], 1.0), -1.0, 1.0),
+    "mixture": fm.Mixture([fm.Gaussian([0.0], 1.0), fm.Gaussian([1.0], 1.0)]),
+    "recalibrated": fm.recalibration.IsotonicCDF()
+    .fit(fm.Gaussian(np.zeros(50), 1.0), np.linspace(-2, 2, 50))
+    .transform(fm.Gaussian([0.0], 1.0)),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("y", [1e308, -1e308, 1.79e308])
+def test_outliers_at_the_end_of_doubles_have_a_score(name, y):
+    np.testing.assert_allclose(FAR[name].crps([y]), abs(y), rtol=1e-12)
+
+
+def test_mixtures_of_means_at_both_ends_of_doubles():
+    mixture = fm.Mixture([fm.Gaussian([1e308], 1.0), fm.Gaussian([-1e308], 1.0)])
+    np.testing.assert_allclose(mixture.crps([1e308]), 5e307, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weight", "mean", "std", "y"),
+    [
+        (1e-16, 5.0, 1e284, 0.3),
+        (1e-12, 1e9, 2.0, -0.5),
+        (1e-9, 7.0, 1e40, 0.0),
+        (1e-7, 0.0, 1e9, 2.0),
+    ],
+)
+def test_a_component_of_almost_no_weight_far_out_scores_its_square(weight, mean, std, y):
+    """``w A_1 - w (1 - w) A_1`` is ``w^2 A_1``: a difference of doubles loses it."""
+    mp = pytest.importorskip("mpmath").mp
+
+    def absolute(m, s):
+        return s * mp.sqrt(2 / mp.pi) * mp.exp(-((m / s) ** 2) / 2) + m * mp.erf(m / s / mp.sqrt(2))
+
+    with mp.workdps(80):
+        w = mp.mpf(weight) / (mp.mpf(weight) + mp.mpf(1 - weight))
+        parts = [(1 - w, mp.mpf(0), mp.mpf(1)), (w, mp.mpf(mean), mp.mpf(std))]
+        expected = mp.fsum(v * absolute(y - m, s) for v, m, s in parts)
+        for v, m, s in parts:
+            for u, n, t in parts:
+                expected -= v * u * absolute(m - n, mp.sqrt(s * s + t * t)) / 2
+    mixture = fm.Mixture([fm.Gaussian([0.0], 1.0), fm.Gaussian([mean], std)], [1 - weight, weight])
+    np.testing.assert_allclose(mixture.crps([y]), float(expected), rtol=1e-9)
+
+
+def test_variance_of_a_mixture_whose_squares_overflow_without_their_weight():
+    mixture = fm.Mixture([fm.Gaussian([-4e154], 1.0), fm.Gaussian([0.0], 1.0)], [0.05, 0.95])
+    np.testing.assert_allclose(mixture.variance, 0.05 * 0.95 * 4e154 * 4e154, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "y"), [(1.8e10, 1.36e4, 0.999999), (3.0e5, 2.0e7, 0.0139), (2e8, 1e-8, 0.999997)]
+)
+def test_far_tails_of_beta_distributions_of_large_shapes(a, b, y):
+    """The power series there needs as many terms as the larger shape: it was cut, and took a minute."""
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(40):
+        a_, b_, y_ = mp.mpf(a), mp.mpf(b), mp.mpf(y)
+        log_power = a_ * mp.log(y_) + b_ * mp.log1p(-y_)
+        log_power -= mp.loggamma(a_) + mp.loggamma(b_) - mp.loggamma(a_ + b_)
+
+        def integrand(t):  # of the density over that at y, from y downwards in t = log(y / x)
+            x = y_ * mp.exp(-t)
+            return mp.exp(-a_ * t + (b_ - 1) * (mp.log1p(-x) - mp.log1p(-y_)))
+
+        step = 1 / (a_ - b_ * y_ / (1 - y_))
+        ends = [step * k for k in (0, 2, 5, 10, 20, 40, 80, 160)]
+        expected = mp.exp(log_power) / (1 - y_) * mp.quad(integrand, ends)
+    beta = fm.Beta([a], b)
+    assert 1e-307 < expected < 1e-20
+    np.testing.assert_allclose(beta.cdf([y]), float(expected), rtol=1e-9)
+    np.testing.assert_allclose(beta.quantile(float(expected)), y, rtol=1e-12)
+
+
 def test_count_scores_of_far_outliers_by_plain_sums():
     """The integral of (F - 1{y <= t})^2 over the first 200 counts, from exact masses."""
     from math import exp, lgamma, log

@@ -18,6 +18,7 @@ __all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
 ESTIMATORS = ("qd", "nrg", "pwm", "fair")
 _UNBIASED = ("pwm", "fair")
 _SEARCH_FROM = 256  # draws a row from which a search reads less memory than a pass over the row
+_COARSE = 2.0**64  # unit of draws whose sums overflow
 _BLOCK = 1 << 15  # draws held together: they and their sorted copy stay in a core's cache
 
 
@@ -268,7 +269,14 @@ class Draws(Predictive):
             else:
                 ordered = np.array(_as_lines(self._given[rows]), order="C")
                 ordered.sort(axis=1)
-            crps_of_sorted(ordered, y[rows].reshape(-1), factor, out[rows].reshape(-1))
+            own, score = y[rows].reshape(-1), out[rows].reshape(-1)
+            crps_of_sorted(ordered, own, factor, score)
+            lost = np.flatnonzero(np.isinf(score) & np.isfinite(own))
+            if len(lost):  # sums that overflow, of a mean that need not
+                part = np.empty(len(lost))
+                crps_of_sorted(ordered[lost] / _COARSE, own[lost] / _COARSE, factor, part)
+                with np.errstate(over="ignore"):
+                    score[lost] = part * _COARSE
 
         over_rows(work, len(self), _step(self._given))
         return out

@@ -25,7 +25,6 @@ __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held together
 _QUANTILES = 1 << 15  # quantiles found together: the two dozen arrays of the search stay in a cache
-_LIGHT = 1e-3  # weight that may bring an infinite variance back into the range of doubles
 _SUM_ERROR = 1e-6  # of weights: those of a float32 softmax are off by 1e-7
 
 
@@ -140,8 +139,8 @@ class Mixture(Predictive):
             return found
         found = np.where(np.isinf(mean), np.inf, found)
         lost = np.isinf(found).reshape(len(found), -1).any(axis=1)
-        rows = np.flatnonzero(lost & (self.weights < _LIGHT).any(axis=1))
-        if len(rows):  # of a component whose variance overflows without its weight
+        rows = np.flatnonzero(lost)
+        if len(rows):  # a square that overflows without its weight
             with np.errstate(over="ignore"):
                 found[rows] = self._spread(rows) ** 2
         return found

@@ -184,7 +184,8 @@ class RecalibratedCDF(Predictive):
         from scipy import special
 
         def density(z: Array) -> Array:
-            return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+            with np.errstate(over="ignore"):
+                return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
         mapping = self.mapping
         edges = density(special.ndtri(mapping.p))

@@ -17,9 +17,22 @@ mp.dps = 40
 
 INF = mpf("inf")
 LARGE_SHAPE = 2000  # beyond, mpmath's incomplete gamma and beta functions are slow: quadrature
+_MOST_TERMS = 20_000  # of a power series
 FAR = mpf(10) ** 9  # standard deviations from which exp(-z^2 / 2) is 0 in any format
-_Z, _W = np.polynomial.legendre.leggauss(18)
-_RULE = [(mpf(float(z)), mpf(float(w))) for z, w in zip(_Z, _W, strict=True)]
+_ORDER = 18
+
+
+def _gauss_legendre(order: int) -> list[tuple[Any, Any]]:
+    """Return nodes and weights of Gauss and Legendre's rule in [-1, 1], to all digits."""
+    found = []
+    for start in np.polynomial.legendre.leggauss(order)[0]:
+        z = mp.findroot(lambda x: mp.legendre(order, x), mpf(float(start)))
+        slope = order * (z * mp.legendre(order, z) - mp.legendre(order - 1, z)) / (z * z - 1)
+        found.append((z, 2 / ((1 - z * z) * slope**2)))
+    return found
+
+
+_RULE = _gauss_legendre(_ORDER)
 
 
 class Unknown(Exception):
@@ -320,16 +333,45 @@ class Beta(Oracle):
                 if not upper and found > mpf(1) - mpf(10) ** -20:
                     found, is_upper = mp.betainc(a, b, 0, y, regularized=True), False
             return found if is_upper == upper else 1 - found
+        # From the end of the smaller shape: the density may have a pole there, which quadrature must miss.
+        flip = b < a
+        below, found = self._outer(rest, y, b, a) if flip else self._outer(y, rest, a, b)
+        return found if below == (flip == upper) else 1 - found
+
+    def _outer(self, y: Any, rest: Any, a: Any, b: Any) -> tuple[bool, Any]:
+        """Return whether y lies below the mean, and the mass outside of it; ``rest`` is 1 - y, a < b."""
+        start = a * mp.log(y) + b * mp.log(rest) - self._log_beta
+        if y * (a + b) < a + 1:
+            return True, mp.exp(start - mp.log(a)) * self._series(y, a, b)
+        if start < -3000:
+            return False, mpf(0)
+        if rest < mpf(10) ** -20:
+            raise Unknown  # quadrature in y would not see 1 - y
+
+        def log(at: Any) -> Any:
+            return (a - 1) * mp.log(at) + (b - 1) * mp.log1p(-at) - self._log_beta
+
         rate = (a - 1) / y - (b - 1) / rest
         curvature = abs(a - 1) / y**2 + abs(b - 1) / rest**2
-        if rest < mpf(10) ** -20 * y or y < mpf(10) ** -20 * rest:
-            raise Unknown  # quadrature in y would not see 1 - y
-        above = rate < 0
-        if (b < 1 and above) or (a < 1 and not above):
+        return False, outer_mass(log, y, 1, rate, curvature, mpf(1))
+
+    def _series(self, y: Any, a: Any, b: Any) -> Any:
+        """The sum of positive terms ``(a + b)_n / (a + 1)_n y^n``, or quadrature where they are many."""
+        total = term = mpf(1)
+        for n in range(_MOST_TERMS):
+            term *= y * (a + b + n) / (a + 1 + n)
+            total += term
+            if term < total * mpf(10) ** -38:
+                return total
+        if a < 1:
             raise Unknown
-        sign, end = (1, mpf(1)) if above else (-1, mpf(0))
-        found = outer_mass(self._log, y, sign, rate, curvature, end)
-        return found if above == upper else 1 - found
+
+        def log(at: Any) -> Any:
+            return (a - 1) * (mp.log(at) - mp.log(y)) + (b - 1) * (mp.log1p(-at) - mp.log1p(-y))
+
+        rate = (a - 1) / y - (b - 1) / (1 - y)
+        curvature = abs(a - 1) / y**2 + abs(b - 1) / (1 - y) ** 2
+        return a * outer_mass(log, y, -1, rate, curvature, mpf(0)) / (y * (1 - y))
 
     def cdf(self, y: Any) -> Any:
         return self._tail(y, False)
@@ -421,175 +463,3 @@ class StudentT(Oracle):
         gini = mp.sqrt(df / mp.pi) * mp.exp(logs)
         weighted = (df + z * z) * mp.exp(self._log(z))
         return self.scale * (z * (1 - 2 * self._outer(z)) + 2 * (weighted - gini) / (df - 1))
-
-
-class Counts(Oracle):
-    """Poisson (a = 0) and negative binomial distributions."""
-
-    discrete = True
-    low = mpf(0)
-
-    def __init__(self, m: Any, a: Any = 0) -> None:
-        self.m, self.a = m, mpf(a)
-
-    @remembered
-    def _tail(self, y: Any, upper: bool) -> Any:
-        k = mp.floor(y)
-        if k < 0:
-            return mpf(upper)
-        if self.m == 0:
-            return mpf(not upper)
-        if self.a == 0:
-            return Gamma(k + 1, mpf(1))._tail(self.m, not upper)
-        b = self.a * self.m
-        return Beta(1 / self.a, k + 1)._tail(1 / (1 + b), upper, b / (1 + b))
-
-    def cdf(self, y: Any) -> Any:
-        return self._tail(y, False)
-
-    def sf(self, y: Any) -> Any:
-        return self._tail(y, True)
-
-    def cdf_below(self, y: Any) -> Any:
-        return self._tail(mp.ceil(y) - 1, False)
-
-    def log_prob(self, y: Any) -> Any:
-        m, a = self.m, self.a
-        if y < 0 or y != mp.floor(y):
-            return -INF
-        if m == 0:
-            return mpf(0) if y == 0 else -INF
-        if a == 0:
-            return y * mp.log(m) - m - mp.loggamma(y + 1)
-        with mp.extradps(30):
-            size, b = 1 / a, a * m
-            found = mp.loggamma(y + size) - mp.loggamma(size) - mp.loggamma(y + 1)
-            return found - size * mp.log1p(b) + y * (mp.log(b) - mp.log1p(b))
-
-    def mean(self) -> Any:
-        return self.m
-
-    def variance(self) -> Any:
-        return self.m * (1 + self.a * self.m)
-
-    @remembered
-    def _half_gini(self) -> Any:
-        m, a = self.m, self.a
-        if a == 0:
-            if m > 10**6:  # the asymptotic series, whose next term is below 1e-24
-                return mp.sqrt(m / mp.pi) * (
-                    1 - 1 / (16 * m) - 3 / (512 * m**2) - 15 / (8192 * m**3)
-                )
-            return m * mp.exp(-2 * m) * (mp.besseli(0, 2 * m) + mp.besseli(1, 2 * m))
-        b = a * m
-        if 1 / a > 10**5:
-            raise Unknown
-        return m * (1 + b) * mp.hyp2f1(1 / a + 1, mpf(1) / 2, 2, -4 * b * (1 + b))
-
-    def crps(self, y: Any) -> Any:
-        m, a = self.m, self.a
-        if m == 0:
-            return abs(y)
-        k = mp.floor(y)
-        lost = max(0, int(-mp.log10(m))) if m < 1 else 0  # the score may be of the order of m^2
-        with mp.extradps(20 + 2 * min(lost, 330)):
-            mass = mp.exp(self.log_prob(k)) if k >= 0 else mpf(0)
-            return (y - m) * (2 * self.cdf(y) - 1) + 2 * m * (1 + a * k) * mass - self._half_gini()
-
-
-class DoublePoisson(Oracle):
-    """By sums over the counts whose mass is above 1e-45 of the largest, and on from any tail."""
-
-    discrete = True
-    low = mpf(0)
-
-    def __init__(self, m: Any, phi: Any) -> None:
-        self.m, self.phi = m, phi
-        if (m > 0 and m / phi > 10**5) or 1 / phi > 2000:
-            raise Unknown
-        if m > 0:
-            middle = int(mp.floor(m))
-            top = max(self._log(middle), self._log(middle + 1))
-            below = list(self._sum_from(middle, -1, top))
-            above = list(self._sum_from(middle + 1, 1, top))
-            self.top = top
-            self.values = [k for k, _ in reversed(below)] + [k for k, _ in above]
-            self.masses = [p for _, p in reversed(below)] + [p for _, p in above]
-            self.total = mp.fsum(self.masses)
-
-    def _log(self, k: Any) -> Any:
-        k, m, phi = mpf(k), self.m, self.phi
-        if k == 0:
-            return -phi * m
-        return k * mp.log(k) - k - mp.loggamma(k + 1) - phi * (k * mp.log(k / m) + m - k)
-
-    def _sum_from(self, k: int, step: int, top: Any) -> Any:
-        first = None
-        while k >= 0:
-            log_mass = self._log(k)
-            first = log_mass if first is None else max(first, log_mass)
-            yield mpf(k), mp.exp(log_mass - top)
-            if log_mass < min(top, first) - 105:
-                return
-            k += step
-
-    @remembered
-    def _tail(self, y: Any, upper: bool) -> Any:
-        k = mp.floor(y)
-        if k < 0:
-            return mpf(upper)
-        if self.m == 0:
-            return mpf(not upper)
-        above = k + 1 > self.m  # what lies above is the smaller part, and summed
-        inner = upper != above
-        start, step = (int(k) + 1, 1) if above else (int(k), -1)
-        found = mp.fsum(p for _, p in self._sum_from(start, step, self.top)) / self.total
-        return 1 - found if inner else found
-
-    def cdf(self, y: Any) -> Any:
-        return self._tail(y, False)
-
-    def sf(self, y: Any) -> Any:
-        return self._tail(y, True)
-
-    def cdf_below(self, y: Any) -> Any:
-        return self._tail(mp.ceil(y) - 1, False)
-
-    def log_prob(self, y: Any) -> Any:
-        if y < 0 or y != mp.floor(y):
-            return -INF
-        if self.m == 0:
-            return mpf(0) if y == 0 else -INF
-        return self._log(y) - self.top - mp.log(self.total)
-
-    def mean(self) -> Any:
-        if self.m == 0:
-            return mpf(0)
-        return mp.fsum(k * p for k, p in zip(self.values, self.masses, strict=True)) / self.total
-
-    def variance(self) -> Any:
-        if self.m == 0:
-            return mpf(0)
-        mean = self.mean()
-        pairs = zip(self.values, self.masses, strict=True)
-        return mp.fsum((k - mean) ** 2 * p for k, p in pairs) / self.total
-
-    def crps(self, y: Any) -> Any:
-        if self.m == 0:
-            return abs(y)
-        return steps_crps(self.values, [p / self.total for p in self.masses], y)
-
-
-def steps_crps(values: list[Any], masses: list[Any], y: Any) -> Any:
-    """The integral of the square of ``F - 1{y <= t}`` for atoms at rising values."""
-    total = max(values[0] - y, mpf(0)) + max(y - values[-1], mpf(0))
-    below, above = mpf(0), [mpf(0)]
-    for mass in reversed(masses):
-        above.append(above[-1] + mass)
-    above.reverse()
-    for i in range(len(values) - 1):
-        below += masses[i]
-        left, right = values[i], values[i + 1]
-        cut = min(max(y, left), right)
-        total += below**2 * (cut - left) + above[i + 1] ** 2 * (right - cut)
-    return total

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import count_oracles as counted
 import distribution_oracles as plain
 import numpy as np
 import wrapped_oracles as wrapped
@@ -128,7 +129,7 @@ def poisson(rng: Any) -> Problem:
     m = power(rng, -300, 15) if rng.random() < 0.4 else power(rng, -5, 4)
     m = 0.0 if rng.random() < 0.03 else m
     return Problem("Poisson", f"fm.Poisson([{m!r}] * {{n}})", [m],
-                   lambda v: plain.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m)), True)  # fmt: skip
+                   lambda v: counted.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m)), True)  # fmt: skip
 
 
 def negative_binomial(rng: Any) -> Problem:
@@ -137,7 +138,7 @@ def negative_binomial(rng: Any) -> Problem:
     alpha = power(rng, -15, 8) if wide else power(rng, -3, 1.5)
     return Problem(
         "NegativeBinomial", f"fm.NegativeBinomial([{m!r}] * {{n}}, {alpha!r})", [m, alpha],
-        lambda v: plain.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m * (1 + alpha * m))), True,
+        lambda v: counted.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m * (1 + alpha * m))), True,
     )  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def double_poisson(rng: Any) -> Problem:
     phi = power(rng, -2.5, 6) if wide else power(rng, -1.5, 1.5)
     return Problem(
         "DoublePoisson", f"fm.DoublePoisson([{m!r}] * {{n}}, {phi!r})", [m, phi],
-        lambda v: plain.DoublePoisson(*v), [m, 0.0, 1.0], float(np.sqrt(m / phi)), True,
+        lambda v: counted.DoublePoisson(*v), [m, 0.0, 1.0], float(np.sqrt(m / phi)), True,
     )  # fmt: skip
 
 
@@ -206,10 +207,13 @@ def truncated(rng: Any) -> Problem:
     low, high = min(low, high), max(low, high)
     text = [repr(v).replace("inf", "np.inf") for v in (float(low), float(high))]
     ends = [low] if np.isinf(high) else [low, high, low + (high - low) * float(rng.random())]
+    count = len(base.numbers)
     return Problem(
-        "Truncated", f"fm.Truncated({base.expression}, {text[0]}, {text[1]})", base.numbers,
-        lambda v: wrapped.Truncated(base.oracle(v), mpf(low), mpf(high)), [*ends, *base.places],
-        base.width if np.isinf(high) else high - low, base.counts, base.fixed,
+        "Truncated", f"fm.Truncated({base.expression}, {text[0]}, {text[1]})",
+        [*base.numbers, low, high],
+        lambda v: wrapped.Truncated(base.oracle(v[:count]), *v[count:]), [*ends, *base.places],
+        base.width if np.isinf(high) else high - low, base.counts,
+        (*base.fixed, *([count, count + 1] if base.counts else [])),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from count_oracles import steps_crps
 from distribution_oracles import (
     INF,
     Gaussian,
@@ -12,7 +13,6 @@ from distribution_oracles import (
     Unknown,
     normal_density,
     normal_sf,
-    steps_crps,
 )
 from mpmath import mp, mpf
 

@@ -146,6 +146,9 @@ def _crps(y: float, mean: float, alpha: float) -> float:
     # Outside lies less than e^-40 of the mass.
     low = max(np.floor(mean - 9.0 * sd), 0.0)
     high = _last_mass(low, np.ceil(mean + 12.0 * sd + 60.0 * spread), mean, alpha)
+    # Beyond the mass the score grows as the distance does: products of a huge y would overflow.
+    outcome = y
+    y = min(max(outcome, low - 1.0), high + 1.0)
     start = max(min(np.floor(y), high), low - 1.0)
 
     score = moment = 0.0  # moment: of the masses so far, by their distance from y
@@ -176,7 +179,7 @@ def _crps(y: float, mean: float, alpha: float) -> float:
         k += 1.0
         bound = max(ratio, limit)
         if bound < 1.0 and p * (2.0 * moment + p * (k - y)) <= NOTHING * (1.0 - bound) * score:
-            return score
+            return score + abs(outcome - y)
 
 
 @compiled

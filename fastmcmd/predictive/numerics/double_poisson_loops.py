@@ -291,6 +291,7 @@ def scores(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, out: Arra
             continue
         log_mu = math.log(mu[i])
         _, top, low, high = _window(mu[i], log_mu, phi[i], logs, heads)
+        x = min(max(x, low - 1.0), high + 1.0)  # beyond, the score grows as the distance does
         start = max(min(np.floor(x), high), low - 1.0)
         score = mass = moment = 0.0
         for j in range(int(start - low) + 1):
@@ -308,7 +309,7 @@ def scores(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, out: Arra
             score += p * (2.0 * moment + part)
             moment += part
             mass += p
-        out[i] = score / (mass * mass)
+        out[i] = score / (mass * mass) + abs(y[i] - x)
 
 
 @compiled

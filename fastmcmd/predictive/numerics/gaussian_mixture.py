@@ -9,6 +9,10 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["crps", "quantiles"]
 
+_LARGE, _COARSE = 2.0**1020, 16.0  # numbers whose differences may overflow, and a unit for them
+_CANCELS = 1e-5  # share of the first sum of a score that leaves it 11 digits
+_NODES, _CLOSE = 16, 0.5  # of integrals over at most half a standard deviation
+
 
 def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
     """Return quantiles (n, j) at levels (n, j), or (1, j) for all rows; NaN where the cdf is all but flat.
@@ -29,15 +33,73 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
 
 def crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
     """Return continuous ranked probability scores (n,) of finite y, see `Mixture.crps`."""
-    total = (weights * _absolute(y[:, None] - mean, std)).sum(axis=1)
+    largest = np.maximum(np.abs(y), np.maximum(np.abs(mean), std).max(axis=1))
+    if (largest > _LARGE).any():
+        unit = np.where(largest > _LARGE, _COARSE, 1.0)
+        scaled = y / unit, mean / unit[:, None], std / unit[:, None]
+        with np.errstate(over="ignore"):
+            return np.asarray(unit * crps(*scaled, weights))
+    first = total = (weights * _absolute(y[:, None] - mean, std)).sum(axis=1)
     for i in range(mean.shape[1]):
         gaps = _absolute(mean[:, i, None] - mean, np.hypot(std[:, i, None], std))
-        total -= weights[:, i] * (weights * gaps).sum(axis=1) / 2
+        total = total - weights[:, i] * (weights * gaps).sum(axis=1) / 2
+    lost = np.flatnonzero(total < _CANCELS * first)
+    if len(lost):
+        total[lost] = _by_pairs(y[lost], mean[lost], std[lost], weights[lost])
     return np.asarray(total)
 
 
 def _absolute(mean: Array, std: Array) -> Array:
     """Return ``E|X|`` of normal X."""
-    z = mean / std
-    density = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
+    with np.errstate(over="ignore", under="ignore"):
+        z = mean / std
+        density = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
     return np.asarray(mean * scipy.special.erf(z / np.sqrt(2)) + std * density)
+
+
+def _by_pairs(y: Array, mean: Array, std: Array, weights: Array) -> Array:
+    """Return scores as sums of positive terms, for mixtures with a component of a weight near 0.
+
+    The score is ``sum_ij w_i w_j C_ij`` with ``C_ij = int (F_i - H) (F_j - H) dt`` and H the step at y:
+    ``(E|Y_i - y| + E|Y_j - y| - E|Y_i - Y_j|) / 2``, whose linear parts cancel exactly.
+    """
+    total = np.zeros(len(y))
+    rows, count = np.arange(len(y)), mean.shape[1]
+    for i in range(count):
+        for j in range(i + 1):
+            # The narrower one second: what it adds to the spread of the first is small, and integrated.
+            wide = np.where(std[:, i] >= std[:, j], i, j)
+            narrow = i + j - wide
+            part = _both_sides(
+                y, mean[rows, wide], std[rows, wide], mean[rows, narrow], std[rows, narrow]
+            )
+            total += (2 if i > j else 1) * weights[:, i] * weights[:, j] * part
+    return total
+
+
+def _both_sides(y: Array, mean: Array, std: Array, other: Array, less: Array) -> Array:
+    """Return ``int (F - H) (G - H) dt`` of two Gaussians, of which G with ``less`` spread is the second."""
+    u, v = y - mean, other - mean
+    same = np.sign(u) * np.sign(v) > 0
+    linear = np.where(same, np.maximum(np.sign(v) * (y - other), 0.0), np.abs(u))
+    both = np.hypot(std, less)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    share = (1 + nodes) / 2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        # From v to u, and then from std to both: differences of close numbers as integrals.
+        path = (v[:, None] + (u - v)[:, None] * share) / std[:, None]
+        slope = -2 * np.sign(path) * scipy.special.ndtr(-np.abs(path)) @ (weights / 2)
+        close = same & (np.abs(u - v) < _CLOSE * std)
+        moved = np.where(close, (y - other) * slope, _excess(u, std) - _excess(v, std))
+        gain = less * (less / (both + std))
+        path = v[:, None] / (std[:, None] + gain[:, None] * share)
+        slope = np.exp(-path * path / 2) @ (weights / 2) * np.sqrt(2 / np.pi)
+    return np.asarray(linear + (_excess(y - other, less) + moved - gain * slope) / 2)
+
+
+def _excess(mean: Array, std: Array) -> Array:
+    """Return ``E|X| - |E X|`` of normal X."""
+    with np.errstate(over="ignore", under="ignore"):
+        z = np.abs(mean / std)
+        density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+        return np.asarray(2 * std * np.maximum(density - z * scipy.special.ndtr(-z), 0.0))
