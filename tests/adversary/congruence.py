@@ -2,6 +2,11 @@
 
     python tests/adversary/congruence.py --count 300 --seed 0
     python tests/adversary/congruence.py --only 1234 --verbose
+    python tests/adversary/congruence.py --count 1000 --seed 200000 --record FILE
+    python tests/adversary/congruence.py --sum FILE FILE ...
+
+With ``--record`` each outcome is appended to a file, and a run that is started again leaves out the seeds
+that the file has. ``--sum`` adds up the files of several runs.
 
 Every problem is drawn from its seed, computed by fastmcmd, and computed again by a reference that shares no
 code with it (`truth.py`). A violation is claimed only where the excess over the certified bound is larger
@@ -11,28 +16,28 @@ than the error that the reference gives itself. Violations are printed with the 
 from __future__ import annotations
 
 import argparse
+import json
 import linecache
 import signal
 import sys
 import time
 import traceback
 import warnings
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 import patterns
 import problems
+import record
 import truth
 from formulas import diagonal
 from measures import LD
 
 import fastmcmd as fm
 
-SECONDS = 60  # of processor time, after which a call is stopped and counted as slow
+SECONDS = 5.0  # of processor time, after which a call is stopped and counted as slow
 _REMINDER = 0.5  # seconds between two signals that a call took too long
 MOST_POINTS = 12  # of the grid that are compared
 _WIDE = (1e-70, 1e70)  # sizes of numbers with which float64 does not overflow
@@ -205,16 +210,15 @@ def points_of(p):
     ][:MOST_POINTS])  # fmt: skip
 
 
-def reference(p, rows, bounds):
-    """Return the truth at some rows: in float64, and in long double where that is too coarse."""
+def reference(p, rows, values, bounds):
+    """Return the truth at some rows: in float64, and in long double where that does not decide."""
     used = [np.abs(a[np.nonzero(a)]) for a in (p.x, p.x_prime, p.grid, p.y)]
     sizes = np.concatenate([[a.min(), a.max()] for a in used if a.size] or [[1.0]])
-    if _WIDE[0] < sizes.min() and sizes.max() < _WIDE[1]:
+    if _WIDE[0] < sizes.min() and sizes.max() < _WIDE[1] and truth.of_nodes(p) < 1e-10:
         try:
             with np.errstate(all="ignore"):
                 found = truth.mcmd(p, rows, np.float64)
-            cheap = len(p.x) + len(p.x_prime) > 3000
-            if (found.errors <= (1.0 if cheap else 0.05) * bounds).all():
+            if (np.abs(values - found.values) + found.errors <= bounds).all():
                 return found
         except (truth.Undecided, FloatingPointError):
             pass
@@ -227,7 +231,7 @@ def _judge_values(out, p, result, fitted):
     values, bounds = result.values[rows], result.error_bounds[rows]
     try:
         problems.settle(p)
-        found = reference(p, rows, bounds)
+        found = reference(p, rows, values, bounds)
     except truth.Undecided as why:
         out.decided, out.refusal = False, ""
         del why
@@ -291,10 +295,13 @@ def _judge_estimator(out, p, result, fitted, found, rows):
 
 
 def run(
-    seeds, size=None, limit=SECONDS, report=print, every=0, pattern=None, reference_limit=None
-):
-    """Check problems one after the other; return their outcomes."""
+    seeds, size=None, limit=SECONDS, report=print, every=0, pattern=None, path=None,
+    reference_limit=None,
+):  # fmt: skip
+    """Check problems one after the other; return their outcomes, which a file at ``path`` records."""
     outcomes = []
+    known = {one["seed"] for one in record.read([path])} if path else set()
+    seeds = [seed for seed in seeds if seed not in known]
     signal.signal(signal.SIGPROF, _alarm)
     more = (f" --size {size}" if size else "") + (f" --pattern '{pattern}'" if pattern else "")
     for count, seed in enumerate(seeds, 1):
@@ -306,6 +313,9 @@ def run(
                 f"{type(error).__name__}: {error} at {Path(place.filename).name}:{place.lineno}"
             ))])  # fmt: skip
         outcomes.append(out)
+        if path:
+            with open(path, "a") as file:
+                file.write(record.line(out))
         for kind, message in out.violations:
             report(f"seed {seed}: {kind}: {message}")
             report(f"    {out.line}")
@@ -319,24 +329,7 @@ def run(
 
 def summary(outcomes):
     """Return the counts as text."""
-    kinds = Counter(kind for out in outcomes for kind, _ in out.violations)
-    certified = Counter(out.certificate for out in outcomes if out.certificate)
-    refusals = Counter(out.refusal.split(":")[0] for out in outcomes if out.refusal)
-    undecided = sum(not out.decided for out in outcomes)
-    theirs = np.array([out.seconds for out in outcomes if out.seconds[1]] or [(0, 0)])
-    oracle = np.array([out.oracle for out in outcomes if np.isfinite(out.oracle)] or [np.nan])
-    lines = [
-        f"{len(outcomes):,} problems; violations: {dict(kinds) or 'none'}",
-        f"  certificates: {dict(certified)}; refusals: {dict(refusals)}; not decided by the reference: "
-        f"{undecided}; slow: {sum(bool(out.slow) for out in outcomes)}; bound above every value: "
-        f"{sum(out.useless for out in outcomes)}",
-        f"  error of the reference / bound: median {np.median(oracle):.1e}, "
-        f"90 % {np.quantile(oracle, 0.9):.1e}",
-        f"  seconds a problem (fastmcmd, reference): median {np.median(theirs[:, 0]):.3f}, "
-        f"{np.median(theirs[:, 1]):.3f}; mean {theirs[:, 0].mean():.3f}, {theirs[:, 1].mean():.3f}; "
-        f"largest {theirs[:, 0].max():.1f}, {theirs[:, 1].max():.1f}",
-    ]
-    return "\n".join(lines)
+    return record.summary([json.loads(record.line(out)) for out in outcomes])
 
 
 def main(arguments=None):
@@ -348,26 +341,24 @@ def main(arguments=None):
     parser.add_argument(
         "--pattern", choices=list(patterns.PATTERNS), help="problems of this one only"
     )
-    parser.add_argument("--limit", type=int, default=SECONDS, help="seconds a call may take")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--limit", type=float, default=SECONDS, help="seconds a call may take")
+    parser.add_argument("--record", help="file that outcomes are added to; its seeds are left out")
+    parser.add_argument("--sum", nargs="+", help="add up these files, and do nothing else")
     parser.add_argument("--every", type=int, default=500, help="problems between two summaries")
     parser.add_argument("--verbose", action="store_true", help="print what was computed")
     given = parser.parse_args(arguments)
+    if given.sum:
+        kept = record.read(given.sum)
+        _print(record.summary(kept))
+        return 1 if any(one["kinds"] for one in kept) else 0
     seeds = range(given.seed, given.seed + given.count) if given.only is None else [given.only]
-    if given.jobs > 1:
-        from concurrent.futures import ProcessPoolExecutor
-
-        chunks = [seeds[i :: given.jobs] for i in range(given.jobs)]
-        with ProcessPoolExecutor(given.jobs) as pool:
-            done = pool.map(run, chunks, [given.size] * given.jobs, [given.limit] * given.jobs,
-                            repeat(print), repeat(0), repeat(given.pattern))  # fmt: skip
-            outcomes = [out for each in done for out in each]
-    else:
-        outcomes = run(seeds, given.size, given.limit, _print, given.every, given.pattern)
+    outcomes = run(
+        seeds, given.size, given.limit, _print, given.every, given.pattern, given.record
+    )
     if given.only is not None or given.verbose:
         for out in outcomes:
             _print(f"seed {out.seed}: {out.line}\n  {out}")
-    _print(summary(outcomes))
+    _print(record.summary(record.read([given.record])) if given.record else summary(outcomes))
     return 1 if any(out.violations for out in outcomes) else 0
 
 

@@ -71,9 +71,10 @@ class Part:
         return (self.at(*_nodes(edges[None, :]))).reshape(-1, _ORDER).sum(axis=-1)
 
     def at(self, u, w):
-        """Return weights of nodes u whose lengths are w."""
+        """Return weights of nodes u whose lengths are w, in the type of u."""
+        real = u.dtype.type
         with np.errstate(under="ignore"):
-            return w * np.exp(self.log_density(u)) / self.mass
+            return w * np.exp(self.log_density(u).astype(real)) / real(self.mass)
 
     def _panels(self, edges, widest):
         self.mass = LD(1)
@@ -130,11 +131,10 @@ def against_points(spec, part, z, real):
         breaks = np.concatenate(
             [some + away, 0 * some] if has_origin(spec) else [some + away], axis=1
         )
-        u, w = _nodes(_broken(part, breaks))
-        y, w = part.to_y(u), part.at(u, w)
-        keep = w.astype(real)
-        k = evaluate(spec, some[:, :, None, None].astype(real), y[..., None].astype(real))
-        out[start : start + step] = (k * keep).sum(axis=(1, 2))
+        u, w = _nodes(_broken(part, breaks).astype(real))
+        y, w = part.to_y(u).astype(real), part.at(u, w)
+        k = evaluate(spec, some[:, :, None, None].astype(real), y[..., None])
+        out[start : start + step] = (k * w).sum(axis=(1, 2))
     return out
 
 

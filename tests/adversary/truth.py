@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from formulas import diagonal, matrix
+from formulas import diagonal, matrix, widths
 from measures import LD, Embedded
 from scipy.linalg import cho_factor, cho_solve
 
 _LARGEST_LONG_FACTOR = 400  # rows for which a factor in long double is affordable
-_QUADRATURE = 1e-15  # relative error of an expectation: see test_truth.py
+_QUADRATURE = 1e-15  # relative error of an expectation in long double: see test_truth.py
 
 
 class Undecided(Exception):
@@ -151,6 +151,14 @@ def norms(measure, spec, n, columns, real):
     return out
 
 
+def of_nodes(p):
+    """Return the relative error of expectations in float64, in which nodes are rounded, too."""
+    parts = [one for measure in (p.nature, p.model) for *_, part in measure.parts for one in part]
+    far = max((float(np.abs(part.y_edges).max()) for part in parts), default=0.0)
+    lengths = [float(width) for width in widths(p.y_spec) if width > 0]
+    return 1e-13 + 4e-16 * far / min(lengths, default=np.inf)
+
+
 def mcmd(problem, rows, real):
     """Return the truth of a problem at some rows of its grid, computed in the type ``real``."""
     p = problem
@@ -171,8 +179,9 @@ def mcmd(problem, rows, real):
     embedding.add(p.model, -b)
     square, size, on_parts = embedding.square()
     eps = np.finfo(real).eps * 2.0
+    quadrature = of_nodes(p) if real is np.float64 else _QUADRATURE
     # Entries of the kernel are right to a few units (more with many columns), sums to a few more.
-    e2 = eps * (8 + p.columns) * size**2 + (_QUADRATURE + 8 * eps) * on_parts * size
+    e2 = eps * (8 + p.columns) * size**2 + (quadrature + 8 * eps) * on_parts * size
     value = np.sqrt(np.maximum(square, 0))
     off = off + off_b
     error = np.maximum(

@@ -1,0 +1,67 @@
+"""A record of the problems that were checked, a line each: runs are resumed from it, and added up.
+
+Shards write to files of their own; ``congruence.py --sum FILE FILE ...`` adds them up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+
+def line(out):
+    """Return one outcome as a line of JSON."""
+    kept = {
+        "seed": out.seed,
+        "kinds": [kind for kind, _ in out.violations],
+        "slow": out.slow,
+        "refusal": out.refusal.split(":")[0],
+        "certificate": out.certificate,
+        "decided": out.decided,
+        "useless": out.useless,
+        "seconds": [round(float(s), 4) for s in out.seconds],
+        "oracle": None if not np.isfinite(out.oracle) else float(out.oracle),
+    }
+    return json.dumps(kept) + "\n"
+
+
+def read(paths):
+    """Return what files hold, the newest line of each seed; a line cut short by a kill is left out."""
+    found = {}
+    for path in paths:
+        if not Path(path).exists():
+            continue
+        for text in Path(path).read_text().splitlines():
+            try:
+                kept = json.loads(text)
+            except ValueError:
+                continue
+            found[kept["seed"]] = kept
+    return list(found.values())
+
+
+def summary(kept):
+    """Return the counts of recorded outcomes as text."""
+    kinds = Counter(kind for one in kept for kind in one["kinds"])
+    certified = Counter(one["certificate"] for one in kept if one["certificate"])
+    refusals = Counter(one["refusal"] for one in kept if one["refusal"])
+    slow = sum(bool(one["slow"]) for one in kept)
+    judged = [one for one in kept if one["seconds"][1]]
+    times = np.array([one["seconds"] for one in judged] or [(0.0, 0.0)])
+    ratio = np.array([one["oracle"] for one in kept if one["oracle"] is not None] or [np.nan])
+    total = max(len(kept), 1)
+    return "\n".join([
+        f"{len(kept):,} problems; violations: {dict(kinds) or 'none'}",
+        f"  certificates: {dict(certified)}; refusals: {dict(refusals)}; not decided by the reference: "
+        f"{sum(not one['decided'] for one in kept)}",
+        f"  slow: {slow} ({slow / total:.1%}); bound above every value: "
+        f"{sum(one['useless'] for one in kept)}",
+        f"  error of the reference / bound: median {np.median(ratio):.1e}, "
+        f"90 % {np.quantile(ratio, 0.9):.1e}",
+        f"  processor seconds a problem (fastmcmd, reference): median {np.median(times[:, 0]):.3f}, "
+        f"{np.median(times[:, 1]):.3f}; mean {times[:, 0].mean():.3f}, {times[:, 1].mean():.3f}; "
+        f"largest {times[:, 0].max():.1f}, {times[:, 1].max():.1f}",
+    ])  # fmt: skip
