@@ -38,7 +38,6 @@ def _outputs(kind, rng):
     return np.array([0.4])
 
 
-
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("kind", ["spread", "close", "far", "wild", "one"])
 def test_against_the_matrix(kernel, kind, rng):
@@ -104,10 +103,14 @@ def test_vectors_have_constants_and_equality_only(rng):
     assert ExponentialSum.of(fm.Laplacian(1.0), 2) is None
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, fm.RBF(2.0), fm.RBF(1.0) * (0.5 + fm.Delta())], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [*KERNELS, fm.RBF(2.0), fm.RBF(1.0) * (0.5 + fm.Delta())], ids=repr
+)
 def test_kernels_without_delta(kernel, rng):
     y, z = rng.normal(size=(2, 30, 1))
     rest, had = split_delta(kernel)
     assert had == ("Delta" in repr(kernel))
     expected = kernel(y, z)  # no two are equal
-    np.testing.assert_allclose(np.zeros((30, 30)) if rest is None else rest(y, z), expected, rtol=1e-14)
+    np.testing.assert_allclose(
+        np.zeros((30, 30)) if rest is None else rest(y, z), expected, rtol=1e-14
+    )

@@ -1,9 +1,9 @@
 """Quadratic forms of output kernels that are sums of exponentials, in linear time.
 
-On numbers, ``exp(-gamma |y - z|)`` times a polynomial in ``|y - z|`` is a state-space kernel: sums over all
-outputs to the left of y follow from those to the left of its neighbour. `Laplacian` and `Matern` are of that
-form, and so are their sums and products with each other, with `Constant` and with `Delta`. Where the
-outputs are sorted, ``c' K c`` takes O(u) operations a column instead of O(u^2).
+On numbers, ``exp(-gamma |y - z|)`` times a polynomial in ``|y - z|`` is a state-space kernel: sums over
+all outputs to the left of y follow from those to the left of its neighbour. `Laplacian` and `Matern` have
+this form, and so do their sums and products with each other, with `Constant` and with `Delta`. For sorted
+outputs, ``c' K c`` takes O(u) operations per column instead of O(u^2).
 """
 
 from __future__ import annotations

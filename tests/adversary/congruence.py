@@ -352,9 +352,7 @@ def main(arguments=None):
         _print(record.summary(kept))
         return 1 if any(one["kinds"] for one in kept) else 0
     seeds = range(given.seed, given.seed + given.count) if given.only is None else [given.only]
-    outcomes = run(
-        seeds, given.size, given.limit, _print, given.every, given.pattern, given.record
-    )
+    outcomes = run(seeds, given.size, given.limit, _print, given.every, given.pattern, given.record)
     if given.only is not None or given.verbose:
         for out in outcomes:
             _print(f"seed {out.seed}: {out.line}\n  {out}")
