@@ -21,16 +21,16 @@ from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.estimate import resume
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import cholesky, kept_cholesky, strips
+from fastmcmd.solvers import block_layout, cholesky
 from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.block_layout import one_panel_fits
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes
-from fastmcmd.solvers.factor_file import Kept
-from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
-from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.factor_file import FactorStage
+from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
 from fastmcmd.solvers.scratch import ScratchFile
 
 N = 440
-PIECES = 7  # rows of blocks of 64
+PIECES = 7  # block columns of 64
 ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 strips, several panels
 CASES = {
     "cpu float64": {},
@@ -48,8 +48,7 @@ def small(setattr):
     """Small factors are kept, too, in small pieces, each at once."""
     setattr(resume, "_EVERY", 0.0)
     setattr(cholesky, "_LONG", 0.0)
-    setattr(strips, "_WIDTHS", (64,))
-    setattr(kept_cholesky, "_COLUMNS", 100)
+    setattr(block_layout, "_WIDTHS", (64,))
     backend_for = Options.backend_for
     setattr(
         Options, "backend_for", lambda self, *sizes: replace(backend_for(self, *sizes), tile=64)
@@ -85,27 +84,26 @@ def factors(folder):
 
 def as_killed(patch):
     """Let files lie as a killed process leaves them."""
-    for kind in (KeptCholesky, PanelCholesky):
+    close = OutOfCoreCholesky.close
 
-        def left(self, close=kind.close):
-            if isinstance(sys.exc_info()[1], Stopped) and self._file is not None:
-                self._file._file.close(leave=True)
-            close(self)
+    def left(self):
+        if isinstance(sys.exc_info()[1], Stopped) and self._file is not None:
+            self._file._file.close(leave=True)
+        close(self)
 
-        patch.setattr(kind, "close", left)
+    patch.setattr(OutOfCoreCholesky, "close", left)
 
 
 def counted(patch, made, before=lambda: None):
     """Add to ``made`` for each piece that is made."""
-    for kind, name in ((KeptCholesky, "_border"), (PanelCholesky, "_factor_strip")):
-        plain = getattr(kind, name)
+    plain = OutOfCoreCholesky._factor_column
 
-        def work(self, *args, plain=plain):
-            made.append(args[0])
-            before()
-            plain(self, *args)
+    def work(self, *args):
+        made.append(args[0])
+        before()
+        plain(self, *args)
 
-        patch.setattr(kind, name, work)
+    patch.setattr(OutOfCoreCholesky, "_factor_column", work)
 
 
 def again_and_again(patch, made, work):
@@ -276,7 +274,7 @@ def test_a_solution_outlives_its_factor(tmp_path, monkeypatch):
 
 def test_short_factorisations_have_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(cholesky, "_LONG", 1e15)
-    monkeypatch.setattr(KeptCholesky, "__init__", None)  # must not be reached
+    monkeypatch.setattr(OutOfCoreCholesky, "__init__", None)  # must not be reached
     np.testing.assert_array_equal(
         run("cpu float64", tmp_path / "run.ckpt").values, run("cpu float64").values
     )
@@ -308,6 +306,16 @@ def test_what_takes_long(n, dtype, long):
 LONG = cholesky._LONG
 
 
+def one_panel_room(operator):
+    """The least room in which the factor stays in memory, beside the rows."""
+    rows = cholesky_bytes(operator) - operator.packed_bytes
+    low, high = 0, 10**8
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if one_panel_fits(operator, middle) else (middle, high)
+    return max(high + rows, cholesky_bytes(operator))
+
+
 def solver_of(path, n=300):
     operator = operator_of(n)
     return DirectSolver(operator, None, stages_of(Checkpoint(path, "of", 0.0), "test")), operator
@@ -324,8 +332,8 @@ def test_the_factor_stays_in_memory(tmp_path, rng, monkeypatch):
         (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
         np.testing.assert_allclose(solution.value, np.linalg.solve(matrix, rhs), rtol=1e-10)
     ((_, factor),) = solver._factors
-    assert isinstance(factor, KeptCholesky)
-    assert factor.nbytes == operator.packed_bytes
+    assert factor.in_memory
+    assert operator.packed_bytes / 2 < factor.nbytes <= operator.packed_bytes
     assert operator.cache == "packed"
     assert len(factors(tmp_path)) == 1
     solver.close()
@@ -339,7 +347,7 @@ def test_a_kept_factor_is_read_once(tmp_path, rng, monkeypatch):
     solver, _ = solver_of(tmp_path / "run.ckpt")
     (expected,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
     solver.leave()
-    monkeypatch.setattr(KeptCholesky, "_border", None)  # must not be reached
+    monkeypatch.setattr(OutOfCoreCholesky, "_factor_column", None)  # must not be reached
     solver, _ = solver_of(tmp_path / "run.ckpt")
     (found,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
     np.testing.assert_array_equal(found.value, expected.value)
@@ -352,7 +360,7 @@ def test_too_little_room_beside_the_factor(tmp_path):
     rhs, caches = np.ones((300, 1)), []
     for less in (0, 1):
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.room = cholesky_bytes(operator) + work_bytes(operator) - less
+        operator.room = one_panel_room(operator) - less
         (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
         np.testing.assert_allclose(dense(operator, shift) @ solution.value, rhs, rtol=0, atol=1e-12)
         assert len(factors(tmp_path)) == 1
@@ -365,8 +373,8 @@ def test_room_is_kept(tmp_path, monkeypatch):
     """NumPy's own allocations, traced."""
     import tracemalloc
 
-    monkeypatch.setattr(kept_cholesky, "_COLUMNS", 4096)
     solver, operator = solver_of(tmp_path / "run.ckpt", 1500)
+    operator.room = one_panel_room(operator)
     tracemalloc.start()
     try:
         solver._factor(np.full(1500, 3.0), Progress(False, 1e-8))
@@ -374,7 +382,7 @@ def test_room_is_kept(tmp_path, monkeypatch):
     finally:
         tracemalloc.stop()
         solver.close()
-    assert operator.packed_bytes < peak <= cholesky_bytes(operator) + work_bytes(operator)
+    assert operator.packed_bytes / 2 < peak <= operator.room
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
@@ -384,21 +392,17 @@ def test_factors_are_scipys(n, dtype, backend, tmp_path, rng):
     operator = operator_of(n, dtype, backend=backend)
     shift = rng.uniform(0.5, 3.0, size=n)
     stage = Checkpoint(tmp_path / "run.ckpt", "of", 0.0).stage("factor")
-    made = KeptCholesky(operator, shift, Kept(tmp_path, stage))
-    packed = operator.backend.pack(operator.kernel, operator.points())
-    operator.backend.packed_add_diagonal(packed, shift)
-    operator.backend.packed_cholesky(packed)
+    place = FactorStage(tmp_path, stage)
+    made = OutOfCoreCholesky(operator, shift, None, 10**8, None, place, in_memory=True)
+    assert made.in_memory
     rhs = rng.normal(size=(n, 3))
     matrix, unit = dense(operator, shift), float(np.finfo(dtype).eps)
-    solution = operator.backend.packed_solve(made.packed, rhs)
-    expected = np.linalg.solve(matrix, rhs)
+    solution, expected = made.solve(rhs), np.linalg.solve(matrix, rhs)
     error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
     assert error <= 4 * unit * np.linalg.cond(matrix)
-    # Of the core's own factorisation it differs by rounding, padding included.
-    np.testing.assert_allclose(
-        made.packed.tiles, packed.tiles, rtol=0, atol=64 * unit * np.abs(packed.tiles).max()
-    )
     made.close()
+    with OutOfCoreCholesky(operator, shift, tmp_path, 10**8) as filed:  # only the place differs
+        np.testing.assert_array_equal(filed.solve(rhs), solution)
 
 
 @pytest.mark.parametrize("bad", [0, 63, 64, 200, 299])
@@ -407,7 +411,9 @@ def test_a_bad_pivot_is_named(bad, tmp_path):
     shift[bad] = -2.0
     stage = Checkpoint(tmp_path / "run.ckpt", "of", 0.0).stage("factor")
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        KeptCholesky(operator, shift, Kept(tmp_path, stage))
+        OutOfCoreCholesky(
+            operator, shift, None, 10**8, None, FactorStage(tmp_path, stage), in_memory=True
+        )
     assert caught.value.index == bad
     assert factors(tmp_path) == []
 

@@ -18,12 +18,12 @@ from fastmcmd.backends.base import NotPositiveDefiniteError
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import scratch, strips
+from fastmcmd.solvers import block_layout, scratch
 from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.block_layout import choose_layout, file_bytes, least_room
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes
-from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
 from fastmcmd.solvers.scratch import ScratchFile
-from fastmcmd.solvers.strips import choose, file_bytes, least_room
 
 UNITS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 KERNEL = fm.RBF(0.5)
@@ -93,7 +93,7 @@ def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
     matrix = dense(operator, shift)
     reference = linalg.cho_factor(matrix, lower=True)
     condition = np.linalg.cond(matrix)
-    with PanelCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
         for k in (1, 2, 37):
             rhs = rng.normal(size=(n, k))
             kept = rhs.copy()
@@ -110,7 +110,7 @@ def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
 def test_several_panels_were_used():
     operator = operator_of(701)
     counts = [
-        len(choose(operator, room).panels(room))
+        len(choose_layout(operator, room).panels(room))
         for room in (least_room(operator), 3 * least_room(operator), 1000 * least_room(operator))
     ]
     assert counts[0] >= 6
@@ -121,13 +121,15 @@ def test_several_panels_were_used():
 @pytest.mark.parametrize("rows", [64, 100, 500])
 @pytest.mark.parametrize("width", [64, 90])
 def test_any_blocks(rows, width, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(strips, "_ROWS", rows)
-    monkeypatch.setattr(strips, "_WIDTHS", (width,))
-    monkeypatch.setattr(strips, "_GRAM_WORK", 6.0 * width * 33)  # blocks of K of 33 rows
+    monkeypatch.setattr(block_layout, "_ROWS", rows)
+    monkeypatch.setattr(block_layout, "_WIDTHS", (width,))
+    monkeypatch.setattr(block_layout, "_GRAM_WORK", 6.0 * width * 33)  # blocks of K of 33 rows
     operator, shift = operator_of(533), rng.uniform(1.0, 2.0, size=533)
     rhs = rng.normal(size=(533, 4))
     for factor in (1.0, 2.5, 100.0):
-        with PanelCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
+        with OutOfCoreCholesky(
+            operator, shift, tmp_path, int(factor * least_room(operator))
+        ) as made:
             np.testing.assert_allclose(
                 dense(operator, shift) @ made.solve(rhs), rhs, rtol=0, atol=1e-11
             )
@@ -140,14 +142,14 @@ def test_rows_are_centred_as_for_other_solvers(backend, tmp_path, rng):
         operator.backend, operator.kernel, operator.x + np.float32(100), operator.dtype, 10**9
     )
     shift, rhs = np.full(300, 5.0), rng.normal(size=(300, 2))
-    with PanelCholesky(operator, shift, tmp_path, 10**6) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, 10**6) as made:
         miss = dense(operator, shift) @ made.solve(rhs) - rhs
     assert np.abs(miss).max() < 1e-5  # 100^2 rounded to float32 alone would cost 6e-4 * 40
 
 
 def test_the_file_is_half_of_the_matrix(tmp_path):
     operator = operator_of(701)
-    with PanelCholesky(operator, np.ones(701), tmp_path, least_room(operator)) as made:
+    with OutOfCoreCholesky(operator, np.ones(701), tmp_path, least_room(operator)) as made:
         assert 701**2 / 2 * 8 <= made.nbytes_on_disk <= file_bytes(operator) <= 701**2 * 8
     assert made.nbytes_on_disk == 0
 
@@ -160,7 +162,7 @@ def test_room_is_kept(tmp_path):
     for room in (least_room(operator), 5_000_000):
         tracemalloc.start()
         try:
-            PanelCholesky(operator, np.ones(1500), tmp_path, room).close()
+            OutOfCoreCholesky(operator, np.ones(1500), tmp_path, room).close()
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -175,8 +177,8 @@ def test_progress_tells_panels_and_rate(tmp_path):
             told.append(name)
 
     room = least_room(operator)
-    PanelCholesky(operator, np.ones(300), tmp_path, room, Lines(False, 1e-6)).close()
-    count = len(choose(operator, room).panels(room))
+    OutOfCoreCholesky(operator, np.ones(300), tmp_path, room, Lines(False, 1e-6)).close()
+    count = len(choose_layout(operator, room).panels(room))
     assert count >= 3
     for index in range(count):
         assert f"panel {index + 1} of {count}" in told[index]
@@ -194,7 +196,7 @@ def test_a_bad_pivot_is_named(bad, factor, tmp_path):
     operator, shift = operator_of(300), np.ones(300)
     shift[bad] = -2.0
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        PanelCholesky(operator, shift, tmp_path, int(factor * least_room(operator)))
+        OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_room(operator)))
     assert caught.value.index == bad
     del caught
     assert open_files(tmp_path) == (0, 0)
@@ -205,7 +207,7 @@ def test_a_pivot_that_is_not_a_number_is_named(value, tmp_path):
     operator, shift = operator_of(300), np.ones(300)
     shift[130] = value
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        PanelCholesky(operator, shift, tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator))
     assert caught.value.index == 130
 
 
@@ -213,21 +215,21 @@ def test_too_little_room_says_how_much_is_needed(tmp_path):
     operator = operator_of(300)
     need = least_room(operator)
     with pytest.raises(MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for panels.* leaves"):
-        PanelCholesky(operator, np.ones(300), tmp_path, need - 1)
-    PanelCholesky(operator, np.ones(300), tmp_path, need).close()
+        OutOfCoreCholesky(operator, np.ones(300), tmp_path, need - 1)
+    OutOfCoreCholesky(operator, np.ones(300), tmp_path, need).close()
     assert open_files(tmp_path) == (0, 0)
 
 
 def test_a_missing_folder(tmp_path):
     operator = operator_of(50)
     with pytest.raises(FileNotFoundError, match=r"cache_dir is .*nowhere'; an existing folder"):
-        PanelCholesky(operator, np.ones(50), tmp_path / "nowhere", 10**7)
+        OutOfCoreCholesky(operator, np.ones(50), tmp_path / "nowhere", 10**7)
 
 
 def test_a_file_in_place_of_a_folder(tmp_path):
     (tmp_path / "name").write_text("")
     with pytest.raises(OSError, match=r"cache_dir is .*an existing folder"):
-        PanelCholesky(operator_of(50), np.ones(50), tmp_path / "name", 10**7)
+        OutOfCoreCholesky(operator_of(50), np.ones(50), tmp_path / "name", 10**7)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
@@ -237,7 +239,7 @@ def test_a_folder_that_cannot_be_written(number, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(OSError, match=r"cache_dir is .*; creating the file") as caught:
-        PanelCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
+        OutOfCoreCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
     assert caught.value.errno == number
     assert os.strerror(number) in str(caught.value)
 
@@ -248,7 +250,7 @@ def test_a_folder_that_cannot_be_written(number, tmp_path, monkeypatch):
 def test_a_read_only_folder(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match=r"cache_dir is .*; creating the file"):
-        PanelCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
+        OutOfCoreCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
 
 
 def test_too_little_space_is_found_before_anything_is_done(tmp_path, monkeypatch):
@@ -259,7 +261,7 @@ def test_too_little_space_is_found_before_anything_is_done(tmp_path, monkeypatch
     with pytest.raises(
         OSError, match=r"cache_dir is .* needs 20 kB there, and 16 kB are free"
     ) as e:
-        PanelCholesky(operator, np.ones(50), tmp_path, 10**7)
+        OutOfCoreCholesky(operator, np.ones(50), tmp_path, 10**7)
     assert e.value.errno == errno.ENOSPC
 
 
@@ -274,11 +276,11 @@ def test_space_that_cannot_be_taken(tmp_path, monkeypatch):
     operator = operator_of(50)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match=r"cache_dir is .*No space left") as caught:
-        PanelCholesky(operator, np.ones(50), tmp_path, 10**7)
+        OutOfCoreCholesky(operator, np.ones(50), tmp_path, 10**7)
     assert caught.value.errno == errno.ENOSPC
     assert open_files(tmp_path) == (0, 0)
     monkeypatch.setattr(os, "posix_fallocate", unknown)
-    PanelCholesky(operator, np.ones(50), tmp_path, 10**7).close()
+    OutOfCoreCholesky(operator, np.ones(50), tmp_path, 10**7).close()
 
 
 @pytest.mark.parametrize("number", [1, 4])
@@ -291,7 +293,7 @@ def test_a_disk_that_fills_up(number, writes, tmp_path):
     with pytest.raises(
         OSError, match=r"cache_dir is .*; writing the file .*No space left"
     ) as caught:
-        PanelCholesky(operator, np.ones(300), tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, np.ones(300), tmp_path, least_room(operator))
     assert count() == number
     assert caught.value.errno == errno.ENOSPC
     assert open_files(tmp_path) == (0, 0)
@@ -300,13 +302,13 @@ def test_a_disk_that_fills_up(number, writes, tmp_path):
 def test_short_writes_are_finished(writes, tmp_path, rng):
     count = writes(2, lambda raw, view: raw.write(view[:1001]))
     operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
-    with PanelCholesky(operator, shift, tmp_path, least_room(operator)) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator)) as made:
         assert count() > 2
         np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
 
 
 def test_a_file_that_was_cut_is_told(tmp_path):
-    made = PanelCholesky(operator_of(300), np.ones(300), tmp_path, 10**7)
+    made = OutOfCoreCholesky(operator_of(300), np.ones(300), tmp_path, 10**7)
     made._file._file._raw.truncate(1000)
     with pytest.raises(OSError, match=r"cache_dir is .*; reading the file .*shorter"):
         made.solve(np.ones((300, 1)))
@@ -318,7 +320,7 @@ def test_a_file_that_was_cut_is_told(tmp_path):
 
 def test_the_file_is_gone_when_done(tmp_path):
     operator = operator_of(100)
-    with PanelCholesky(operator, np.ones(100), tmp_path, 10**7) as made:
+    with OutOfCoreCholesky(operator, np.ones(100), tmp_path, 10**7) as made:
         if os.name == "posix":
             assert os.listdir(tmp_path) == []  # nothing that a killed process could leave
         if sys.platform == "linux":
@@ -330,7 +332,7 @@ def test_the_file_is_gone_when_done(tmp_path):
 
 
 def test_the_file_is_gone_when_the_factor_is(tmp_path):
-    made = PanelCholesky(operator_of(100), np.ones(100), tmp_path, 10**7)
+    made = OutOfCoreCholesky(operator_of(100), np.ones(100), tmp_path, 10**7)
     del made
     assert open_files(tmp_path) == (0, 0)
 
@@ -338,7 +340,7 @@ def test_the_file_is_gone_when_the_factor_is(tmp_path):
 def test_the_file_is_gone_after_an_error_inside(tmp_path):
     with (
         pytest.raises(RuntimeError, match="mine"),
-        PanelCholesky(operator_of(100), np.ones(100), tmp_path, 10**7),
+        OutOfCoreCholesky(operator_of(100), np.ones(100), tmp_path, 10**7),
     ):
         raise RuntimeError("mine")
     assert open_files(tmp_path) == (0, 0)
@@ -352,7 +354,7 @@ def test_the_file_is_gone_after_an_interrupt(number, writes, tmp_path):
     count = writes(number, interrupt)
     operator = operator_of(300)
     with pytest.raises(KeyboardInterrupt) as caught:
-        PanelCholesky(operator, np.ones(300), tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, np.ones(300), tmp_path, least_room(operator))
     assert count() == number
     assert open_files(tmp_path) == (0, 0)
     del caught
@@ -364,13 +366,13 @@ def test_systems_with_named_files_only(tmp_path, rng, monkeypatch):
         monkeypatch.delattr(os, name, raising=False)
     monkeypatch.setattr(tempfile, "TemporaryFile", tempfile.NamedTemporaryFile)
     operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
-    with PanelCholesky(operator, shift, tmp_path, least_room(operator)) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator)) as made:
         assert len(os.listdir(tmp_path)) == 1
         np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
     assert open_files(tmp_path) == (0, 0)
     shift[250] = -3.0
     with pytest.raises(NotPositiveDefiniteError):
-        PanelCholesky(operator, shift, tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator))
     assert open_files(tmp_path) == (0, 0)
 
 
@@ -379,8 +381,8 @@ def test_two_at_once_in_a_folder(tmp_path, rng):
     one, other = np.full(300, 1.0), np.full(300, 7.0)
     room = least_room(operator)
     with (
-        PanelCholesky(operator, one, tmp_path, room) as first,
-        PanelCholesky(operator, other, tmp_path, room) as second,
+        OutOfCoreCholesky(operator, one, tmp_path, room) as first,
+        OutOfCoreCholesky(operator, other, tmp_path, room) as second,
     ):
         for made, shift in ((first, one), (second, other), (first, one)):
             np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
@@ -440,7 +442,7 @@ def test_no_file_is_left_by_an_error(tmp_path, monkeypatch):
     def broken(self, rhs):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(PanelCholesky, "solve", broken)
+    monkeypatch.setattr(OutOfCoreCholesky, "solve", broken)
     with pytest.raises(OSError, match="Input/output") as caught:
         fm.cce(x, y, p, memory_limit="25MB", cache_dir=tmp_path, **options)
     assert caught.tb is not None  # the frames are still there, and hold the solver

@@ -1,7 +1,7 @@
-"""The direct solver: Cholesky of packed tiles in memory, or of panels on disk, with refinement.
+"""The direct solver: Cholesky of packed tiles in memory, or out of core, with refinement.
 
-With a checkpoint a factor that takes long is written while it is made, so that a run which was killed goes
-on with it. What is solved is kept, too: the factor of another diagonal does not wait for the first again.
+With a checkpoint a factor that takes long is written while it is made, so that a killed run resumes it.
+Solutions are saved, too: the factor of a second diagonal does not wait for the first again.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import audit
 from fastmcmd.solvers.base import Certificate, Goal, Solution, System, by_diagonal
+from fastmcmd.solvers.block_layout import least_room, one_panel_fits
 from fastmcmd.solvers.costs import cholesky_cost, factor_work
-from fastmcmd.solvers.factor_file import Kept, making
-from fastmcmd.solvers.kept_cholesky import KeptCholesky, work_bytes
-from fastmcmd.solvers.panels import PanelCholesky
+from fastmcmd.solvers.factor_file import FactorStage, leaving_at_interrupt
+from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
-from fastmcmd.solvers.strips import least_room
 
 __all__ = [
     "Cholesky", "DirectSolver", "cholesky_bytes", "factor_fits", "least_bytes", "too_large_for_float32",
 ]  # fmt: skip
 
 _REFINEMENTS = 4
-# Float32 operations from which a factor is kept: half a minute of one core. Less is soon made anew.
+# Float32 operations from which a factor has a file with a checkpoint: half a minute of one core.
 _LONG = 2e12
 _LARGE = 1e3  # kernel values from which the scale of x is named as the cause of rounding
 
-Factor = PackedGram | KeptCholesky | PanelCholesky
+Factor = PackedGram | OutOfCoreCholesky
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def least_bytes(
 
 
 class DirectSolver:
-    """Solves systems over one operator; factors are kept for later right-hand sides.
+    """Solves systems over one operator; factors stay for later right-hand sides.
 
     Parameters
     ----------
@@ -137,8 +136,8 @@ class DirectSolver:
     cache_dir : str or os.PathLike, optional
         Folder for factors that do not fit in memory.
     stages : Stages, optional
-        Parts of a checkpoint. Solutions are kept there, and how far factors are that take long or go to
-        ``cache_dir``; their files are in ``cache_dir``, else beside the checkpoint.
+        Parts of a checkpoint: solutions, and the progress of factors that take long or go to ``cache_dir``;
+        their files are in ``cache_dir``, else beside the checkpoint.
     """
 
     def __init__(
@@ -168,15 +167,15 @@ class DirectSolver:
     def _stage(self, part: str) -> Stage | None:
         return None if self._stages is None else self._stages(part)
 
-    def _kept(self, shift: NDArray[np.float64]) -> Kept | None:
-        """Return where the factor with this diagonal is gone on with; None without a checkpoint."""
+    def _factor_stage(self, shift: NDArray[np.float64]) -> FactorStage | None:
+        """Return where the factor with this diagonal is saved; None without a checkpoint."""
         stage = self._stage(f"factor {fingerprint_of(shift)[:8]}")
         if stage is None:
             return None
         if self.cache_dir is not None:
-            return Kept(Path(self.cache_dir), stage)
+            return FactorStage(Path(self.cache_dir), stage)
         path = stage.checkpoint.path
-        return Kept(path.parent, stage, f"checkpoint is {str(path)!r}")
+        return FactorStage(path.parent, stage, f"checkpoint is {str(path)!r}")
 
     def _factor(self, shift: NDArray[np.float64], progress: Progress) -> Factor:
         for known, factor in self._factors:
@@ -187,7 +186,7 @@ class DirectSolver:
             raise NumericalError(too_large_for_float32(operator))
         need = cholesky_bytes(operator, len(self._factors) + 1)
         fits = factor_fits(operator, operator.room, len(self._factors) + 1)
-        kept = self._kept(shift)
+        stage = self._factor_stage(shift)
         if not fits and self.cache_dir is None:
             limit, room = "memory_limit", f"leaves {format_bytes(operator.room)}"
             if operator.backend.on_card:
@@ -199,13 +198,10 @@ class DirectSolver:
             )
         operator.release()
         try:
-            if fits and (kept is None or not _takes_long(operator)):
-                factor = self._packed(shift, progress)
-            elif kept is not None and need + work_bytes(operator) <= operator.room:
-                factor = KeptCholesky(operator, shift, kept, progress)
-                operator.has_cached = True
+            if fits and (stage is None or not _takes_long(operator)):
+                factor: Factor = self._packed(shift, progress)
             else:
-                factor = self._panels(shift, progress, kept)
+                factor = self._out_of_core(shift, progress, stage, fits)
         except NotPositiveDefiniteError as error:
             raise NumericalError(_not_definite(operator, shift, error)) from None
         self._factors.append((shift, factor))
@@ -219,14 +215,24 @@ class DirectSolver:
         operator.backend.packed_cholesky(packed)
         return packed
 
-    def _panels(
-        self, shift: NDArray[np.float64], progress: Progress, kept: Kept | None
-    ) -> PanelCholesky:
+    def _out_of_core(
+        self,
+        shift: NDArray[np.float64],
+        progress: Progress,
+        stage: FactorStage | None,
+        fits: bool,
+    ) -> OutOfCoreCholesky:
         operator = self.operator
-        taken = sum(f.nbytes for _, f in self._factors if not isinstance(f, PanelCholesky))
-        room = operator.room - taken
-        factor = PanelCholesky(operator, shift, self.cache_dir, room, progress, kept)
-        operator.has_filed = True
+        room = operator.room - sum(factor.nbytes for _, factor in self._factors)
+        beside = room - _row_bytes(operator)  # what the rows of certificates leave
+        in_memory = fits and not operator.backend.on_card and one_panel_fits(operator, beside)
+        if in_memory:
+            room = beside
+        factor = OutOfCoreCholesky(
+            operator, shift, self.cache_dir, room, progress, stage, in_memory=in_memory
+        )
+        operator.has_cached |= factor.in_memory
+        operator.has_filed |= not factor.in_memory
         return factor
 
     def solve(
@@ -258,7 +264,7 @@ class DirectSolver:
             ``cache_dir``, or the folder of the checkpoint, is full, or cannot be written or read.
         """
         solutions = []
-        with making(self):
+        with leaving_at_interrupt(self):
             for index, system in enumerate(systems):
                 stage = None if keep else self._stage(f"solution {index}")
                 solution = None if stage is None else self._loaded(stage, system)
@@ -284,23 +290,22 @@ class DirectSolver:
         }
 
     def _loaded(self, stage: Stage, system: System) -> Solution | None:
-        """Return the solution that an earlier run kept, as if it had been made now."""
+        """Return the solution that an earlier run saved."""
         saved = stage.load()
         if saved is None:
             return None
-        kept = self._kept(system.shift)
-        assert kept is not None
-        kept.remove()  # the run may have ended before it could
+        factor = self._factor_stage(system.shift)
+        assert factor is not None
+        factor.remove()  # the run may have ended before it could
         passes, cached, filed = (int(count) for count in saved["counts"])
         self.operator.passes = passes
         self.operator.has_cached, self.operator.has_filed = bool(cached), bool(filed)
         return Solution(saved["value"], saved["image"], Certificate.of_numbers(saved["bounds"]))
 
     def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
-        if isinstance(factor, PanelCholesky):
+        if isinstance(factor, OutOfCoreCholesky):
             return factor.solve(rhs)
-        packed = factor.packed if isinstance(factor, KeptCholesky) else factor
-        return self.operator.backend.packed_solve(packed, rhs)
+        return self.operator.backend.packed_solve(factor, rhs)
 
     def _refined(self, system: System, factor: Factor, goal: Goal, progress: Progress) -> Solution:
         operator = self.operator

@@ -24,14 +24,14 @@ from fastmcmd.checkpoint import Stage, State
 from fastmcmd.io.temporary import is_ours, open_ours, remove_stale, tag_of
 from fastmcmd.solvers.scratch import Named, ScratchFile
 
-__all__ = ["FactorFile", "Kept", "OnFile", "making"]
+__all__ = ["FactorFile", "FactorStage", "leaving_at_interrupt"]
 
 _SUFFIX = "factor"
 _MARK = 16  # numbers below 256: no two files of the same name have the same by chance
 
 
 @dataclass(frozen=True)
-class Kept:
+class FactorStage:
     """Where a later run finds a factor that was begun.
 
     Attributes
@@ -84,14 +84,14 @@ class FactorFile:
     Parameters
     ----------
     directory : str or os.PathLike
-        Existing folder; that of ``kept`` where it is given.
+        Existing folder; that of ``stage`` where it is given.
     size : int
         Numbers of the factor.
     dtype : numpy.dtype
         Type of the numbers.
     of : str
         What tells the factor from others; one with another is made anew.
-    kept : Kept, optional
+    stage : FactorStage, optional
         Gives the file a name, and remembers how many pieces are done. Default: a file without a name.
 
     Attributes
@@ -106,24 +106,24 @@ class FactorFile:
     """
 
     def __init__(
-        self, directory: Any, size: int, dtype: np.dtype[Any], of: str, kept: Kept | None
+        self, directory: Any, size: int, dtype: np.dtype[Any], of: str, stage: FactorStage | None
     ) -> None:
-        self._kept, self._of, self._saved = kept, of, 0
-        if kept is None:
+        self._stage, self._of, self._saved = stage, of, 0
+        if stage is None:
             self._file = ScratchFile(directory, size, dtype)
             self.done = 0
             return
-        name, saved = kept.listed()
+        name, saved = stage.listed()
         if saved is None or str(saved["of"]) != of:
             name = saved = None
-        remove_stale(kept.folder, kept.tag, _SUFFIX, keep=() if name is None else (name,))
-        named = Named(kept.tag, _SUFFIX, name)
-        self._file = ScratchFile(kept.folder, size + _MARK, dtype, named, kept.asked)
+        remove_stale(stage.folder, stage.tag, _SUFFIX, keep=() if name is None else (name,))
+        named = Named(stage.tag, _SUFFIX, name)
+        self._file = ScratchFile(stage.folder, size + _MARK, dtype, named, stage.asked)
         try:
             self.done, self._mark = self._found(size, dtype, saved)
             self._saved = self.done
             if not self._file.found and name is not None:  # damaged, or another's
-                kept.remove()
+                stage.remove()
         except BaseException:
             self._file.close(leave=self._file.found)
             raise
@@ -147,7 +147,7 @@ class FactorFile:
     def finished(self, pieces: int, *, force: bool = False) -> None:
         """Remember that so many pieces are done: in the checkpoint if it is time to, or ``force``."""
         self.done = pieces
-        if self._kept is None:
+        if self._stage is None:
             return
 
         def state() -> State:
@@ -160,7 +160,7 @@ class FactorFile:
                 "pieces": np.array(pieces),
             }
 
-        self._kept.stage.save(state, force=force)
+        self._stage.stage.save(state, force=force)
 
     def write(self, offset: int, numbers: Array) -> None:
         """Write contiguous ``numbers`` at ``offset`` numbers from the start."""
@@ -195,7 +195,7 @@ class _Owner(Protocol):
 
 
 @contextmanager
-def making(owner: _Owner) -> Iterator[None]:
+def leaving_at_interrupt(owner: _Owner) -> Iterator[None]:
     """Leave the files of an owner at Ctrl-C, and remove them after any other error."""
     try:
         yield
@@ -205,24 +205,3 @@ def making(owner: _Owner) -> Iterator[None]:
     except BaseException:
         owner.close()
         raise
-
-
-class OnFile:
-    """A factor with a file, which is removed or left."""
-
-    _file: FactorFile | None = None
-
-    def leave(self) -> None:
-        """Close the file; one that a later run can go on with stays."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.leave()
-
-    def close(self) -> None:
-        """Remove the file; may be called again."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
-    def __del__(self) -> None:
-        self.close()

@@ -1,8 +1,7 @@
-"""How a Cholesky factor is cut where it is made in panels: strips, panels, and what they take.
+"""How the factor of the out-of-core Cholesky is divided: block columns, panels, and their memory.
 
-The factor is stored as strips: strip s holds the columns ``[s0, s1)`` of its rows ``s0..n``, row by row,
-one strip after the other, n^2 / 2 numbers in all. A panel is as many neighbouring strips as memory
-holds.
+Block column s holds the columns ``[s0, s1)`` of the rows ``s0..n``, row by row, one block column after
+the other, n^2 / 2 numbers in all. A panel is as many neighbouring block columns as memory holds.
 """
 
 from __future__ import annotations
@@ -14,15 +13,20 @@ from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.memory import format_bytes
 
-__all__ = ["Cut", "Strip", "choose", "file_bytes", "least_room", "strips_of"]
+__all__ = ["BlockColumn", "Layout", "choose_layout", "file_bytes", "least_room", "one_panel_fits"]
 
-_WIDTHS = (512, 256, 128, 64)  # of strips; BLAS is at its rate from 256, less only for lack of room
+_WIDTHS = (
+    512,
+    256,
+    128,
+    64,
+)  # of block columns; BLAS is at its rate from 256, less only for lack of room
 _ROWS = 4096  # of a block: with 512 columns 2 GFLOP, some ten milliseconds
 _GRAM_WORK = 4e9  # operations of one call for a block of K
 
 
 @dataclass(frozen=True)
-class Strip:
+class BlockColumn:
     """Columns ``[start, stop)`` of rows ``start..n`` of the factor; ``offset`` counts numbers."""
 
     start: int
@@ -41,18 +45,9 @@ class Strip:
         return self.rows * self.width
 
 
-def strips_of(n: int, width: int) -> list[Strip]:
-    """Return the strips of an n x n factor."""
-    strips, offset = [], 0
-    for start in range(0, n, width):
-        strips.append(Strip(start, min(n, start + width), n - start, offset))
-        offset += strips[-1].size
-    return strips
-
-
 @dataclass(frozen=True)
-class Cut:
-    """Widths of strips and lengths of blocks; sizes in numbers of ``itemsize`` bytes."""
+class Layout:
+    """Widths of block columns and lengths of blocks; sizes in numbers of ``itemsize`` bytes."""
 
     n: int
     dim: int
@@ -66,24 +61,33 @@ class Cut:
         fits = self.rows * self.width * self.itemsize // (16 * self.dim)
         return max(1, min(self.rows, fits, int(_GRAM_WORK / (2 * self.width * self.dim))))
 
-    def bytes_of(self, panel: list[Strip]) -> int:
+    def columns(self) -> list[BlockColumn]:
+        """Return the block columns of the factor."""
+        columns, offset = [], 0
+        for start in range(0, self.n, self.width):
+            stop = min(self.n, start + self.width)
+            columns.append(BlockColumn(start, stop, self.n - start, offset))
+            offset += columns[-1].size
+        return columns
+
+    def bytes_of(self, panel: list[BlockColumn]) -> int:
         """Return the bytes held while a panel is made."""
-        # Rows of an earlier strip that stand beside the panel's columns; the first panel has none.
+        # Rows of an earlier block column that stand beside the panel's columns; the first panel has none.
         columns = panel[-1].stop - panel[0].start if panel[0].start else self.width
-        numbers = sum(strip.size for strip in panel)
+        numbers = sum(column.size for column in panel)
         numbers += (columns + self.rows + self.gram_rows) * self.width
         # Rows prepared for the backend, and once more in float64 while they are moved.
         prepared = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
         return numbers * self.itemsize + prepared
 
-    def panels(self, room: int) -> list[list[Strip]]:
-        """Return the strips in panels that fit; later ones hold more columns, their rows are fewer."""
-        panels: list[list[Strip]] = []
-        for strip in strips_of(self.n, self.width):
-            if panels and self.bytes_of([*panels[-1], strip]) <= room:
-                panels[-1].append(strip)
+    def panels(self, room: int) -> list[list[BlockColumn]]:
+        """Return panels that fit; later ones hold more block columns, as these have fewer rows."""
+        panels: list[list[BlockColumn]] = []
+        for column in self.columns():
+            if panels and self.bytes_of([*panels[-1], column]) <= room:
+                panels[-1].append(column)
             else:
-                panels.append([strip])
+                panels.append([column])
         return panels
 
     def blocks(self, start: int, stop: int, step: int | None = None) -> Iterator[slice]:
@@ -93,15 +97,15 @@ class Cut:
             yield slice(first, min(stop, first + step))
 
 
-def _least(operator: GramOperator) -> Cut:
+def _least(operator: GramOperator) -> Layout:
     width = min(_WIDTHS[-1], len(operator))
-    return Cut(len(operator), operator.dim, operator.dtype.itemsize, width, width)
+    return Layout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
 
 
 def least_room(operator: GramOperator) -> int:
     """Return the bytes of the narrowest panels with which K + D can be factored."""
-    cut = _least(operator)
-    return cut.bytes_of(strips_of(cut.n, cut.width)[:1])
+    layout = _least(operator)
+    return layout.bytes_of(layout.columns()[:1])
 
 
 def _block_rows(width: int) -> Iterator[int]:
@@ -112,8 +116,8 @@ def _block_rows(width: int) -> Iterator[int]:
     yield width  # the least: the square on the diagonal is read as one block
 
 
-def choose(operator: GramOperator, room: int) -> Cut:
-    """Return the cut of widest strips, then of longest blocks, that fits.
+def choose_layout(operator: GramOperator, room: int) -> Layout:
+    """Return the layout of widest block columns, then of longest blocks, that fits.
 
     Raises
     ------
@@ -123,11 +127,11 @@ def choose(operator: GramOperator, room: int) -> Cut:
     least = _least(operator)
     for width in (min(width, least.n) for width in _WIDTHS):
         for rows in _block_rows(width):
-            cut = Cut(least.n, least.dim, least.itemsize, width, rows)
+            layout = Layout(least.n, least.dim, least.itemsize, width, rows)
             # Blocks only stage: seven eighths are for the panel, or as much as can be had.
-            small = rows == width or 8 * rows * width * cut.itemsize <= room
-            if small and cut.bytes_of(strips_of(cut.n, width)[:1]) <= room:
-                return cut
+            small = rows == width or 8 * rows * width * layout.itemsize <= room
+            if small and layout.bytes_of(layout.columns()[:1]) <= room:
+                return layout
     raise MemoryLimitError(
         f"solver='cholesky' with cache_dir needs {format_bytes(least_room(operator))} for panels of "
         f"the factor of {least.n:,} distinct inputs, and memory_limit leaves {format_bytes(room)}; "
@@ -135,7 +139,13 @@ def choose(operator: GramOperator, room: int) -> Cut:
     )
 
 
+def one_panel_fits(operator: GramOperator, room: int) -> bool:
+    """Tell whether one panel holds the whole factor."""
+    return room >= least_room(operator) and len(choose_layout(operator, room).panels(room)) == 1
+
+
 def file_bytes(operator: GramOperator) -> int:
     """Return the most bytes that the numbers of the factor can take in a file."""
     width = min(_WIDTHS[0], len(operator))
-    return sum(strip.size for strip in strips_of(len(operator), width)) * operator.dtype.itemsize
+    layout = Layout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
+    return sum(column.size for column in layout.columns()) * operator.dtype.itemsize

@@ -1,0 +1,365 @@
+"""Out-of-core Cholesky: the factor of K + D in block columns, held in memory or in a file.
+
+A panel is a number of block columns, as many as memory holds (see `block_layout`). Each panel is filled
+with its part of K, has every earlier block column applied to it, read block by block from the file
+(left-looking, so that the file is written once), and is factored in memory, column by column; a block
+column is written when it is finished. The file is read about ``n / (3 w)`` times for panels of w columns.
+Where one panel holds the whole factor it can stay in memory: the file is then a copy for a later run.
+
+All blocks are contiguous and row-major, which is Fortran's order of their transposes: BLAS then works
+in place, without copies or temporaries. No single call takes more than a fraction of a second, so that
+Ctrl-C is answered.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from fastmcmd.backends.base import Array, NotPositiveDefiniteError
+from fastmcmd.checkpoint import fingerprint_of
+from fastmcmd.gram import GramOperator
+from fastmcmd.progress import Progress
+from fastmcmd.solvers.block_layout import BlockColumn, choose_layout
+from fastmcmd.solvers.factor_file import FactorFile, FactorStage, leaving_at_interrupt
+
+__all__ = ["OutOfCoreCholesky"]
+
+_NAME = "Cholesky factorisation"
+
+
+class OutOfCoreCholesky:
+    """Factor ``K + diag(shift)`` in block columns, and solve with the factor.
+
+    Parameters
+    ----------
+    operator : GramOperator
+        K; its blocks are computed when their panel's turn comes, in the operator's precision, which
+        is also the factor's.
+    shift : ndarray (n,), float64
+        Diagonal that is added.
+    directory : str or os.PathLike or None
+        Existing folder for the file, about ``n^2 / 2`` numbers; not used with ``stage``, which names one. A
+        folder in memory (some systems' /tmp) defeats the purpose.
+    room : int
+        Bytes for the current panel, the blocks being applied to it and prepared rows.
+    progress : Progress, optional
+        Receives each panel and the rate so far.
+    stage : FactorStage, optional
+        Where the number of finished block columns is saved. The file then has a name, and stays when the
+        process is killed or interrupted: the same factorisation resumes with the next block column.
+    in_memory : bool, default False
+        Whether the factor stays in memory for solves, if ``room`` holds it in one panel.
+
+    Attributes
+    ----------
+    in_memory : bool
+        Whether it does.
+
+    Raises
+    ------
+    MemoryLimitError
+        ``room`` is less than `fastmcmd.solvers.block_layout.least_room`.
+    NotPositiveDefiniteError
+        A pivot is not positive in the operator's precision; its ``index`` is that of the row.
+    OSError
+        The folder is missing or cannot be written, or the disk is full.
+
+    Notes
+    -----
+    Without ``stage`` the file has no name: it is removed from the folder when it is opened (on Windows the
+    system removes it when it is closed), so nothing is left behind by an error, an interrupt or even a
+    killed process, and runs in the same folder do not meet. Its space is taken at the start where the file
+    system can. `close`, or leaving the ``with`` block, gives it back.
+
+    BLAS is SciPy's and uses its own number of threads.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from fastmcmd import RBF
+    >>> from fastmcmd.backends import get_backend
+    >>> from fastmcmd.gram import GramOperator
+    >>> from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
+    >>> x = np.linspace(0.0, 1.0, 50)[:, None]
+    >>> kernel, shift, rhs = RBF(1.0), np.full(50, 5.0), np.ones((50, 1))
+    >>> operator = GramOperator(get_backend("numpy", kernel), kernel, x, np.dtype("f8"), 10**8)
+    >>> with OutOfCoreCholesky(operator, shift, tempfile.gettempdir(), 10**6) as factor:
+    ...     b = factor.solve(rhs)
+    >>> np.allclose(kernel(x) @ b + shift[:, None] * b, rhs)
+    True
+    """
+
+    _file: FactorFile | None = None
+
+    def __init__(
+        self,
+        operator: GramOperator,
+        shift: NDArray[np.float64],
+        directory: str | os.PathLike[str] | None,
+        room: int,
+        progress: Progress | None = None,
+        stage: FactorStage | None = None,
+        *,
+        in_memory: bool = False,
+    ) -> None:
+        self._operator = operator
+        self._dtype = operator.dtype
+        self._layout = choose_layout(operator, room)
+        self._columns = self._layout.columns()
+        self._gemm, self._trsm = scipy.linalg.get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
+        (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
+        panels = self._layout.panels(room)
+        self.in_memory = in_memory and len(panels) == 1
+        self._held: list[Array] = []  # the finished block columns where they stay in memory
+        size = sum(column.size for column in self._columns)
+        starts = [panel[0].start for panel in panels]
+        of = fingerprint_of(shift, str(self._dtype), self._layout.width, "strips", str(starts))
+        self._file = FactorFile(directory, size, self._dtype, of, stage)
+        with leaving_at_interrupt(self):
+            self._factor(shift, panels, _Report(progress or Progress(False, 1.0), self._layout.n))
+
+    def _factor(
+        self, shift: NDArray[np.float64], panels: list[list[BlockColumn]], report: _Report
+    ) -> None:
+        file = self._open_file()
+        if file.done:
+            report.resumed(self._columns[file.done - 1].stop)
+        buffer = np.empty(max(sum(c.size for c in panel) for panel in panels), self._dtype)
+        for index, panel in enumerate(panels):
+            first = panel[0].start // self._layout.width
+            done = min(max(file.done - first, 0), len(panel))  # by a run before this one
+            if done == len(panel) and not self.in_memory:
+                continue
+            report.panel(index + 1, len(panels), panel[0].start)
+            blocks, at = [], 0
+            for column in panel:
+                blocks.append(buffer[at : at + column.size].reshape(column.rows, column.width))
+                at += column.size
+            for column, block in zip(panel[:done], blocks, strict=False):
+                for rows in self._layout.blocks(0, column.rows):
+                    self._read(column, rows, block[rows])
+            if first:
+                for column, block in zip(panel[done:], blocks[done:], strict=True):
+                    self._fill(column, block, shift)
+                self._apply_file(panel, blocks, done)
+            for place in range(done, len(panel)):
+                column, block = panel[place], blocks[place]
+                if not first:  # not before its turn: a slow kernel's values are saved with it
+                    self._fill(column, block, shift)
+                self._factor_column(panel[: place + 1], blocks[: place + 1])
+                for rows in self._layout.blocks(0, column.rows):
+                    file.write(column.offset + rows.start * column.width, block[rows])
+                file.finished(first + place + 1)
+                report.column(column.stop)
+            if self.in_memory:
+                self._held = blocks
+        report.end(len(panels))
+
+    def _fill(self, column: BlockColumn, block: Array, shift: NDArray[np.float64]) -> None:
+        """Compute the block column's part of K + diag(shift)."""
+        operator = self._operator
+        inputs = operator.prepare(operator.x[column.start : column.stop], self._dtype)
+        for rows in self._layout.blocks(0, column.rows, self._layout.gram_rows):
+            x = operator.x[column.start + rows.start : column.start + rows.stop]
+            targets = operator.prepare(x, self._dtype)
+            block[rows] = operator.backend.gram(operator.kernel, targets, inputs)
+        diagonal = np.arange(column.width)
+        block[diagonal, diagonal] += shift[column.start : column.stop]
+
+    def _subtract(self, target: Array, left: Array, right: Array) -> None:
+        """Subtract ``left right'`` from ``target``, all row-major, in place."""
+        self._gemm(-1.0, right.T, left.T, 1.0, target.T, trans_a=1, overwrite_c=1)
+
+    def _apply_file(self, panel: list[BlockColumn], blocks: list[Array], done: int) -> None:
+        """Subtract what earlier panels, in the file, contribute to the columns from ``done`` on."""
+        start, stop = panel[0].start, panel[-1].stop
+        width, n = self._layout.width, self._layout.n
+        square = np.empty((stop - start) * width, self._dtype)
+        staged = np.empty(self._layout.rows * width, self._dtype)
+        for column in self._columns[: start // width]:
+            head = square.reshape(-1, column.width)  # its rows that are the panel's columns
+            skip = column.start
+            self._read(column, slice(start - skip, stop - skip), head)
+            for rows in self._layout.blocks(start, n):
+                if rows.stop <= stop:
+                    block = head[rows.start - start : rows.stop - start]
+                else:
+                    block = staged[: (rows.stop - rows.start) * column.width]
+                    block = block.reshape(-1, column.width)
+                    self._read(column, slice(rows.start - skip, rows.stop - skip), block)
+                for own, target in zip(panel[done:], blocks[done:], strict=True):
+                    first = max(rows.start, own.start)
+                    if first < rows.stop:
+                        self._subtract(
+                            target[first - own.start : rows.stop - own.start],
+                            block[first - rows.start :],
+                            head[own.start - start : own.stop - start],
+                        )
+
+    def _read(self, column: BlockColumn, rows: slice, out: Array) -> None:
+        """Read rows of a block column, counted in it; the next of them are soon wanted."""
+        start = column.offset + rows.start * column.width
+        self._open_file().read(start, out)
+        rest = column.offset + column.size - start - out.size
+        self._open_file().expect(start + out.size, min(rest, out.size))
+
+    def _factor_column(self, panel: list[BlockColumn], blocks: list[Array]) -> None:
+        """Factor the last of some neighbouring block columns in memory; the others are finished."""
+        column, block = panel[-1], blocks[-1]
+        for rows in self._layout.blocks(0, column.rows):
+            for left, finished in zip(panel[:-1], blocks[:-1], strict=True):
+                skip = column.start - left.start
+                self._subtract(
+                    block[rows],
+                    finished[skip + rows.start : skip + rows.stop],
+                    finished[skip : skip + column.width],
+                )
+        square = block[: column.width]
+        _, bad = self._potrf(square.T, lower=0, clean=0, overwrite_a=1)
+        pivots = np.diagonal(square)
+        if not bad and not np.isfinite(pivots).all():
+            bad = int(np.argmin(np.isfinite(pivots))) + 1
+        if bad:
+            raise NotPositiveDefiniteError(column.start + int(bad) - 1)
+        for rows in self._layout.blocks(column.width, column.rows):
+            self._trsm(1.0, square.T, block[rows].T, side=0, lower=0, trans_a=1, overwrite_b=1)
+
+    def solve(self, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``(K + diag(shift))^-1 rhs``, computed in the factor's precision.
+
+        Parameters
+        ----------
+        rhs : ndarray (n, k), float64
+            Right-hand sides; not changed. A file is read twice, whatever k.
+
+        Returns
+        -------
+        ndarray (n, k), float64
+            Solutions.
+
+        Raises
+        ------
+        ValueError
+            The factor was closed.
+        OSError
+            The file cannot be read.
+        """
+        self._open_file()
+        work = np.array(rhs, dtype=self._dtype, order="C")
+        if not work.size:
+            return work.astype(np.float64, copy=False)
+        layout = self._layout
+        square, staged = np.empty((0, 0), self._dtype), np.empty((0, 0), self._dtype)
+        if not self.in_memory:
+            square = np.empty(layout.width**2, self._dtype)
+            staged = np.empty(layout.rows * layout.width, self._dtype)
+        for number, column in enumerate(self._columns):
+            triangle = self._rows(number, slice(column.start, column.stop), square)
+            own = work[column.start : column.stop]
+            self._trsm(1.0, triangle.T, own.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+            for rows in layout.blocks(column.stop, layout.n):
+                block = self._rows(number, rows, staged)
+                self._gemm(-1.0, own.T, block.T, 1.0, work[rows].T, overwrite_c=1)
+        for number, column in reversed(list(enumerate(self._columns))):
+            own = work[column.start : column.stop]
+            for rows in layout.blocks(column.stop, layout.n):
+                block = self._rows(number, rows, staged)
+                self._gemm(-1.0, work[rows].T, block.T, 1.0, own.T, trans_b=1, overwrite_c=1)
+            triangle = self._rows(number, slice(column.start, column.stop), square)
+            self._trsm(1.0, triangle.T, own.T, side=1, lower=0, trans_a=1, overwrite_b=1)
+        return work.astype(np.float64, copy=False)
+
+    def _rows(self, number: int, rows: slice, staged: Array) -> Array:
+        """Return rows of a block column, counted in the matrix: in memory, or read into ``staged``.
+
+        Of its square on the diagonal what is above the diagonal has no meaning.
+        """
+        column = self._columns[number]
+        local = slice(rows.start - column.start, rows.stop - column.start)
+        if self.in_memory:
+            return self._held[number][local]
+        out = staged[: (rows.stop - rows.start) * column.width].reshape(-1, column.width)
+        self._read(column, local, out)
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the factor takes in memory."""
+        return sum(block.nbytes for block in self._held)
+
+    @property
+    def nbytes_on_disk(self) -> int:
+        """Bytes of the file; 0 once it is closed."""
+        return self._file.nbytes if self._file is not None else 0
+
+    def _open_file(self) -> FactorFile:
+        if self._file is None:
+            raise ValueError("the factor was closed; make a new OutOfCoreCholesky to solve again")
+        return self._file
+
+    def leave(self) -> None:
+        """Close the file; one that a later run can resume stays."""
+        file, self._file = self._file, None
+        self._held = []
+        if file is not None:
+            file.leave()
+
+    def close(self) -> None:
+        """Remove the file; may be called again."""
+        file, self._file = self._file, None
+        self._held = []
+        if file is not None:
+            file.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> OutOfCoreCholesky:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class _Report:
+    """Reports the progress of a factorisation of n columns, and the rate so far."""
+
+    def __init__(self, progress: Progress, n: int) -> None:
+        self._progress, self._n = progress, n
+        self._begun, self._before = time.perf_counter(), 0.0
+        self._name = _NAME
+
+    def _work(self, columns: int) -> float:
+        return columns**2 * (self._n - 2 / 3 * columns)  # left-looking: 2 c (n - c) for column c
+
+    def _rate(self, columns: int) -> str:
+        done = self._work(columns) - self._before
+        return f"{done / max(time.perf_counter() - self._begun, 1e-9) / 1e9:.1f} GFLOP/s"
+
+    def resumed(self, columns: int) -> None:
+        """Report that a run before this one finished so many columns."""
+        self._before = self._work(columns)
+        self._progress.stage(f"went on from a checkpoint after {columns:,} columns of the factor")
+
+    def panel(self, number: int, count: int, columns: int) -> None:
+        """Report that a panel begins, after so many columns."""
+        self._name = _NAME + (f", panel {number} of {count}" if count > 1 else "")
+        known = self._work(columns) > self._before
+        self._progress.stage(self._name + (f", {self._rate(columns)}" if known else ""))
+
+    def column(self, columns: int) -> None:
+        """Report that so many columns are done."""
+        if self._progress.due:
+            share = self._work(columns) / self._work(self._n)
+            self._progress.tell(self._name, share, self._rate(columns))
+
+    def end(self, count: int) -> None:
+        """Report that all columns are done."""
+        panels = f", {count} panels" if count > 1 else ""
+        self._progress.stage(f"{_NAME}{panels}, {self._rate(self._n)}")
