@@ -228,11 +228,11 @@ class DirectSolver:
         in_memory = fits and not operator.backend.on_card and one_panel_fits(operator, beside)
         if in_memory:
             room = beside
-        factor = OutOfCoreCholesky(
+        made = OutOfCoreCholesky(
             operator, shift, self.cache_dir, room, progress, stage, in_memory=in_memory
         )
-        operator.has_cached |= factor.in_memory
-        operator.has_filed |= not factor.in_memory
+        operator.has_cached |= made.in_memory
+        operator.has_filed |= not made.in_memory
         return factor
 
     def solve(
