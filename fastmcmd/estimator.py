@@ -14,7 +14,7 @@ from fastmcmd import storage
 from fastmcmd.cce import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.checks import as_rows, check_path
 from fastmcmd.estimate.arguments import prepared_inputs
-from fastmcmd.estimate.fit import Fit, fit_together
+from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.gram import check_sizes
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at
@@ -198,7 +198,7 @@ class ConditionalCongruence(Parameters):
         found = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
-            fits = fit_together(nature, models, *kernels, options, x, progress)
+            fits = fit(nature, models, *kernels, options, x, progress)
             for name, fitted in zip(predictions, fits, strict=True):
                 values, errors, info = fitted.evaluate(x, progress)
                 result = Result.of(values, errors, options.tol, info, f"CCE of {name!r}")

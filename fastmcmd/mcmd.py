@@ -10,7 +10,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.arguments import (
@@ -225,9 +224,14 @@ def evaluate_at(
             # Opened before any work is done; the checkpoint stays until the values are written.
             with surveyed():
                 check_sizes(x_kernel, x=nature.x, x_prime=model.x, **{points: grid})
-                fitted, result, checkpoint = _evaluated(
-                    nature, model, x_kernel, y_kernel, options, grid, name
-                )  # fmt: skip
+                options, checkpoint = begin((nature, model), (x_kernel, y_kernel), options, grid)
+                options = settled(options, (x_kernel, y_kernel), nature.x, nature.lam)
+                with Progress(options.progress, options.tol) as progress:
+                    (fitted,) = fit(
+                        nature, [model], x_kernel, y_kernel, options, grid, progress, checkpoint
+                    )
+                    values, errors, info = fitted.evaluate(grid, progress, checkpoint)
+                result = Result.of(values, errors, options.tol, info, name)
             if target is not None:
                 target.write(slice(0, len(grid)), result.values)
         if target is not None:
@@ -235,23 +239,3 @@ def evaluate_at(
         if checkpoint is not None:
             checkpoint.finish()
         return fitted, result
-
-
-def _evaluated(
-    nature: Sample,
-    model: Sample,
-    x_kernel: Kernel,
-    y_kernel: Kernel,
-    options: Options,
-    grid: NDArray[Any] | Rows,
-    name: str,
-) -> tuple[Fit, Result, Checkpoint | None]:
-    options, checkpoint = begin((nature, model), (x_kernel, y_kernel), options, grid)
-    options = settled(options, (x_kernel, y_kernel), nature.x, nature.lam)
-    progress = Progress(options.progress, options.tol)
-    try:
-        fitted = fit(nature, model, x_kernel, y_kernel, options, grid, progress, checkpoint)
-        values, errors, info = fitted.evaluate(grid, progress, checkpoint)
-    finally:
-        progress.close()
-    return fitted, Result.of(values, errors, options.tol, info, name), checkpoint

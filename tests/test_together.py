@@ -110,12 +110,17 @@ def test_vectors_and_random_draws(rng):
 def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
     x, y, models = data
     solves, factors = [], []
-    solve = feature_form.solve
-    monkeypatch.setattr(
-        feature_form,
-        "solve",
-        lambda problem, *rest: solves.append(len(problem.systems)) or solve(problem, *rest),
-    )
+    solver_of = feature_form.solver_of
+
+    class Counting:
+        def __init__(self, options):
+            self.solver = solver_of(options)
+
+        def solve(self, problem, *rest):
+            solves.append(len(problem.systems))
+            return self.solver.solve(problem, *rest)
+
+    monkeypatch.setattr(feature_form, "solver_of", Counting)
     from fastmcmd.backends.numpy import NumpyBackend
 
     factor = NumpyBackend.packed_cholesky

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from fastmcmd.estimate.primal import Part, PrimalFit
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solve
+from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solver_of
 from fastmcmd.solvers.cholesky import least_bytes
 from fastmcmd.threads import get_num_threads
 
@@ -72,78 +73,64 @@ def fit_features(
     checkpoint : Checkpoint, optional
         Where the solver keeps its state.
     """
-    solver = _Solver(nature, pairs, task, budget, progress, checkpoint)
-    parts: list[list[Part]]
-    if all(nature.same_system(model) for model, _ in pairs):
-        systems = [System(found.nature - found.model, nature.shift) for _, found in pairs]
-        parts = [[part] for part in solver.differences(systems)]
-    else:
-        ((model, found),) = pairs
-        same = nature.design.same_as(model.design)
-        parts = [(solver.in_step if same else solver.apart)(model, found)]
+    sides = [nature, *(model for model, _ in pairs)]
+    lam, room = min(side.lam for side in sides), budget.room(*least_for(sides, task))
+    solver, results = solver_of(task.options), []
+    for side, systems, share, name in _solves(nature, pairs):
+        goal = Goal(SOLVER_SHARE * share * task.options.tol, task.scale)
+        problem = LinearProblem(
+            task.backend, task.x_kernel, side.design.x, systems, lam, goal, room, name
+        )
+        results.append(solver.solve(problem, progress, checkpoint))
+        results[-1].operator.release()
     certificate = task.options.certificate
     return [
         PrimalFit(found.features, part, found.truncation, certificate)
-        for (_, found), part in zip(pairs, parts, strict=True)
+        for (_, found), part in zip(pairs, _parts(nature, pairs, results), strict=True)
     ]
 
 
-class _Solver:
-    """Solves systems over the inputs of one side or the other, within one budget."""
+def _solves(
+    nature: Sample, pairs: list[tuple[Sample, MeanFeatures]]
+) -> Iterator[tuple[Sample, list[System], float, str]]:
+    """Yield each solve: whose inputs, the systems, their share of the error, and a name."""
+    if all(nature.same_system(model) for model, _ in pairs):
+        # One solve with the difference of both sides, for all models.
+        systems = [System(found.nature - found.model, nature.shift) for _, found in pairs]
+        yield nature, systems, 1.0, "both"
+        return
+    ((model, found),) = pairs
+    ours, theirs = System(found.nature, nature.shift), System(found.model, model.shift)
+    if nature.design.same_as(model.design):  # two regularisers, in step
+        yield nature, [ours, theirs], 0.5, "both"
+        return
+    yield nature, [ours], 0.5, "nature"
+    yield model, [theirs], 0.5, "model"
 
-    def __init__(
-        self, nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task, budget: Budget,
-        progress: Progress, checkpoint: Checkpoint | None,
-    ) -> None:  # fmt: skip
-        self._nature, self._task = nature, task
-        self._progress, self._checkpoint = progress, checkpoint
-        sides = [nature, *(model for model, _ in pairs)]
-        self._lam = min(side.lam for side in sides)
-        self._room = budget.room(*least_for(sides, task))
 
-    def differences(self, systems: list[System]) -> list[Part]:
-        """Solve for the difference of both sides, for each model."""
-        result = self._solved(self._nature, systems, 1.0)
-        design = self._nature.design
-        if len(systems) == 1:
+def _parts(
+    nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], results: list[Solved]
+) -> list[list[Part]]:
+    """Return the parts of each model's form."""
+    design, result = nature.design, results[0]
+    if all(nature.same_system(model) for model, _ in pairs):
+        if len(pairs) == 1:
             (only,) = result.solutions
-            return [Part(design, only.value, only.image, result)]
+            return [[Part(design, only.value, only.image, result)]]
         # Arrays of its own: a model that is kept does not keep those of the others.
         alone = [replace(s, image=np.ascontiguousarray(s.image)) for s in result.solutions]
-        return [Part(design, s.value, s.image, _of_one(result, s)) for s in alone]
-
-    def in_step(self, model: Sample, found: MeanFeatures) -> list[Part]:
-        """Solve for both sides at the same inputs with two regularisers."""
-        nature = self._nature
-        systems = [System(found.nature, nature.shift), System(found.model, model.shift)]
-        result = self._solved(nature, systems, 0.5)
+        return [[Part(design, s.value, s.image, _of_one(result, s))] for s in alone]
+    if len(results) == 1:
         ours, theirs = result.solutions
-        value, image = ours.value - theirs.value, ours.image - theirs.image
-        return [Part(nature.design, value, image, result)]
-
-    def apart(self, model: Sample, found: MeanFeatures) -> list[Part]:
-        """Solve for each side at its own inputs."""
-        parts = []
-        for side, mean, sign, name in (
-            (self._nature, found.nature, 1.0, "nature"),
-            (model, found.model, -1.0, "model"),
-        ):
-            result = self._solved(side, [System(mean, side.shift)], 0.5, name)
-            (one,) = result.solutions
-            parts.append(Part(side.design, sign * one.value, sign * one.image, result))
-        return parts
-
-    def _solved(
-        self, side: Sample, systems: list[System], share: float, name: str = "both"
-    ) -> Solved:
-        task = self._task
-        goal = Goal(SOLVER_SHARE * share * task.options.tol, task.scale)
-        problem = LinearProblem(
-            task.backend, task.x_kernel, side.design.x, systems, self._lam, goal, self._room, name
-        )
-        result = solve(problem, task.options, self._progress, self._checkpoint)
-        result.operator.release()
-        return result
+        return [[Part(design, ours.value - theirs.value, ours.image - theirs.image, result)]]
+    (ours,), (theirs,) = (each.solutions for each in results)
+    ((model, _),) = pairs
+    return [
+        [
+            Part(design, ours.value, ours.image, result),
+            Part(model.design, -theirs.value, -theirs.image, results[1]),
+        ]
+    ]
 
 
 def _of_one(result: Solved, solution: Solution) -> Solved:

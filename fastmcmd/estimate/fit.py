@@ -7,6 +7,7 @@ models as there is memory for; the dense form where outputs have no features of 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
+from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
@@ -34,7 +36,7 @@ from fastmcmd.progress import Progress
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 
-__all__ = ["Fit", "fit", "fit_together"]
+__all__ = ["Fit", "fit"]
 
 _LARGE = 1e3  # kernel values from which the scale of x is named where a bound misses the tolerance
 
@@ -97,20 +99,25 @@ class Fit:
 
 def fit(
     nature: Sample,
-    model: Sample,
+    models: list[Sample],
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
     grid: NDArray[Any] | Rows,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
-) -> Fit:
-    """Fit the difference of the conditional embeddings of two samples.
+) -> list[Fit]:
+    """Fit the differences of the conditional embeddings of nature and of each model.
+
+    Each model has its own output features, and its own certificate; models at nature's inputs share solves.
+    Where ``memory_limit`` has no room for all, they go in groups, down to one at a time.
 
     Parameters
     ----------
-    nature, model : Sample
-        The two sides.
+    nature : Sample
+        Observed outputs.
+    models : list of Sample
+        One; or several, each with nature as its twin, and its regulariser.
     x_kernel, y_kernel : Kernel
         Resolved kernels.
     options : Options
@@ -118,43 +125,44 @@ def fit(
     grid : ndarray (q, d)
         Points where the tolerance must hold.
     progress : Progress
-        Told of each product.
+        Receives each product.
     checkpoint : Checkpoint, optional
-        Where the state of CG and of the passes over rows is kept.
+        Where the state of CG and of the passes over rows is saved.
+
+    Raises
+    ------
+    NumericalError
+        Numbers that are not finite came up on the way, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid)
-    return _Work(nature, task, progress, checkpoint).of([model])[0]
+    work = _Work(nature, task, progress, checkpoint)
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            # What is not finite in the end is refused by `Result.of`.
+            for group, budget in work.groups(models):
+                pairs = list(group.values())
+                forms = fit_features(nature, pairs, task, budget, progress, checkpoint)
+                work.add(group, forms, budget)
+    except np.linalg.LinAlgError as error:
+        raise NumericalError(
+            f"a factorisation failed ({error}): values of x_kernel {x_kernel!r} (up to "
+            f"{task.scale**2:.1e}) are too large for their precision; scale the columns of x to "
+            "unit variance, or use a larger lam"
+        ) from error
+    return [work.fits[number] for number in range(len(models))]
 
 
-def fit_together(
-    nature: Sample,
-    models: list[Sample],
-    x_kernel: Kernel,
-    y_kernel: Kernel,
-    options: Options,
-    grid: NDArray[Any] | Rows,
-    progress: Progress,
-) -> list[Fit]:
-    """Fit the differences of nature and of several models at its inputs, with shared solves.
-
-    Each model has its own output features, and its own certificate. Where ``memory_limit`` has no room
-    for all, they go in groups, down to one at a time.
-
-    Parameters
-    ----------
-    nature : Sample
-        Observed outputs.
-    models : list of Sample
-        Each has nature as its twin, and its regulariser.
-    x_kernel, y_kernel, options, grid, progress
-        As in `fit`.
-    """
-    task = Task(x_kernel, y_kernel, options, grid)
-    return _Work(nature, task, progress).of(models)
+_Group = dict[int, tuple[Sample, MeanFeatures]]
 
 
 class _Work:
-    """Fits models against one sample of nature."""
+    """Fits of models against one sample of nature: which models are solved for together.
+
+    Attributes
+    ----------
+    fits : dict of int to Fit
+        Those that are done, by the numbers of their models.
+    """
 
     def __init__(
         self, nature: Sample, task: Task, progress: Progress, checkpoint: Checkpoint | None = None
@@ -162,37 +170,19 @@ class _Work:
         self._nature, self._task, self._progress = nature, task, progress
         self._checkpoint = checkpoint
         self._started = time.perf_counter()
-        self._fits: dict[int, Fit] = {}
+        self.fits: dict[int, Fit] = {}
 
-    def of(self, models: list[Sample]) -> list[Fit]:
-        """Return the fit of each model.
-
-        Raises
-        ------
-        NumericalError
-            Numbers that are not finite came up on the way, or a factorisation failed.
-        """
-        try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return self._of(models)  # what is not finite in the end is refused by `Result.of`
-        except np.linalg.LinAlgError as error:
-            kernel = self._task.x_kernel
-            raise NumericalError(
-                f"a factorisation failed ({error}): values of x_kernel {kernel!r} (up to "
-                f"{self._task.scale**2:.1e}) are too large for their precision; scale the columns of x to "
-                "unit variance, or use a larger lam"
-            ) from error
-
-    def _of(self, models: list[Sample]) -> list[Fit]:
+    def groups(self, models: list[Sample]) -> Iterator[tuple[_Group, Budget]]:
+        """Yield groups of models in feature form that one solve serves; fit those in other forms."""
         nature, task = self._nature, self._task
         forms = low_rank_forms(nature, models, task, self._progress, self._checkpoint)
-        group: dict[int, tuple[Sample, MeanFeatures]] = {}
+        group: _Group = {}
         for number, (model, low) in enumerate(zip(models, forms, strict=True)):
             if low is not None:
-                self._keep(number, low, (len(nature), len(model)), 0)
+                self._add(number, low, (len(nature), len(model)), 0)
                 continue
             if group and not self._has_room(group, model):
-                self._solve(group)
+                yield from self._ready(group)
             try:
                 check_room(nature, model, task)
             except MemoryLimitError:
@@ -201,17 +191,22 @@ class _Work:
             found = mean_features(nature, model, task)
             if found is None:
                 dense, working = fit_dense(nature, model, task)
-                self._keep(number, dense, (len(nature.design), len(model.design)), working)
+                self._add(number, dense, (len(nature.design), len(model.design)), working)
                 continue
             if group and not self._has_room(group, model, found):
                 del found  # more than expected: the group is solved first, without it
-                self._solve(group)
+                yield from self._ready(group)
                 found = mean_features(nature, model, task)
                 assert found is not None
             group[number] = model, found
         if group:
-            self._solve(group)
-        return [self._fits[number] for number in range(len(models))]
+            yield from self._ready(group)
+
+    def add(self, group: _Group, forms: list[PrimalFit], budget: Budget) -> None:
+        """Add the fits of a group."""
+        for number, form in zip(group, forms, strict=True):
+            sizes = len(self._nature.design), len(group[number][0].design)
+            self._add(number, form, sizes, budget.working)
 
     @cached_property
     def _least(self) -> int:
@@ -221,7 +216,7 @@ class _Work:
 
     def _has_room(
         self,
-        group: dict[int, tuple[Sample, MeanFeatures]],
+        group: _Group,
         model: Sample,
         found: MeanFeatures | None = None,
     ) -> bool:
@@ -248,26 +243,19 @@ class _Work:
             for alone in more
         )
 
-    def _solve(self, group: dict[int, tuple[Sample, MeanFeatures]]) -> None:
-        """Solve for a group of models, and empty it."""
-        pairs = list(group.values())
-        budget = budget_of(self._nature, pairs, self._task)
-        if self._task.options.solver == "auto" and len(group) == 1 and not budget.holds():
-            ((number, (model, _)),) = group.items()
+    def _ready(self, group: _Group) -> Iterator[tuple[_Group, Budget]]:
+        """Yield a group with its budget and empty it; a model that does not fit goes its own way."""
+        budget = budget_of(self._nature, list(group.values()), self._task)
+        if self._task.options.solver != "auto" or len(group) > 1 or budget.holds():
+            yield group, budget
             group.clear()
-            del pairs
-            try:
-                budget.room()  # raises, with what is needed
-            except MemoryLimitError:
-                self._last_resort(number, model)
             return
-        forms = fit_features(
-            self._nature, pairs, self._task, budget, self._progress, self._checkpoint
-        )
-        for number, form in zip(group, forms, strict=True):
-            sizes = len(self._nature.design), len(group[number][0].design)
-            self._keep(number, form, sizes, budget.working)
+        ((number, (model, _)),) = group.items()
         group.clear()
+        try:
+            budget.room()  # raises, with what is needed
+        except MemoryLimitError:
+            self._last_resort(number, model)
 
     def _last_resort(self, number: int, model: Sample) -> None:
         """Fit in low-rank form, which takes the least memory; called while a refusal is handled.
@@ -284,9 +272,9 @@ class _Work:
             raise
         for part in low.parts:
             part.notes.append("memory_limit has no room for cg: solved with landmarks")
-        self._keep(number, low, (len(self._nature), len(model)), 0)
+        self._add(number, low, (len(self._nature), len(model)), 0)
 
-    def _keep(
+    def _add(
         self,
         number: int,
         form: PrimalFit | DenseFit | LowRankFit,
@@ -294,7 +282,7 @@ class _Work:
         working: int,
     ) -> None:
         task = self._task
-        self._fits[number] = Fit(
+        self.fits[number] = Fit(
             form, task.backend, task.x_kernel, task.y_kernel, task.options, sizes, working,
             self._started,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
-from fastmcmd.solvers.cholesky import Cholesky, factor_fits
+from fastmcmd.solvers.cholesky import Cholesky
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
 
@@ -55,14 +55,14 @@ class Auto:
         goal, operator = problem.goal, cg.operator(problem)
         size = problem.size(operator)
         factor: Cost | None = None
-        if factor_fits(operator, problem.room):
+        if cholesky.fits(operator, problem.room):
             factor = cholesky.estimate(size)
             if factor.total <= cg.estimate(size).total:
                 return cholesky.solve(problem, progress, state)
         solved = cg.solve(problem, progress, state, factor, operator)
         if solved.stopped or solved.worst(goal) <= goal.error or solved.out_of_reach(goal):
             return solved
-        if not factor_fits(solved.operator, problem.room) and self.cache_dir is None:
+        if not cholesky.fits(operator, problem.room) and self.cache_dir is None:
             return solved
         solved.notes.append(
             f"cg was certified to {solved.worst(goal):.1e}, {goal.error:.1e} is needed: went on with "

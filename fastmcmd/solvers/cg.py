@@ -1,7 +1,7 @@
 """Block CG with certificates: iterate, certify, and refine on the float64 residual where that is needed.
 
-`CertifiedCG` makes the products and yields after each; a `Driver` follows it, saves its state, and decides
-whether it goes on.
+`CertifiedCG` yields the iteration of each round and certifies what it gives; a `Driver` makes the products,
+saves the state after each, and decides whether the run goes on.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class CertifiedCG:
     Attributes
     ----------
     outcome : Iterated or None
-        The solutions, once `products` has ended.
+        The solutions, once `rounds` has ended.
     """
 
     def __init__(
@@ -192,30 +192,24 @@ class CertifiedCG:
             operator.passes = state.passes
             self._round, self._begun, self.outcome = state.round, state.block, state.outcome
 
-    def products(self) -> Iterator[float | None]:
-        """Make one product after the other, and certify.
+    def rounds(self) -> Iterator[BlockCGRun]:
+        """Yield the iteration of each round, whose products the caller makes; certify what it gives.
 
-        Yields after each product the largest residual norm of the systems that still iterate, and None
-        where all have ended and after each certificate. The state is complete then.
+        After the last round the outcome is there. Between two products, and between two rounds, the state
+        is complete.
         """
         operator, this = self._operator, self._round
-        target, columns = self._goal.residual, sum(s.rhs.shape[1] for s in self._systems)
-        # Symmetric: d operations a pair, not 2 d.
-        work = float(len(operator)) ** 2 * (operator.dim + 2 * columns)
         unit = float(np.finfo(operator.dtype).eps) / 2
         while self.outcome is None:
             systems = self._systems if this is None else this.systems(self._systems)
             begun, self._begun = self._begun, None
             block = BlockCGRun(
-                operator, systems, target, self._max_iterations, self._precondition, unit,
-                0.0 if this is None else this.largest, begun,
+                operator, systems, self._goal.residual, self._max_iterations, self._precondition,
+                unit, 0.0 if this is None else this.largest, begun,
             )  # fmt: skip
             del begun, systems  # their arrays are not needed any longer
             self._block = block
-            for norm in block.products():
-                relative = (target if norm is None else norm) / target
-                self._progress.product(relative * self._progress.target, work)
-                yield norm
+            yield block
             ended = self._certified(this, block.results())
             self._block = None
             del block
@@ -223,7 +217,16 @@ class CertifiedCG:
                 self.outcome = ended
             else:
                 self._round = this = ended
-            yield None
+
+    def report(self, norm: float | None) -> None:
+        """Report a product, after which the largest residual norm is ``norm``."""
+        operator, progress = self._operator, self._progress
+        columns = sum(system.rhs.shape[1] for system in self._systems)
+        # Symmetric: d operations a pair, not 2 d.
+        work = float(len(operator)) ** 2 * (operator.dim + 2 * columns)
+        target = self._goal.residual
+        relative = (target if norm is None else norm) / target
+        progress.product(relative * progress.target, work)
 
     def state(self) -> CGState:
         """Return the present state."""
@@ -259,15 +262,25 @@ class Driver:
     def follow(self, run: CertifiedCG) -> Iterated | None:
         """Return the solutions; None where `ends` stopped the run before it had any."""
         try:
-            for norm in run.products():
-                self.record(run, norm)
-                self._save(run)
-                if self.ends(run, norm):
-                    return None
+            for number, block in enumerate(run.rounds()):
+                if number:
+                    self._note(run, None)
+                for norm in block.products():
+                    run.report(norm)
+                    if self._note(run, norm):
+                        return None
+                del block
+            self._note(run, None)
         except KeyboardInterrupt:
             self._save(run, force=True)
             raise
         return run.outcome
+
+    def _note(self, run: CertifiedCG, norm: float | None) -> bool:
+        """Record a residual norm and save the state; tell whether the run ends here."""
+        self.record(run, norm)
+        self._save(run)
+        return self.ends(run, norm)
 
     def record(self, run: CertifiedCG, norm: float | None) -> None:
         """Note a residual norm, before the state is saved."""

@@ -61,6 +61,10 @@ class Cholesky:
         """Return the expected cost."""
         return cholesky_cost(size)
 
+    def fits(self, operator: GramOperator, room: int) -> bool:
+        """Tell whether the factor of an operator, which may be of another precision, fits in memory."""
+        return factor_fits(operator, room, dtype=self.dtype or EXACT)
+
     def solve(
         self,
         problem: LinearProblem,
@@ -91,9 +95,17 @@ def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
     return factors * operator.packed_bytes + _row_bytes(operator)
 
 
-def factor_fits(operator: GramOperator, room: int, factors: int = 1) -> bool:
-    """Tell whether the factors and the prepared rows fit in ``room``, or on the cards that keep them."""
-    return operator.backend.keeps(factors * operator.packed_bytes, _row_bytes(operator), room)
+def factor_fits(
+    operator: GramOperator, room: int, factors: int = 1, dtype: np.dtype[Any] | None = None
+) -> bool:
+    """Tell whether the factors and the prepared rows fit in ``room``, or on the devices that hold them.
+
+    ``dtype`` is the precision of the factors, that of the operator by default.
+    """
+    dtype = dtype or operator.dtype
+    packed = operator.packed_bytes // operator.dtype.itemsize * dtype.itemsize
+    rows = operator.row_bytes(EXACT) + operator.row_bytes(dtype)
+    return operator.backend.keeps(factors * packed, rows, room)
 
 
 def _row_bytes(operator: GramOperator) -> int:
@@ -233,7 +245,7 @@ class DirectSolver:
         )
         operator.has_cached |= made.in_memory
         operator.has_filed |= not made.in_memory
-        return factor
+        return made
 
     def solve(
         self, systems: list[System], goal: Goal, progress: Progress, *, keep: bool = False

@@ -248,7 +248,9 @@ def iterate(
     elif preconditioners is None:
         policy = SwitchPolicy(operator, systems, size, goal.residual, limit, room)
         watch = _SwitchDriver(store("plain"), policy, stop)
-        result = watch.follow(cg(None, watch.begin(progress)))
+        plain = cg(None, watch.begin(progress))
+        result = None if watch.undecided and watch.switches(plain) else watch.follow(plain)
+        del plain
         if watch.switched is None:
             return PreconditionedRun(result)
         preconditioners, state = watch.switched
@@ -331,11 +333,10 @@ class _SwitchDriver(Driver):
         tell_resumed(saved.cg, progress)
         return saved.cg
 
-    def follow(self, run: CertifiedCG) -> Iterated | None:
-        """Return the solutions, or None; an interrupted run may have been saved before a decision."""
-        if self._decided < len(self._history) and self._switches(run):
-            return None
-        return super().follow(run)
+    @property
+    def undecided(self) -> bool:
+        """Whether an interrupted run was saved before the decision on its last product."""
+        return self._decided < len(self._history)
 
     def record(self, run: CertifiedCG, norm: float | None) -> None:
         # A run that has ended, or is certified, begins another history.
@@ -346,9 +347,10 @@ class _SwitchDriver(Driver):
         return _PlainState(run.state(), self._history, self._policy.step, self._decided)
 
     def ends(self, run: CertifiedCG, norm: float | None) -> bool:
-        return super().ends(run, norm) or (norm is not None and self._switches(run))
+        return super().ends(run, norm) or (norm is not None and self.switches(run))
 
-    def _switches(self, run: CertifiedCG) -> bool:
+    def switches(self, run: CertifiedCG) -> bool:
+        """Decide on the residual norms so far."""
         preconditioners = self._policy.decide(self._history)
         self._decided = len(self._history)
         if preconditioners is not None:
