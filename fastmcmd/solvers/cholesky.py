@@ -190,9 +190,9 @@ class DirectSolver:
         return FactorStage(path.parent, stage, f"checkpoint is {str(path)!r}")
 
     def _factor(self, shift: NDArray[np.float64], progress: Progress) -> Factor:
-        for known, factor in self._factors:
+        for known, made in self._factors:
             if np.array_equal(known, shift):
-                return factor
+                return made
         operator = self.operator
         if operator.dtype != EXACT and not np.isfinite(operator.rounding(operator.dtype)):
             raise NumericalError(too_large_for_float32(operator))
