@@ -367,12 +367,12 @@ _AFRESH = "Remove it to start afresh, or name another file"
 def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """Say which settings differ."""
     nothing = object()
-    told = [
+    differences = [
         f"{name} was {_shown(theirs, name)}, is {_shown(ours, name)}"
         for name in [*theirs, *(name for name in ours if name not in theirs)]
         if theirs.get(name, nothing) != ours.get(name, nothing)
     ]
-    return "; ".join(told) or "the data differ"
+    return "; ".join(differences) or "the data differ"
 
 
 def _shown(settings: dict[str, Any], name: str) -> str:

@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd.checks import shown
 from fastmcmd.errors import MissingDependencyError
-from fastmcmd.predictive.base import Array
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 __all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
+
+Array = NDArray[np.float64]
 
 _DIM = "row"  # what xarray calls the rows where they had no name
 

@@ -154,7 +154,7 @@ def mcmd(
     ``MCMD^2(x) = k_X(x)' W_X K_Y W_X' k_X(x) - 2 k_X(x)' W_X K_YY' W_X'' k_X'(x) + k_X'(x)' W_X' K_Y'
     W_X'' k_X'(x)`` with ``W_X = (K_X + n lam I)^-1`` (Park & Muandet, *A Measure-Theoretic Approach to
     Kernel Conditional Mean Embeddings*, 2020, section 5.1; Young et al., *Beyond Calibration*,
-    arXiv 2405.12412, equation 2). It is computed in feature form, see ``docs/design.md``.
+    arXiv 2405.12412, equation 2). It is computed in feature form, see ``docs/theory.md``.
 
     Examples
     --------

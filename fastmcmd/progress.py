@@ -117,8 +117,8 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         self._history.append((now, max(certificate, 1e-300)))
         if len(self._history) == 1 or certificate <= self.target or self.due:
             share, left = self._outlook()
-            told = f"{left}, certificate {certificate:.1e} (target {self.target:.1e}){speed}"
-            self.tell("solving", share, told)
+            message = f"{left}, certificate {certificate:.1e} (target {self.target:.1e}){speed}"
+            self.tell("solving", share, message)
 
     def certified(self, certificate: float) -> None:
         """Tell the certificate that a pass has led to."""

@@ -105,10 +105,10 @@ def _how(stream: Any) -> tuple[bool, Any]:
     return terminal, tqdm
 
 
-def _tick(found: weakref.ref[Line]) -> None:
+def _tick(reference: weakref.ref[Line]) -> None:
     """Move the clock of a line on, so that long work looks alive: tqdm draws with news only."""
     with contextlib.suppress(*_GONE):
-        while (line := found()) is not None and line.tick():
+        while (line := reference()) is not None and line.tick():
             del line  # so that a forgotten line ends
             time.sleep(_TICK)
 

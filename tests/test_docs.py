@@ -32,7 +32,8 @@ def test_quickstart_runs():
 def test_links_of_the_documents_lead_somewhere():
     for name in (
         "README.md",
-        "docs/design.md",
+        "docs/theory.md",
+        "docs/architecture.md",
         "docs/performance.md",
         "docs/downsampling.md",
         "docs/metrics.md",
@@ -45,8 +46,12 @@ def test_links_of_the_documents_lead_somewhere():
 
 
 def test_design_names_existing_places():
-    text = (ROOT / "docs" / "design.md").read_text()
-    for place in re.findall(r"`((?:fastmcmd|csrc|solvers|gram|kernels)/[\w/.]*)`", text):
+    pages = [ROOT / "docs" / "architecture.md", *(ROOT / "docs" / "decisions").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    for place in re.findall(
+        r"`((?:fastmcmd|csrc|solvers|gram|kernels|backends|estimate|evaluation|cli|recalibration|plots|predictive|rows|report)/[\w/.]*)`",
+        text,
+    ):
         assert (ROOT / place).exists() or (ROOT / "fastmcmd" / place).exists(), place
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +58,7 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
 def test_guide_is_complete():
     """Each page hangs in a table of contents, so that a reader can find it."""
     named = set()
-    for index in (DOCS / "index.md", DOCS / "api" / "index.md"):
+    for index in (DOCS / "index.md", DOCS / "api" / "index.md", DOCS / "decisions" / "index.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", index.read_text(), re.DOTALL):
             entries = [line for line in tree.splitlines() if line and not line.startswith(":")]
             named |= {index.parent / f"{entry}.md" for entry in entries}
@@ -141,3 +146,94 @@ def test_diffs_apply_to_the_code():
         assert before in code, f"{name}:\n{before}"
         assert added
         assert not all(line in code.splitlines() for line in added), f"{name}: {added}"
+
+
+# ---- the recipes for contributors, applied to a copy of the package ----
+
+USED = """
+import numpy as np
+import fastmcmd as fm
+from fastmcmd import cli
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(200, 2))
+y = x[:, 0] + rng.normal(size=200)
+gaussian = fm.Gaussian(x[:, 0], 2.0)
+plain = fm.cce(x, y, gaussian, x_kernel=fm.RBF(0.5))
+assert fm.cce(x, y, gaussian, x_kernel=fm.Cauchy(0.5)).mean > 0
+assert fm.kernels.kernel_from_dict(fm.Cauchy(0.5).to_dict()) == fm.Cauchy(0.5)
+for options in ({"backend": "cdist"}, {"solver": "minres"}):
+    again = fm.cce(x, y, gaussian, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), **options)
+    name, value = options.popitem()
+    assert getattr(again.info, name) == value, again.info
+assert np.isclose(fm.metrics.mse(y, gaussian), fm.metrics.rmse(y, gaussian) ** 2)
+assert np.isclose(fm.streaming.MSE().update(y, gaussian).compute(), fm.metrics.mse(y, gaussian))
+assert np.isclose(fm.evaluate(y, fm.Logistic(x[:, 0], 0.5))["mse"], fm.metrics.mse(y, gaussian))
+fitted = fm.recalibration.RobustScaling().fit(gaussian, y)
+fitted.save("fitted.npz")
+assert fm.load("fitted.npz").scale_ == fitted.scale_
+np.save("x.npy", x)
+assert cli.main(["rows", "x.npy"]) == 0
+try:
+    import matplotlib
+except ImportError:
+    pass
+else:
+    matplotlib.use("Agg")
+    from fastmcmd import plots
+
+    assert plots.spread_of_errors(y, gaussian).get_ylabel() == "|error|"
+"""
+
+
+def _definitions(text: str) -> dict[str, str]:
+    """Return what a page for contributors defines, with the imports that each definition needs."""
+    imports: dict[str, str] = {}
+    sources = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for node in ast.parse(code).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for one in node.names:
+                    alone = ast.copy_location(
+                        ast.Import([one])
+                        if isinstance(node, ast.Import)
+                        else ast.ImportFrom(node.module, [one], 0),
+                        node,
+                    )
+                    imports[one.asname or one.name.partition(".")[0]] = ast.unparse(alone)
+            elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Assign):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node
+                name = getattr(target, "id", None) or getattr(target, "name", "")
+                used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                needed = [line for bound, line in imports.items() if bound in used]
+                sources.setdefault(name, "\n".join([*needed, "", "", ast.unparse(node), ""]))
+    return sources
+
+
+def test_recipes_for_contributors_work(tmp_path):
+    """Each class goes where its page says, each diff is applied, and what is new can be used."""
+    copy = tmp_path / "copy"
+    clean = shutil.ignore_patterns("__pycache__", "_build")
+    for folder in ("fastmcmd", "docs", "csrc"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=clean)
+    text = (DOCS / "contributing.md").read_text()
+    sources = _definitions(text)
+    places = re.findall(r"`(\w+)` goes to `(fastmcmd/[\w/]+\.py)`", text)
+    assert len(places) >= 10
+    for name, place in places:
+        path = copy / place
+        head = path.read_text() if path.exists() else "from __future__ import annotations\n"
+        path.write_text(f"{head}\n\n{sources[name]}")
+    for name, hunk in _hunks():
+        lines = hunk.splitlines()
+        before = "\n".join(line[1:] for line in lines if line[:1] in (" ", "-") or not line)
+        after = "\n".join(line[1:] for line in lines if line[:1] in (" ", "+") or not line)
+        code = (copy / name).read_text()
+        assert before in code, f"{name}:\n{before}"
+        (copy / name).write_text(code.replace(before, after, 1))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", USED], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "200\n"

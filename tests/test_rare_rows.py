@@ -75,6 +75,6 @@ def test_few_rows_far_from_the_origin_are_in_the_sample():
 
 @pytest.mark.parametrize("seed", range(16))
 def test_random_rare_rows(seed):
-    """A small part of ``tests/adversary/sampled.py``; the rate it measures is in docs/design.md."""
+    """A small part of ``tests/adversary/sampled.py``; the rate it measures is in docs/theory.md."""
     found = sampled.attack(seed, 1100)
     assert found.ratio <= 1.0, found

@@ -26,7 +26,7 @@ def floor_seconds(n, d, size=1536):
 
 class Base:
     timeout = 600
-    warmup_time = 0
+    warmup_time = 0.1
     number = 1
     repeat = (3, 5, 20.0)
     params: tuple = ([3000, 12000], ["clip d=512", "rbf d=8"])
@@ -148,7 +148,7 @@ class Growth:
     timeout = 900
     number = 1
     repeat = 1
-    warmup_time = 0
+    warmup_time = 0.1
     params = [12000, 25000, 50000]
     param_names = ("n",)
 
@@ -214,7 +214,7 @@ class Hard:
     """Small regularisers and tight tolerances, n = 5,000: rounds of CG in float32, or a factorisation."""
 
     timeout = 600
-    warmup_time = 0
+    warmup_time = 0.1
     number = 1
     repeat = (3, 5, 20.0)
     params = (["clip d=512", "rbf d=8"], [0.1, 1e-3, 1e-5], [1e-6, 1e-9])

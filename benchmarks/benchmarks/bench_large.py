@@ -17,7 +17,7 @@ class LowRank:
     """Few dimensions: what solver="auto" takes from thousands of rows."""
 
     timeout = 600
-    warmup_time = 0
+    warmup_time = 0.1
     number = 1
     repeat = (2, 4, 30.0)
     params = ["n=200,000 d=2", "n=100,000 d=1"]
@@ -57,7 +57,7 @@ class FixedRank:
     """n = 50,000, d = 512, 500 landmarks: passes dominated by features of wide rows."""
 
     timeout = 900
-    warmup_time = 0
+    warmup_time = 0.1
     number = 1
     repeat = 2
 

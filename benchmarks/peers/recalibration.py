@@ -53,10 +53,7 @@ def fits(n):
 
 
 def isotonic(n):
-    from scipy.optimize import isotonic_regression
     from sklearn.isotonic import IsotonicRegression
-
-    from fastmcmd.recalibration.pool import pooled
 
     prediction, y = regression(n)
     variance, square = prediction.variance, (y - prediction.mean) ** 2
@@ -71,12 +68,6 @@ def isotonic(n):
         "of": "sklearn",
         "apart": off,
     }
-    square = square[np.argsort(variance)]
-    ours, found = best(lambda: pooled(square, np.ones(n)), 3)
-    theirs, known = best(lambda: isotonic_regression(square).x, 3)
-    off = np.abs(found - known).max()
-    row = {"what": "  pooling only", "n": n, "ours": ours, "peer": theirs, "of": "scipy"}
-    yield {**row, "apart": off}
     pit = prediction.cdf(y)
     share = (np.argsort(np.argsort(pit)) + 0.5) / n
     ours, _ = best(lambda: rc.IsotonicCDF(knots=None).fit(prediction, y), 3)

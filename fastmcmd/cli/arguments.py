@@ -134,13 +134,13 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 
 
 def columns_of(
-    arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], told: Progress
+    arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], progress: Progress
 ) -> tuple[Columns, dict[str, Any]]:
     """Return the file's columns, and outcomes, inputs, weights and groups among them.
 
     All columns of the command, with those of its predictions, are read together.
     """
-    told.stage(f"reading {Path(arguments.file).name}")
+    progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
     wanted = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
     wanted["--weights"] = arguments.weights
@@ -156,15 +156,15 @@ def columns_of(
         raise UsageError(f"--by: {by!r} names {len(words)} columns; one is needed")
     for spec in specs(columns):
         numbers += columns_in(spec, columns)
-    columns.prepare(numbers, words, told)
-    found = {
+    columns.prepare(numbers, words, progress)
+    inputs = {
         name: None if names is None else columns.select(names, option)
         for name, (option, names) in zip(("y", "x", "sample_weight"), wanted.items(), strict=True)
     }
     if words:
-        found["by"] = columns.labels(words[0])
-    _leave_out(arguments, columns, numbers, found)
-    return columns, found
+        inputs["by"] = columns.labels(words[0])
+    _leave_out(arguments, columns, numbers, inputs)
+    return columns, inputs
 
 
 def _leave_out(
@@ -227,19 +227,19 @@ def kernel(arguments: argparse.Namespace, side: str) -> Any:
     import fastmcmd as fm
 
     name = getattr(arguments, f"{side}_kernel")
-    told = getattr(arguments, f"{side}_gamma")
+    choice = getattr(arguments, f"{side}_gamma")
     default = "variance" if side == "y" and name == "rbf" else None
     gamma: Any = default
-    if told == "1/d":
+    if choice == "1/d":
         gamma = None
-    elif told in ("variance", "median"):
-        gamma = told
-    elif told is not None:
+    elif choice in ("variance", "median"):
+        gamma = choice
+    elif choice is not None:
         try:
-            gamma = float(told)
+            gamma = float(choice)
         except ValueError:
             raise UsageError(
-                f"--{side}-gamma is {told!r}; a number, 'variance', 'median' or '1/d' is needed"
+                f"--{side}-gamma is {choice!r}; a number, 'variance', 'median' or '1/d' is needed"
             ) from None
     match name:
         case "rbf":

@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     import fastmcmd as fm
     from fastmcmd.tables import aligned
 
-    with Progress(sys.stderr.isatty(), 0.0, leave=False) as told:
-        rows = _measured(told)
+    with Progress(sys.stderr.isatty(), 0.0, leave=False) as progress:
+        rows = _measured(progress)
     if arguments.json:
         print(json.dumps({"threads": fm.get_num_threads(), "rows": rows}, indent=2))
         return
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     show(of_records(threads, names, cells), f"{threads}\n{table}")
 
 
-def _measured(told: Progress) -> list[dict[str, Any]]:
+def _measured(progress: Progress) -> list[dict[str, Any]]:
     """Return what was measured, a record each."""
     import fastmcmd as fm
 
@@ -56,12 +56,12 @@ def _measured(told: Progress) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     def measure(what: str, call: Callable[[], Any]) -> Any:
-        told.stage(what)
+        progress.stage(what)
         call()  # loads libraries and touches memory
         start = time.perf_counter()
-        found = call()
+        outcome = call()
         rows.append({"what": what, "seconds": time.perf_counter() - start})
-        return found
+        return outcome
 
     size = 2048
     square = rng.normal(size=(size, size)).astype(np.float32)
@@ -71,7 +71,7 @@ def _measured(told: Progress) -> list[dict[str, Any]]:
         x = rng.normal(size=(n, d)).astype(np.float32)
         y = x[:, 0] + rng.normal(size=n)
         kernel = fm.RBF(0.5) if d < 10 else None
-        call = partial(fm.cce, x, y, (x[:, 0], 1.0), x_kernel=kernel, progress=told.shown)
+        call = partial(fm.cce, x, y, (x[:, 0], 1.0), x_kernel=kernel, progress=progress.shown)
         result = measure(f"CCE, n = {n:,}, d = {d}", call)
         rows[-1]["error <="] = result.error_bound
     y = rng.normal(size=1_000_000)

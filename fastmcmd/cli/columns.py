@@ -46,7 +46,7 @@ class Columns(ABC):
         return {name: place for place, name in reversed(list(enumerate(self.names)))}
 
     def prepare(  # noqa: B027 - formats that read columns one by one have nothing to prepare
-        self, names: Sequence[str], words: Sequence[str], told: Progress | None = None
+        self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
         """Read columns of numbers and of words together, where that is faster than one by one."""
 
@@ -70,14 +70,14 @@ class Columns(ABC):
 
         None where columns differ in length, which `select` refuses.
         """
-        found: NDArray[np.bool_] | None = None
+        missing: NDArray[np.bool_] | None = None
         for part in self.values(names):
             if part.dtype.kind == "f" and part.ndim:
                 lacking = _lacking(part)
-                if found is not None and len(found) != len(lacking):
+                if missing is not None and len(missing) != len(lacking):
                     return None
-                found = lacking if found is None else found | lacking
-        return found
+                missing = lacking if missing is None else missing | lacking
+        return missing
 
     def stand_in(self, lacking: NDArray[np.bool_]) -> None:
         """Let a complete row stand for each row in which a number is missing, from now on."""
@@ -112,7 +112,7 @@ class Columns(ABC):
         """Return the names that names or patterns stand for, in the order told."""
         if wanted in self.places:  # a name may hold a comma
             return [wanted]
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for part in wanted.split(","):
             part = part.strip()
             hits = [part] if part in self.places else self._matching(part)
@@ -120,8 +120,8 @@ class Columns(ABC):
                 raise UsageError(
                     f"{what}: {self.path} has no column {part!r}; it has {self.told()}"
                 )
-            found |= dict.fromkeys(hits)
-        return list(found)
+            names |= dict.fromkeys(hits)
+        return list(names)
 
     def _matching(self, pattern: str) -> list[str]:
         if not any(sign in pattern for sign in "*?["):  # as names differ in case on all systems

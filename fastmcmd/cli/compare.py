@@ -61,26 +61,26 @@ def run(arguments: argparse.Namespace) -> None:
     if report is not None:
         check_target(report, (".html",), "--report", [arguments.file])
     specs = {}
-    for told in arguments.model:
-        name, equals, spec = told.partition("=")
+    for pair in arguments.model:
+        name, equals, spec = pair.partition("=")
         if not equals or not name or name in specs:
-            raise UsageError(f"--model {told!r}; NAME=SPEC with a name of its own is needed")
+            raise UsageError(f"--model {pair!r}; NAME=SPEC with a name of its own is needed")
         specs[name] = spec
     with progress_of(arguments) as progress:
         columns, given = columns_of(arguments, lambda _: list(specs.values()), progress)
         y = given.pop("y")
         models = {name: prediction(spec, columns) for name, spec in specs.items()}
-        found = fm.compare(
+        comparison = fm.compare(
             models, y, **given, **computation(arguments), n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=progress.shown,
         )  # fmt: skip
         if report is not None:
             progress.stage(f"writing {report.name}")
             title = f"Models of {Path(arguments.file).name}"
-            found.report(report, title, projection=arguments.projection)
+            comparison.report(report, title, projection=arguments.projection)
     if arguments.format == "json":
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(comparison.to_dict(), indent=2))
         return
-    show(of_comparison(found), str(found))
+    show(of_comparison(comparison), str(comparison))
     if report is not None:
         print(f"written: {printable(str(report))}")

@@ -84,8 +84,8 @@ def _options(parser: argparse.ArgumentParser) -> str:
     )
 
 
-def _say(word: str, told: str) -> str:
-    return f"say {shlex.quote(word)} {shlex.quote(told[:_TOLD].replace('%', ''))}"
+def _say(word: str, text: str) -> str:
+    return f"say {shlex.quote(word)} {shlex.quote(text[:_TOLD].replace('%', ''))}"
 
 
 def _kind(action: argparse.Action) -> str:

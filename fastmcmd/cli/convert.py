@@ -39,13 +39,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Read and write."""
     target = Path(arguments.target)
     check_target(target, tuple(_WRITERS), "TARGET", [arguments.file])
-    with Progress(shown(arguments), 0.0, leave=False) as told:
-        told.stage(f"reading {Path(arguments.file).name}")
+    with Progress(shown(arguments), 0.0, leave=False) as progress:
+        progress.stage(f"reading {Path(arguments.file).name}")
         columns = open_columns(arguments.file)
         names = columns.find(arguments.columns, "--columns")
-        columns.prepare((), names, told)
+        columns.prepare((), names, progress)
         arrays = {name: _plain(columns.labels(name), name) for name in names}
-        told.stage(f"writing {target.name}")
+        progress.stage(f"writing {target.name}")
         make = _WRITERS[target.suffix]
         write = make(_narrow(arrays) if target.suffix in _TABLES else arrays, target)
         if write is not None:
@@ -70,23 +70,23 @@ def _plain(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 def _narrow(arrays: Arrays) -> Arrays:
     """Return one array (n,) a column: (n, k) becomes name_0, name_1, ..."""
-    found: Arrays = {}
+    narrowed: Arrays = {}
     for name, array in arrays.items():
         if array.ndim == 1:
-            found[name] = array
+            narrowed[name] = array
         else:
             wide = array.reshape(len(array), -1)
             parts = {f"{name}_{j}": wide[:, j] for j in range(wide.shape[1])}
-            both = sorted(parts.keys() & (arrays.keys() | found.keys()))
+            both = sorted(parts.keys() & (arrays.keys() | narrowed.keys()))
             if both:
                 raise UsageError(
                     f"column {name!r} would be written as {both[0]!r}, which there is, too"
                 )
-            found |= parts
-    rows = {name: len(array) for name, array in found.items()}
+            narrowed |= parts
+    rows = {name: len(array) for name, array in narrowed.items()}
     if len(set(rows.values())) > 1:
         raise UsageError(f"columns have different numbers of rows: {rows}")
-    return found
+    return narrowed
 
 
 def _npz(arrays: Arrays, _: Path) -> Callable[[BinaryIO], None]:

@@ -35,9 +35,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     check_target(Path(arguments.output), (".png",))
     data = demo.load()
-    with Progress(shown(arguments), 0.0, leave=False) as told:
-        told.stage("reading the data")
-        judged = demo.run(data, told.shown)
+    with Progress(shown(arguments), 0.0, leave=False) as progress:
+        progress.stage("reading the data")
+        judged = demo.run(data, progress.shown)
     print("Doctor visits of 6,190 people held out: conditional congruence error (0 is perfect)\n")
     print(aligned(demo.table(judged)))
     print(

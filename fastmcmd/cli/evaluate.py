@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> None:
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
         check_target(report, (".html",), "--report", [arguments.file])
-    with progress_of(arguments) as told:
-        columns, given = columns_of(arguments, partial(_specs, arguments), told)
-        found = fm.evaluate(
+    with progress_of(arguments) as progress:
+        columns, given = columns_of(arguments, partial(_specs, arguments), progress)
+        evaluation = fm.evaluate(
             given.pop("y"),
             prediction(_specs(arguments, columns)[0], columns),
             **given,
@@ -86,20 +86,20 @@ def run(arguments: argparse.Namespace) -> None:
             n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy,
             random_state=arguments.seed,
-            progress=told.shown,
+            progress=progress.shown,
         )
         if output is not None:
-            _write(output, found, told)
+            _write(output, evaluation, progress)
         if report is not None:
-            told.stage(f"writing {report.name}")
+            progress.stage(f"writing {report.name}")
             file = Path(arguments.file)
-            found.report(
+            evaluation.report(
                 report, f"Evaluation of {file.name}", file.stem, projection=arguments.projection
             )
     if arguments.format == "json":
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(evaluation.to_dict(), indent=2))
         return
-    show(of_evaluation(found), str(found))
+    show(of_evaluation(evaluation), str(evaluation))
     for written in (output, report):
         if written is not None:
             print(f"written: {printable(str(written))}")
@@ -109,7 +109,7 @@ def _specs(arguments: argparse.Namespace, columns: Columns) -> list[str]:
     return [arguments.prediction or guess(columns)]
 
 
-def _write(path: Path, found: Any, told: Progress) -> None:
+def _write(path: Path, evaluation: Any, progress: Progress) -> None:
     """Write values by row, with a name a column."""
     import io
 
@@ -117,23 +117,23 @@ def _write(path: Path, found: Any, told: Progress) -> None:
 
     from fastmcmd.io import write_atomically, write_npz
 
-    values = dict(found.rows)
-    if found.cce is not None:
-        values["cce_error_bound"] = np.full(found.n, np.nan)
-        values["cce_error_bound"][np.isfinite(values["cce"])] = found.cce.error_bounds
+    values = dict(evaluation.rows)
+    if evaluation.cce is not None:
+        values["cce_error_bound"] = np.full(evaluation.n, np.nan)
+        values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
 
     def write(stream: Any) -> None:
         if path.suffix == ".npz":
-            summary = np.frombuffer(json.dumps(found.to_dict()).encode(), dtype=np.uint8)
+            summary = np.frombuffer(json.dumps(evaluation.to_dict()).encode(), dtype=np.uint8)
             write_npz(stream, {**values, "summary": summary})
             return
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         text.write(",".join(["row", *values]) + "\n")
         lists = [column.tolist() for column in values.values()]
-        sweep = told.sweep(f"writing {path.name}", found.n)
+        sweep = progress.sweep(f"writing {path.name}", evaluation.n)
         for row, line in enumerate(zip(*lists, strict=True)):
             text.write(f"{row},{','.join(map(repr, line))}\n")
-            if row % _TOLD == 0 or row == found.n - 1:
+            if row % _TOLD == 0 or row == evaluation.n - 1:
                 sweep.done(row + 1)
         text.flush()
         text.detach()

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     from fastmcmd.backends import available_backends
     from fastmcmd.memory import available_memory, format_bytes
 
-    told = {
+    versions = {
         "fastmcmd": fastmcmd.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -47,19 +47,19 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         from fastmcmd import _core
     except ImportError as error:
-        told["instruction set"] = f"compiled extension missing: {error}"
+        versions["instruction set"] = f"compiled extension missing: {error}"
     else:
-        told["instruction set"] = f"{_core.isa()} (of {', '.join(_core.available_isas())})"
-    told["threads"] = str(fastmcmd.get_num_threads())
-    told["free memory"] = format_bytes(available_memory())
+        versions["instruction set"] = f"{_core.isa()} (of {', '.join(_core.available_isas())})"
+    versions["threads"] = str(fastmcmd.get_num_threads())
+    versions["free memory"] = format_bytes(available_memory())
     for name, status in available_backends().items():
-        told[f"backend {name}"] = status
+        versions[f"backend {name}"] = status
     for module, extra in _EXTRAS.items():
-        found = importlib.util.find_spec(module) is not None
-        told[f"optional {module}"] = "found" if found else f"not installed (extra: {extra})"
+        installed = importlib.util.find_spec(module) is not None
+        versions[f"optional {module}"] = "found" if installed else f"not installed (extra: {extra})"
     if arguments.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(versions, indent=2))
         return
-    width = max(map(len, told))
-    plain = "\n".join(f"{name.ljust(width)}  {value}" for name, value in told.items())
-    show(Sheet("", [["", ""], *map(list, told.items())]), plain)
+    width = max(map(len, versions))
+    plain = "\n".join(f"{name.ljust(width)}  {value}" for name, value in versions.items())
+    show(Sheet("", [["", ""], *map(list, versions.items())]), plain)

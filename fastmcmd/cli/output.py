@@ -101,16 +101,16 @@ def check_target(
     path: Path, endings: tuple[str, ...], option: str = "--output", inputs: Sequence[str] = ()
 ) -> None:
     """Refuse a file that cannot be written, or is an input, before anything is computed."""
-    told = f"{option} is {str(path)!r}"
+    message = f"{option} is {str(path)!r}"
     if path.suffix not in endings:
-        raise UsageError(f"{told}; a name that ends in {' or '.join(endings)} is needed")
+        raise UsageError(f"{message}; a name that ends in {' or '.join(endings)} is needed")
     if path.suffix != ".zarr":
         try:
             destination(path, option)
         except (OSError, ValueError) as error:
             raise UsageError(getattr(error, "strerror", None) or str(error)) from None
     elif os.path.lexists(path):
-        raise UsageError(f"{told}, which exists; remove it first")
+        raise UsageError(f"{message}, which exists; remove it first")
     for file in inputs:
         if same_file(path, file):
-            raise UsageError(f"{told}, which is the input {file!r} itself; name another file")
+            raise UsageError(f"{message}, which is the input {file!r} itself; name another file")

@@ -39,16 +39,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     if (arguments.file is None) == (arguments.shape is None):
         raise UsageError("either FILE or --shape N,D is needed")
-    found = fm.plan(
+    plan = fm.plan(
         _inputs(arguments), kernel(arguments, "x"), arguments.lam, tol=arguments.tol,
         solver=arguments.solver, backend=arguments.backend, dtype=arguments.dtype,
         devices=arguments.devices, device_memory_limit=arguments.device_memory_limit,
         memory_limit=arguments.memory_limit, certificate=arguments.certificate,
     )  # fmt: skip
     if arguments.format == "json":
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(plan.to_dict(), indent=2))
     else:
-        show(of_plan(found), str(found))
+        show(of_plan(plan), str(plan))
 
 
 def _inputs(arguments: argparse.Namespace) -> object:

@@ -40,8 +40,8 @@ DRAWS, QUANTILES = "draws", "quantiles"
 
 def describe() -> str:
     """Return the families with their parameters, for help."""
-    told = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
-    return "\n  ".join([*told, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
+    forms = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
+    return "\n  ".join([*forms, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
 
 
 def guess(columns: Columns) -> str:
@@ -61,11 +61,11 @@ def columns_in(text: str, columns: Columns) -> list[str]:
     """Return the columns that a prediction needs, so that they are read together."""
     family, _, rest = text.partition(":")
     parts = [rest] if family == DRAWS else [value for _, value in _pairs(text, rest)]
-    found: list[str] = []
+    names: list[str] = []
     for part in parts:
         with contextlib.suppress(UsageError):  # a number, or what `prediction` refuses
-            found += columns.find(part, text)
-    return found
+            names += columns.find(part, text)
+    return names
 
 
 def prediction(text: str, columns: Columns) -> Any:
@@ -78,20 +78,20 @@ def prediction(text: str, columns: Columns) -> Any:
     family, _, rest = text.partition(":")
     if family == DRAWS:
         return fm.Draws(columns.select(rest, "--prediction draws"))
-    told = _pairs(text, rest)
+    parameters = _pairs(text, rest)
     if family == QUANTILES:
-        levels = [_number(level, text) for level, _ in told]
+        levels = [_number(level, text) for level, _ in parameters]
         order = np.argsort(levels)
-        values = [columns.select(told[i][1], f"--prediction {text}") for i in order]
+        values = [columns.select(parameters[i][1], f"--prediction {text}") for i in order]
         return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
     if family not in FAMILIES:
         known = ", ".join([*FAMILIES, DRAWS, QUANTILES])
         raise UsageError(f"--prediction {text}: no family {family!r}; one of {known} is needed")
     needed = FAMILIES[family].parameters
-    if sorted(name for name, _ in told) != sorted(needed):
+    if sorted(name for name, _ in parameters) != sorted(needed):
         example = ",".join(f"{name}=COLUMN" for name in needed)
         raise UsageError(f"--prediction {text}: {family}:{example} is needed")
-    values_of = {name: _column(value, columns, text) for name, value in told}
+    values_of = {name: _column(value, columns, text) for name, value in parameters}
     rows = max((len(v) for v in values_of.values() if isinstance(v, np.ndarray)), default=0)
     if not rows:
         raise UsageError(f"--prediction {text}: at least one parameter must be a column")

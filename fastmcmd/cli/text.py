@@ -66,7 +66,7 @@ class Text(Columns):
         self.check_names()
 
     def prepare(
-        self, names: Sequence[str], words: Sequence[str], told: Progress | None = None
+        self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
         """Parse columns of numbers, and of words where they are not all numbers, in one pass."""
         names = [name for name in dict.fromkeys(names) if name not in self._parsed]
@@ -74,12 +74,12 @@ class Text(Columns):
         words = [name for name in dict.fromkeys(words) if name not in known]
         if not names and not words:
             return
-        told = Progress(False, 0.0) if told is None else told
-        found = self._by_arrow(names, words, told)
-        if found is None:
-            found = self._by_numpy(names, told) if names else {}
-            found |= {name: self._words_of(name) for name in words}
-        self._parsed |= found
+        progress = Progress(False, 0.0) if progress is None else progress
+        values = self._by_arrow(names, words, progress)
+        if values is None:
+            values = self._by_numpy(names, progress) if names else {}
+            values |= {name: self._words_of(name) for name in words}
+        self._parsed |= values
 
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
         """Return columns of numbers."""
@@ -103,7 +103,7 @@ class Text(Columns):
         return self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
 
     def _by_arrow(
-        self, names: Sequence[str], words: Sequence[str], told: Progress
+        self, names: Sequence[str], words: Sequence[str], progress: Progress
     ) -> dict[str, NDArray[Any]] | None:
         """Parse with pyarrow; None where it is missing or refuses something."""
         try:
@@ -116,7 +116,7 @@ class Text(Columns):
             **dict.fromkeys(words, pyarrow.string()),
         }
         try:
-            with _Counted(self.path, told) as stream:
+            with _Counted(self.path, progress) as stream:
                 table = arrow.read_csv(
                     stream,
                     read_options=arrow.ReadOptions(
@@ -131,20 +131,20 @@ class Text(Columns):
                 )
         except pyarrow.ArrowInvalid:
             return None
-        found = {name: table.column(place).to_numpy() for place, name in enumerate(names)}
+        values = {name: table.column(place).to_numpy() for place, name in enumerate(names)}
         for place, name in enumerate(words, start=len(names)):
             column = table.column(place).combine_chunks().dictionary_encode()
             index = np.asarray(column.indices)
-            found[name] = _numbers_or_words(np.array(column.dictionary.to_pylist(), str))[index]
-        return found
+            values[name] = _numbers_or_words(np.array(column.dictionary.to_pylist(), str))[index]
+        return values
 
-    def _by_numpy(self, names: Sequence[str], told: Progress) -> dict[str, NDArray[Any]]:
+    def _by_numpy(self, names: Sequence[str], progress: Progress) -> dict[str, NDArray[Any]]:
         where = [self.places[name] for name in names]
         for line, row in self._rows():  # NumPy looks at no other columns
             if len(row) != len(self.names):
                 raise self._uneven(line, row)
         try:
-            with _Counted(self.path, told) as raw:
+            with _Counted(self.path, progress) as raw:
                 stream = io.TextIOWrapper(
                     io.BufferedReader(raw, 1 << 20),
                     encoding="utf-8-sig", errors="surrogateescape", newline="",
@@ -164,7 +164,7 @@ class Text(Columns):
         }
 
     def _words_of(self, name: str) -> NDArray[Any]:
-        at, found = self.places[name], []
+        at, words = self.places[name], []
         for line, row in self._rows():
             if len(row) != len(self.names):
                 raise self._uneven(line, row)
@@ -172,8 +172,8 @@ class Text(Columns):
                 raise UsageError(
                     f"{self.path}, line {line}, column {name!r}: this is not UTF-8; save the file as UTF-8"
                 )
-            found.append(row[at])
-        return _numbers_or_words(np.array(found, str))
+            words.append(row[at])
+        return _numbers_or_words(np.array(words, str))
 
     def _rows(self) -> Any:
         """Yield rows that hold something, each with its line."""
@@ -200,9 +200,9 @@ class Text(Columns):
                     _number(row[at])
                 except ValueError:
                     cell = row[at].strip().encode("utf-8", "replace").decode()
-                    told = repr(cell[:_QUOTED]) + ("..." if len(cell) > _QUOTED else "")
+                    quoted = repr(cell[:_QUOTED]) + ("..." if len(cell) > _QUOTED else "")
                     return UsageError(
-                        f"{self.path}, line {line}, column {name!r}: {told} is not a number; a number "
+                        f"{self.path}, line {line}, column {name!r}: {quoted} is not a number; a number "
                         "is needed (nothing, NA or nan where it is missing)"
                     )
         return UsageError(f"{self.path}: {error} (rows counted after the names)")
@@ -243,11 +243,11 @@ def _check_name(name: str, path: Path) -> None:
 class _Counted(io.RawIOBase):
     """A file that tells how much of it has been read."""
 
-    def __init__(self, path: Path, told: Progress) -> None:
+    def __init__(self, path: Path, progress: Progress) -> None:
         self._file = path.open("rb", buffering=0)
         size = path.stat().st_size / 1e6
-        self._told, self._name = told, path.name
-        self._sweep: Sweep = told.sweep(f"reading {path.name}", max(round(size), 1), unit="MB")
+        self._told, self._name = progress, path.name
+        self._sweep: Sweep = progress.sweep(f"reading {path.name}", max(round(size), 1), unit="MB")
         self._read = 0
 
     def readable(self) -> bool:

@@ -52,11 +52,11 @@ class Batched:
             return self._encode(items)
         assert self.name is not None
         digest = digest_of(self.name, items)
-        found = read(self.cache_dir, self.name, digest, len(items))
-        if found is None:
-            found = self._encode(items)
-            write(self.cache_dir, self.name, digest, found)
-        return found
+        rows = read(self.cache_dir, self.name, digest, len(items))
+        if rows is None:
+            rows = self._encode(items)
+            write(self.cache_dir, self.name, digest, rows)
+        return rows
 
     def _encode(self, items: Sequence[Any]) -> NDArray[np.float32]:
         out: NDArray[np.float32] | None = None
@@ -82,8 +82,8 @@ class Batched:
         return out
 
     def __repr__(self) -> str:
-        told = self.name or getattr(self.function, "__name__", repr(self.function))
-        return f"Batched({told}, batch_size={self.batch_size})"
+        name = self.name or getattr(self.function, "__name__", repr(self.function))
+        return f"Batched({name}, batch_size={self.batch_size})"
 
 
 def batched(
@@ -142,9 +142,9 @@ def _no_gradients() -> AbstractContextManager[Any]:
     return nullcontext() if torch is None else torch.no_grad()
 
 
-def _rows_of(found: Any, count: int, start: int) -> NDArray[Any]:
+def _rows_of(encoded: Any, count: int, start: int) -> NDArray[Any]:
     """Return what a function made of a batch as rows (b, k), checked."""
-    rows = as_array(found, "what the encoder returned")
+    rows = as_array(encoded, "what the encoder returned")
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2 or len(rows) != count or not rows.shape[1]:

@@ -129,20 +129,20 @@ def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32
     """
     path = _path(folder, name, digest)
     try:
-        found = read_npy(path, "cache_dir")
+        rows = read_npy(path, "cache_dir")
         with open(path, "rb") as file:
             file.seek(-len(_END) - _DIGEST, os.SEEK_END)
             end = file.read()
         reason = "it has no checksum, or does not match it"
-        right = end == _END + _checksum(found)
-        if found.dtype != np.float32 or found.ndim != 2 or len(found) != count:
+        right = end == _END + _checksum(rows)
+        if rows.dtype != np.float32 or rows.ndim != 2 or len(rows) != count:
             right, reason = False, "another content"
     except FileNotFoundError:
         return None
     except (ValueError, OSError) as error:
         right, reason = False, str(error)
     if right:
-        return found
+        return rows
     warnings.warn(
         f"{path} in cache_dir cannot be used ({reason}); the inputs are encoded again",
         UserWarning,

@@ -24,24 +24,24 @@ def items_of(inputs: Any) -> Any:
         raise TypeError(
             f"inputs is a {type(inputs).__name__}; a list, an array or a tensor is needed"
         )
-    found = inputs
+    items = inputs
     if not (isinstance(inputs, np.ndarray | list) or is_tensor(inputs)):
         if hasattr(inputs, "__array__"):
-            found = np.asarray(inputs)
+            items = np.asarray(inputs)
         else:
             try:
-                found = list(inputs)
+                items = list(inputs)
             except TypeError:
                 raise TypeError(
                     f"inputs is a {type(inputs).__name__}; a list, an array or a tensor is needed"
                 ) from None
-    if isinstance(found, np.ndarray) and found.ndim and found.dtype.kind in "OUT":
-        found = found.tolist()
-    if not isinstance(found, list) and not found.ndim:
+    if isinstance(items, np.ndarray) and items.ndim and items.dtype.kind in "OUT":
+        items = items.tolist()
+    if not isinstance(items, list) and not items.ndim:
         raise ValueError("inputs has no dimension; a row an input is needed")
-    if len(found) == 0:
+    if len(items) == 0:
         raise ValueError("inputs is empty; at least one is needed")
-    return found
+    return items
 
 
 def paths_of(items: Any) -> Any:

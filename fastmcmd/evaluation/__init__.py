@@ -1,7 +1,7 @@
 """Everything at once. A new number is a `Measure` in `measures.py`."""
 
 from fastmcmd.evaluation.comparison import Comparison, compare
-from fastmcmd.evaluation.everything import evaluate
+from fastmcmd.evaluation.evaluating import evaluate
 from fastmcmd.evaluation.result import Evaluation, Measured
 
 __all__ = ["Comparison", "Evaluation", "Measured", "compare", "evaluate"]

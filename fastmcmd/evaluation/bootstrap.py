@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.distances import DISTANCES
 from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.nulls import curve_number
 from fastmcmd.evaluation.result import Measured
 from fastmcmd.evaluation.studentized import Means, studentized
+from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, ReliabilityCurve
 from fastmcmd.predictive.base import Array
 from fastmcmd.progress import Progress
 from fastmcmd.seeds import Purpose, generator
@@ -45,7 +46,7 @@ class Replicates:
         Of measures that follow from means over rows: standard errors, of all rows and of each sample.
     distances : dict of ndarray (n_boot,)
         Of measures that are norms: the norm of the difference between the sample's curve and the curve of
-        all rows; see `fastmcmd.evaluation.distances`.
+        all rows; see ``DISTANCES``.
     effective : float
         Rows of equal weight that scatter as these do, ``(sum w)^2 / sum w^2``.
     """
@@ -58,7 +59,7 @@ class Replicates:
 
 
 def resampled(
-    context: Context, measured: tuple[Measured, ...], n_boot: int, told: Progress
+    context: Context, measured: tuple[Measured, ...], n_boot: int, progress: Progress
 ) -> Replicates:
     """Compute all numbers that have intervals for samples of n rows with replacement (Efron 1979).
 
@@ -76,7 +77,7 @@ def resampled(
     values = {name: np.empty(n_boot) for name in others}
     moved = {name: np.empty(n_boot) for name in distances}
     of_means, errors = np.empty((2, n_boot, len(means.names)))
-    sweep = told.sweep("bootstrap", n_boot, unit="samples")
+    sweep = progress.sweep("bootstrap", n_boot, unit="samples")
     for sample in range(n_boot):
         counts = np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
         of_means[sample], errors[sample] = means.sample(counts)
@@ -99,15 +100,15 @@ def intervals(
     measured: tuple[Measured, ...], replicates: Replicates, confidence: float
 ) -> tuple[Measured, ...]:
     """Return the numbers with their intervals; see `fastmcmd.evaluate`."""
-    found = []
+    with_intervals = []
     for one in measured:
         ends = _interval(one, replicates, confidence)
         if ends is not None and not np.isnan(ends).any():
             low = max(ends[0], _AT_LEAST.get(one.name, 0.0))
             high = min(ends[1], _AT_MOST.get(one.name, np.inf))
             one = replace(one, low=low, high=high)
-        found.append(one)
-    return tuple(found)
+        with_intervals.append(one)
+    return tuple(with_intervals)
 
 
 def _interval(
@@ -143,3 +144,71 @@ def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
     reach = scale * z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     # The ends are the number itself at 0 and 1, where rounding could pass it.
     return min(float(middle - reach), share), max(float(middle + reach), share)
+
+
+# ---- how far a sample lies from all rows, for measures that are norms ----
+#
+# ECE and its kin are norms of a curve of differences that is 0 for a right model. Sampling noise only ever
+# adds to a norm: percentiles of resampled norms lie above the truth, and never reach 0. But whatever the
+# true curve is, by the triangle inequality the norm of the sample's curve is off by no more than the norm
+# of the difference of both curves, and the bootstrap tells how large that is.
+
+Distance = Callable[[Context], float]
+
+
+def _of_curve(name: str) -> Callable[[Context], Distance]:
+    """Return distances of reliability curves, by the norm that the measure is."""
+    kind, levels = (
+        ("quantile", ECE_LEVELS) if name == "regression_ece" else ("interval", TOOLBOX_LEVELS)
+    )
+
+    def curve(context: Context) -> ReliabilityCurve:
+        return context.reliability(kind, levels)
+
+    def distances(context: Context) -> Distance:
+        observed = curve(context).observed
+
+        def distance(again: Context) -> float:
+            other = curve(again)
+            shifted = replace(other, observed=other.expected + (other.observed - observed))
+            return curve_number(name, shifted)
+
+        return distance
+
+    return distances
+
+
+def _ence(context: Context) -> Distance:
+    ratio = context.variance_curve.rmse / context.variance_curve.rmv
+
+    def distance(again: Context) -> float:
+        other = again.variance_curve
+        return float(np.abs(other.rmse / other.rmv - ratio).mean())
+
+    return distance
+
+
+def _uce(context: Context) -> Distance:
+    gaps = context.variance_curve.rmse**2 - context.variance_curve.rmv**2
+
+    def distance(again: Context) -> float:
+        other = again.variance_curve
+        moved = np.abs(other.rmse**2 - other.rmv**2 - gaps)
+        return float(other.mass @ moved / other.mass.sum())
+
+    return distance
+
+
+DISTANCES: dict[str, Callable[[Context], Distance]] = {
+    **{
+        name: _of_curve(name)
+        for name in (
+            "regression_ece",
+            "rms_calibration_error",
+            "mean_absolute_calibration_error",
+            "miscalibration_area",
+        )
+    },
+    "ence": _ence,
+    "uce": _uce,
+}

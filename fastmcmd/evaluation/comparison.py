@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.evaluation.asked import Asked
-from fastmcmd.evaluation.everything import evaluate
+from fastmcmd.evaluation.config import EvaluationConfig
+from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.pairs import significantly_best
 from fastmcmd.evaluation.result import BEST, Evaluation, text
-from fastmcmd.evaluation.together import evaluate_each
 from fastmcmd.tables import aligned
 
 __all__ = ["Comparison", "compare"]
@@ -33,12 +32,12 @@ class Comparison:
 
     def lines(self) -> list[tuple[Any, list[float | None]]]:
         """Return each measure that any model has, with the value of every model (None without)."""
-        found = []
+        lines = []
         for one in MEASURES:
             values = [_value(other, one.name) for other in self.evaluations.values()]
             if any(value is not None for value in values):
-                found.append((one, values))
-        return found
+                lines.append((one, values))
+        return lines
 
     def best(self, direction: str, values: list[float | None]) -> set[int]:
         """Return which values are best (several where they are equal); none of one model.
@@ -50,8 +49,8 @@ class Comparison:
         if len(known) < 2 or any(np.isnan(score) for score, _ in known):
             return set()
         least = min(known)[0]
-        found = {i for score, i in known if score == least}
-        return found if len(found) < len(known) else set()
+        best = {i for score, i in known if score == least}
+        return best if len(best) < len(known) else set()
 
     def starred(self, name: str) -> set[int]:
         """Return the place of the model that is better than each other one by more than chance, if any.
@@ -112,12 +111,12 @@ class Comparison:
         write_report(self.evaluations, path, title, projection)
 
     def __repr__(self) -> str:
-        told = f"Comparison of {len(self.evaluations)} models\n{self.table()}"
-        return f"{told}\n{self.legend}" if len(self.evaluations) > 1 else told
+        summary = f"Comparison of {len(self.evaluations)} models\n{self.table()}"
+        return f"{summary}\n{self.legend}" if len(self.evaluations) > 1 else summary
 
 
-def _value(found: Evaluation, name: str) -> float | None:
-    return next((one.value for one in found.measured if one.name == name), None)
+def _value(evaluation: Evaluation, name: str) -> float | None:
+    return next((one.value for one in evaluation.measured if one.name == name), None)
 
 
 def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings: Any) -> Comparison:
@@ -205,5 +204,5 @@ def _evaluated(
     except TypeError as error:
         raise TypeError(f"compare: {error}; with y it takes the keywords of evaluate") from None
     bound.apply_defaults()
-    asked = Asked.of(**bound.kwargs)
-    return evaluate_each(y, {str(name): one for name, one in models.items()}, x, asked)
+    config = EvaluationConfig.of(**bound.kwargs)
+    return evaluate_many(y, {str(name): one for name, one in models.items()}, x, config)

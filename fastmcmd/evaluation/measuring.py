@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimator import ConditionalCongruence
-from fastmcmd.evaluation.asked import Asked
 from fastmcmd.evaluation.bootstrap import intervals, resampled
+from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
@@ -36,11 +36,11 @@ def check_some_row(outcomes: Outcomes) -> None:
 def evaluation_of(
     y: Any,
     outcomes: Outcomes,
-    asked: Asked,
+    config: EvaluationConfig,
     labels: NDArray[Any] | None,
     x: Any,
     congruence: ConditionalCongruence | None,
-    told: Progress,
+    progress: Progress,
     start: float,
     failure: str = "",
 ) -> Evaluation:
@@ -49,43 +49,43 @@ def evaluation_of(
     Parameters
     ----------
     y : array_like
-        Outcomes as they were given: their index, if they have one.
+        Outcomes as the caller passed them: their index, if they have one.
     outcomes : Outcomes
         Checked rows.
-    asked : Asked
-        What is asked for.
+    config : EvaluationConfig
+        What to compute, and by which conventions.
     labels : ndarray (n,) or None
-        Groups of all rows given.
+        Groups of all rows.
     x, congruence
         Inputs of the rows kept, and the estimator fitted on them; None without inputs.
-    told : Progress
-        Told of each number.
+    progress : Progress
+        Shows the number that is computed.
     start : float
         When the work began.
     failure : str
         Why there is no CCE although there are inputs.
     """
-    settings = asked.settings
+    settings = config.settings
     if congruence is not None and congruence.result_.vague:
         failure, congruence = congruence.result_.vague, None
     values = None if congruence is None else congruence.result_.values
     context = Context(outcomes, settings, values)
-    measured, skipped = _measure(context, told)
+    measured, skipped = _measure(context, progress)
     if failure:
         skipped |= dict.fromkeys(CONGRUENCE, failure)
     nulls = null_expectations(context, [one.name for one in measured])
     measured = tuple(replace(one, null=nulls.get(one.name)) for one in measured)
     replicates = None
-    if asked.n_boot:
-        replicates = resampled(context, measured, asked.n_boot, told)
-        measured = intervals(measured, replicates, asked.confidence)
+    if config.n_boot:
+        replicates = resampled(context, measured, config.n_boot, progress)
+        measured = intervals(measured, replicates, config.confidence)
     curves = {} if outcomes.blank else _curves(context)
-    if asked.adversarial and context.numbers and not outcomes.blank:
-        told.stage("random groups")
+    if config.adversarial and context.numbers and not outcomes.blank:
+        progress.stage("random groups")
         curves["groups"] = adversarial_group_calibration(
             replace(context.rows, weights=None), None, random_state=settings.random_state
         )
-    parts = None if labels is None else _by_label(context, labels, told)
+    parts = None if labels is None else _by_label(context, labels, progress)
     if outcomes.spoiled:
         measured = tuple(one.without_value() for one in measured)
     return Evaluation(
@@ -100,7 +100,7 @@ def evaluation_of(
         x=x,
         prediction=outcomes.prediction,
         by=parts,
-        settings=asked.told(),
+        settings=config.summary(),
         seconds=time.perf_counter() - start,
         labels=row_labels(y),
         context=context,
@@ -109,7 +109,7 @@ def evaluation_of(
 
 
 def _measure(
-    context: Context, told: Progress, of: str = ""
+    context: Context, progress: Progress, of: str = ""
 ) -> tuple[tuple[Measured, ...], dict[str, str]]:
     measured, skipped = [], {}
     for one in MEASURES:
@@ -117,7 +117,7 @@ def _measure(
         if reason is not None:
             skipped[one.name] = reason
             continue
-        told.stage(one.label + of)
+        progress.stage(one.label + of)
         measured.append(Measured(one.name, one.compute(context), one.section, one.label, one.best))
     return tuple(measured), skipped
 
@@ -125,27 +125,27 @@ def _measure(
 def _curves(context: Context) -> dict[str, Any]:
     if not context.numbers:
         return {}
-    found: dict[str, Any] = {
+    curves: dict[str, Any] = {
         "reliability": context.reliability("quantile"),
         "reliability_interval": context.reliability("interval"),
         "pit": context.histogram,
     }
     if context.spread is None and np.isfinite(context.prediction.mean).all():
-        found["variance"] = context.variance_curve
-    return found
+        curves["variance"] = context.variance_curve
+    return curves
 
 
 def _rows(context: Context) -> dict[str, Array]:
     """Return values by row, NaN in rows left out."""
-    found: dict[str, Array] = {}
+    by_row: dict[str, Array] = {}
     if context.numbers:
-        found["pit"] = context.pit
-        found["crps"] = SCORES["crps"](context)
+        by_row["pit"] = context.pit
+        by_row["crps"] = SCORES["crps"](context)
     if context.base.has_density:
-        found["log_score"] = SCORES["log_score"](context)
+        by_row["log_score"] = SCORES["log_score"](context)
     if context.cce is not None:
-        found["cce"] = context.cce
-    return {name: context.outcomes.scatter(values) for name, values in found.items()}
+        by_row["cce"] = context.cce
+    return {name: context.outcomes.scatter(values) for name, values in by_row.items()}
 
 
 def _notes(context: Context, x: Any) -> tuple[str, ...]:
@@ -166,20 +166,20 @@ def _notes(context: Context, x: Any) -> tuple[str, ...]:
 
 
 def _by_label(
-    everything: Context, labels: NDArray[Any], told: Progress
+    everything: Context, labels: NDArray[Any], progress: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
     outcomes = everything.outcomes
     kept = labels if outcomes.kept is None else labels[outcomes.kept]
     complete = np.zeros(outcomes.n, dtype=bool)
     complete[() if outcomes.kept is None else outcomes.kept] = not outcomes.blank
-    found = {}
+    groups = {}
     for label in np.unique(kept):
         rows = np.flatnonzero(kept == label)
         context = everything.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
-        measured = _measure(context, told, f", group {key}")[0]
+        measured = _measure(context, progress, f", group {key}")[0]
         if outcomes.propagate and not complete[labels == label].all():
             measured = tuple(one.without_value() for one in measured)
-        found[key] = (len(rows), measured)
-    return found
+        groups[key] = (len(rows), measured)
+    return groups

@@ -125,7 +125,7 @@ def _simulated(context: Context) -> Array:
 def _of_simulated_pit(context: Context) -> dict[str, float]:
     """Return expectations where the PIT of a right model is not uniform: "mid" and "plain" with atoms."""
     settings = context.settings
-    found: dict[str, list[float]] = {name: [] for name in CURVE_MEASURES}
+    simulated: dict[str, list[float]] = {name: [] for name in CURVE_MEASURES}
     for drawn in _simulated(context).T:
         values = pit_of_rows(np.ascontiguousarray(drawn), context.base, settings.pit, 0)
         pit = sort_pit(values, context.weights)
@@ -133,10 +133,10 @@ def _of_simulated_pit(context: Context) -> dict[str, float]:
             kind: conclude_reliability(reliability_sums(pit, levels, kind), kind)
             for kind, levels in (("quantile", ECE_LEVELS), ("interval", TOOLBOX_LEVELS))
         }
-        for name, numbers in found.items():
+        for name, numbers in simulated.items():
             kind = "quantile" if name == "regression_ece" else "interval"
             numbers.append(curve_number(name, curves[kind]))
-    return {name: float(np.mean(numbers)) for name, numbers in found.items()}
+    return {name: float(np.mean(numbers)) for name, numbers in simulated.items()}
 
 
 def _of_variances(context: Context) -> dict[str, float]:

@@ -51,8 +51,8 @@ def significantly_best(
         return None
     best = int(np.argmin(values))
     pairs = list(combinations(range(len(values)), 2))
-    found = [_p_value(name, direction, evaluations[a], evaluations[b]) for a, b in pairs]
-    adjusted = _holm(np.array([1.0 if p is None else p for p in found]))
+    p_values = [_p_value(name, direction, evaluations[a], evaluations[b]) for a, b in pairs]
+    adjusted = _holm(np.array([1.0 if p is None else p for p in p_values]))
     against = [p for p, pair in zip(adjusted, pairs, strict=True) if best in pair]
     return best if max(against) <= level else None
 

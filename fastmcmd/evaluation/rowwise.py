@@ -39,8 +39,8 @@ def of_means(name: str, context: Context) -> OfMeans | None:
     if name not in _MEASURES or (name in _NUMBERS and not context.numbers):
         return None
     columns, finish = _MEASURES[name]
-    found = columns(context)
-    return OfMeans(found, finish) if all(np.isfinite(one).all() for one in found) else None
+    values = columns(context)
+    return OfMeans(values, finish) if all(np.isfinite(one).all() for one in values) else None
 
 
 def losses(name: str, context: Context) -> Array | None:

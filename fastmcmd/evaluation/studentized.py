@@ -32,7 +32,9 @@ class Means:
     """
 
     def __init__(self, context: Context, names: Sequence[str]) -> None:
-        known = {name: found for name in names if (found := of_means(name, context)) is not None}
+        known = {
+            name: measure for name in names if (measure := of_means(name, context)) is not None
+        }
         self.names = list(known)
         self._measures = list(known.values())
         self._weights = context.weights

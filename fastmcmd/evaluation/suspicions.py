@@ -30,22 +30,22 @@ def suspicions(context: Context, x: Any) -> list[str]:
     base = context.base
     if not context.numbers:
         return []
-    y, found = context.y, []
+    y, notes = context.y, []
     if isinstance(base, Draws):
         draws = base.array
         if draws.shape[1] == 1:
-            found.append("one draw per row: read as a point prediction")
-            found += _of_points(y, draws[:, 0], x)
+            notes.append("one draw per row: read as a point prediction")
+            notes += _of_points(y, draws[:, 0], x)
         elif draws.shape[1] == 2 and _as_spread(y, draws[:, 0], draws[:, 1], draws[:, 1]):
-            found.append(
+            notes.append(
                 "two draws per row, of which the second looks like a standard deviation: pass the pair "
                 "(mean, std), a tuple, if that is what they are"
             )
     elif isinstance(base, Gaussian) and _as_spread(y, base.std, base.mean, base.mean):
-        found.append(
+        notes.append(
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
-    return found
+    return notes
 
 
 def _of_points(y: Array, points: Array, x: Any) -> list[str]:

@@ -112,8 +112,8 @@ def _taken(lock: Path, what: str) -> int | None:
 
 def _holder(handle: int) -> str | None:
     """Return who wrote a lock file; None if it is none."""
-    found = os.fstat(handle)
-    content = os.pread(handle, 400, 0) if stat.S_ISREG(found.st_mode) else b"?"
+    status = os.fstat(handle)
+    content = os.pread(handle, 400, 0) if stat.S_ISREG(status.st_mode) else b"?"
     if _MAGIC.startswith(content):
         return "it has just begun"
     if not content.startswith(_MAGIC):

@@ -74,15 +74,15 @@ def read_header(stream: BinaryIO) -> Header:
         raise ValueError(f"its header has {length:,} bytes; at most {_LONGEST:,} are read")
     text = _exactly(stream, length).decode("utf-8" if start[6] == 3 else "latin-1")
     with damaged("its header cannot be read"):
-        found = ast.literal_eval(text.strip())
-        if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
+        header = ast.literal_eval(text.strip())
+        if not isinstance(header, dict) or header.keys() != {"descr", "fortran_order", "shape"}:
             raise ValueError("it needs descr, fortran_order and shape")
-        shape, fortran = found["shape"], found["fortran_order"]
+        shape, fortran = header["shape"], header["fortran_order"]
         if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
             raise ValueError(f"shape is {str(shape)[:60]}")
         if not isinstance(fortran, bool):
             raise ValueError(f"fortran_order is {str(fortran)[:60]}")
-        dtype = np.lib.format.descr_to_dtype(found["descr"])
+        dtype = np.lib.format.descr_to_dtype(header["descr"])
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded")
     if dtype.subdtype is not None:
@@ -145,7 +145,7 @@ def write_npy(stream: Any, array: Any) -> None:
 
 
 def _exactly(stream: BinaryIO, count: int) -> bytes:
-    found = stream.read(count)
-    if len(found) < count:
+    data = stream.read(count)
+    if len(data) < count:
         raise ValueError("it ends within its header")
-    return found
+    return data

@@ -54,15 +54,15 @@ def seed_to_json(seed: Any, name: str) -> Any:
         bits = {"bits": state["bit_generator"], "state": _plain({"state": state["state"]})}
         return {"kind": "RandomState", **bits, **gauss}
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
-        found = np.asarray(seed)
-        if found.dtype.kind in "iu" and found.ndim == 1:
-            return [int(value) for value in found]
+        integers = np.asarray(seed)
+        if integers.dtype.kind in "iu" and integers.ndim == 1:
+            return [int(value) for value in integers]
     raise TypeError(
         f"{name} is {seed!r}, which cannot be saved: None, integers or a generator of NumPy is needed"
     )
 
 
-def seed_from_json(told: Any) -> Any:
+def seed_from_json(document: Any) -> Any:
     """Return the random state that `seed_to_json` described.
 
     Raises
@@ -70,23 +70,23 @@ def seed_from_json(told: Any) -> Any:
     ValueError, TypeError, KeyError, IndexError
         It describes none.
     """
-    if told is None or type(told) is int:
-        return told
-    if isinstance(told, list):
-        return [int(value) for value in told]
-    match told["kind"]:
+    if document is None or type(document) is int:
+        return document
+    if isinstance(document, list):
+        return [int(value) for value in document]
+    match document["kind"]:
         case "SeedSequence":
-            return _sequence_of(told)
+            return _sequence_of(document)
         case "Generator":
-            return np.random.Generator(_bits_of(told))
+            return np.random.Generator(_bits_of(document))
         case "BitGenerator":
-            return _bits_of(told)
+            return _bits_of(document)
         case "RandomState":
-            found = np.random.RandomState(_bits_of(told))
-            gauss = {"has_gauss": int(told["has_gauss"]), "gauss": float(told["gauss"])}
-            found.set_state({**found.get_state(legacy=False), **gauss})
-            return found
-    raise ValueError(f"no random state is of kind {told['kind']!r}")
+            state = np.random.RandomState(_bits_of(document))
+            gauss = {"has_gauss": int(document["has_gauss"]), "gauss": float(document["gauss"])}
+            state.set_state({**state.get_state(legacy=False), **gauss})
+            return state
+    raise ValueError(f"no random state is of kind {document['kind']!r}")
 
 
 def _sequence(seed: np.random.SeedSequence) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def _sequence(seed: np.random.SeedSequence) -> dict[str, Any]:
     }
 
 
-def _sequence_of(told: dict[str, Any]) -> np.random.SeedSequence:
+def _sequence_of(document: dict[str, Any]) -> np.random.SeedSequence:
     return np.random.SeedSequence(
-        told["entropy"], spawn_key=tuple(map(int, told["spawn_key"])),
-        pool_size=min(int(told["pool_size"]), 1024), n_children_spawned=int(told["spawned"]),
+        document["entropy"], spawn_key=tuple(map(int, document["spawn_key"])),
+        pool_size=min(int(document["pool_size"]), 1024), n_children_spawned=int(document["spawned"]),
     )  # fmt: skip
 
 
@@ -112,17 +112,17 @@ def _bits(bits: Any, name: str) -> dict[str, Any]:
     kind = type(bits).__name__
     if kind not in _KINDS:
         raise TypeError(f"{name} has the bit generator {kind}, which cannot be saved")
-    found = {"bits": kind, "state": _plain(dict(bits.state))}
+    document = {"bits": kind, "state": _plain(dict(bits.state))}
     sequence = getattr(bits, "seed_seq", None)
     if isinstance(sequence, np.random.SeedSequence):
-        found["sequence"] = _sequence(sequence)
-    return found
+        document["sequence"] = _sequence(sequence)
+    return document
 
 
-def _bits_of(told: dict[str, Any]) -> Any:
-    kind, sequence = told["bits"], told.get("sequence")
+def _bits_of(document: dict[str, Any]) -> Any:
+    kind, sequence = document["bits"], document.get("sequence")
     bits = _KINDS[kind](0 if sequence is None else _sequence_of(sequence))
-    bits.state = _like(told["state"], dict(bits.state))
+    bits.state = _like(document["state"], dict(bits.state))
     return bits
 
 

@@ -142,9 +142,9 @@ def open_ours(path: Path, flags: int) -> int | None:
     return None
 
 
-def _is_own_file(found: os.stat_result, is_kind: object = stat.S_ISREG) -> bool:
-    own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
-    return own and is_kind(found.st_mode)  # type: ignore[operator]
+def _is_own_file(status: os.stat_result, is_kind: object = stat.S_ISREG) -> bool:
+    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return own and is_kind(status.st_mode)  # type: ignore[operator]
 
 
 def remove_stale(folder: Path, tag: str, suffix: str, keep: Collection[str] = ()) -> None:

@@ -88,12 +88,12 @@ class Inputs:
 
     def _encode(self, part: Any, count: int) -> NDArray[Any]:
         assert self.encoder is not None
-        found = as_rows(self.encoder(part), "encoder(x)")
-        if len(found) != count:
+        encoded = as_rows(self.encoder(part), "encoder(x)")
+        if len(encoded) != count:
             raise ValueError(
-                f"the encoder made {len(found)} rows of {count} inputs; a row an input is needed"
+                f"the encoder made {len(encoded)} rows of {count} inputs; a row an input is needed"
             )
-        return found
+        return encoded
 
     def take(self, rows: Any) -> NDArray[Any]:
         """Return some rows (m, d) of the inputs, encoded; ascending where they lie in a file."""

@@ -50,9 +50,9 @@ class Panel:
     n: int = 0
 
 
-def used_rows(found: Evaluation) -> NDArray[np.intp]:
+def used_rows(evaluation: Evaluation) -> NDArray[np.intp]:
     """Return the rows given that were used: all but those left out for NaN."""
-    return np.flatnonzero(np.isfinite(found.rows["cce"]))
+    return np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
 
 
 def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
@@ -90,26 +90,26 @@ def panels(
     inputs = inputs_of(evaluations) if inputs is None else inputs
     several = len(evaluations) > 1
     points //= len(evaluations)
-    found = [*_together(
+    drawn = [*_together(
         "Reliability", evaluations, lambda one: "reliability" in one.curves,
         lambda ax, one, **how: reliability(one.curves["reliability"], ax, **how),
     )]  # fmt: skip
-    found += _together(
+    drawn += _together(
         "Errors and predicted spread", evaluations, lambda one: "variance" in one.curves,
         lambda ax, one, **how: variance(one.curves["variance"], ax, **how),
     )  # fmt: skip
-    found += _pit(evaluations)
+    drawn += _pit(evaluations)
     distribution = cumulative if several else histogram
-    found += _together(
+    drawn += _together(
         "Sharpness", evaluations, _has_spread,
         lambda ax, one, **how: distribution(one.prediction.std, ax, name=_STD, **how),
     )  # fmt: skip
-    found += _together(
+    drawn += _together(
         "CCE of all points", evaluations, lambda one: one.cce is not None,
         lambda ax, one, **how: distribution(one.cce, ax, name="CCE", **how),
     )  # fmt: skip
     told = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
-    found += _together(
+    drawn += _together(
         "CCE over inputs", evaluations, lambda one: id(one) in told,
         lambda ax, one, **how: over_inputs(
             told[id(one)], one.cce, ax, points=points, name="CCE", **how
@@ -117,21 +117,21 @@ def panels(
         told,
     )  # fmt: skip
     for score, name in _SCORES.items():
-        found += _score_over_inputs(score, name, evaluations, told)
-    return found
+        drawn += _score_over_inputs(score, name, evaluations, told)
+    return drawn
 
 
 def _score_over_inputs(
-    score: str, name: str, evaluations: Evaluations, told: Mapping[int, Inputs]
+    score: str, name: str, evaluations: Evaluations, label: Mapping[int, Inputs]
 ) -> Iterable[Panel]:
     """Return a score over inputs of one column, of the models that have it as their score."""
     return _together(
         f"{_title(name)} over inputs", evaluations,
-        lambda one: id(one) in told and _on_a_line(one) and _score(one) == score,
+        lambda one: id(one) in label and _on_a_line(one) and _score(one) == score,
         lambda ax, one, **how: over_inputs(
-            told[id(one)], one.rows[score][used_rows(one)], ax, points=0, name=name, **how
+            label[id(one)], one.rows[score][used_rows(one)], ax, points=0, name=name, **how
         ),
-        told,
+        label,
     )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def panels_over_plane(
         title: colour_limits([(where[name], v[title]) for name, v in values.items() if title in v])
         for title in dict.fromkeys(title for v in values.values() for title in v)
     }
-    found = []
+    pictures = []
     outcomes: set[int] = set()
     for name, one in wanted.items():
         plane = where[name]
@@ -185,7 +185,7 @@ def panels_over_plane(
             outcomes.add(id(plane))
             drawn.append(("outcome y", one.y, ""))
         for title, part, model in drawn:
-            found.append(
+            pictures.append(
                 Panel(
                     f"{_title(title)} over the plane",
                     _over(plane, part, title, limits.get(title)),
@@ -194,7 +194,7 @@ def panels_over_plane(
                     plane.n,
                 )
             )
-    return found
+    return pictures
 
 
 def _title(name: str) -> str:
@@ -207,35 +207,35 @@ def _over(
     return lambda ax: over_plane(plane, values, ax, name=name, limits=limits)
 
 
-def _values(found: Evaluation) -> dict[str, Any]:
+def _values(evaluation: Evaluation) -> dict[str, Any]:
     """Return what is drawn over the plane for each model: CCE, and its score by row."""
-    assert found.cce is not None
-    score = _score(found)
-    values: dict[str, Any] = {"CCE": found.cce.values}
+    assert evaluation.cce is not None
+    score = _score(evaluation)
+    values: dict[str, Any] = {"CCE": evaluation.cce.values}
     if score is not None:
-        values[_SCORES[score]] = found.rows[score][used_rows(found)]
+        values[_SCORES[score]] = evaluation.rows[score][used_rows(evaluation)]
     return values
 
 
-def _of_used(projection: Any, found: Evaluation) -> Any:
+def _of_used(projection: Any, evaluation: Evaluation) -> Any:
     """Return a projection given as places, for the rows that were used."""
     if isinstance(projection, str) or callable(projection):
         return projection
     places = as_array(projection, "projection")
-    given = found.n != len(found.y) and len(places) == found.n
-    return places[used_rows(found)] if given else places
+    given = evaluation.n != len(evaluation.y) and len(places) == evaluation.n
+    return places[used_rows(evaluation)] if given else places
 
 
-def _score(found: Evaluation) -> str | None:
-    return next((name for name in _SCORES if name in found.rows), None)
+def _score(evaluation: Evaluation) -> str | None:
+    return next((name for name in _SCORES if name in evaluation.rows), None)
 
 
-def _on_a_line(found: Evaluation) -> bool:
-    return found.congruence is not None and found.congruence.n_features_in_ == 1
+def _on_a_line(evaluation: Evaluation) -> bool:
+    return evaluation.congruence is not None and evaluation.congruence.n_features_in_ == 1
 
 
-def _has_spread(found: Evaluation) -> bool:
-    return found.y.ndim == 1 and bool(np.isfinite(found.prediction.std).all())
+def _has_spread(evaluation: Evaluation) -> bool:
+    return evaluation.y.ndim == 1 and bool(np.isfinite(evaluation.prediction.std).all())
 
 
 def _together(
@@ -268,8 +268,8 @@ def _each(
     part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., Any], several: bool
 ) -> Callable[[Any], Any]:
     def every(ax: Any) -> Any:
-        for name, (found, colour) in part.items():
-            draw(ax, found, label=plain(name) if several else None, colour=colour)
+        for name, (evaluation, colour) in part.items():
+            draw(ax, evaluation, label=plain(name) if several else None, colour=colour)
         return ax
 
     return every

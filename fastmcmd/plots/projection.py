@@ -76,12 +76,12 @@ def principal(rows: Any, count: int) -> Array:
         axes = part.T @ axes
         axes /= np.maximum(np.linalg.norm(axes, axis=0), np.finfo(np.float64).tiny)
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-    found = np.zeros((len(rows), count))  # axes that are not there have nothing along them
+    scores = np.zeros((len(rows), count))  # axes that are not there have nothing along them
     step = max(1, _BLOCK // d)
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
-        found[block, : axes.shape[1]] = (rows[block].astype(np.float64) - centre) @ axes
-    return found
+        scores[block, : axes.shape[1]] = (rows[block].astype(np.float64) - centre) @ axes
+    return scores
 
 
 def _pca(rows: Any) -> Array:

@@ -62,8 +62,8 @@ def histogram(
     >>> plots.histogram([1.0, 2.0, 2.5], name="predicted std").get_xlabel()
     'predicted std'
     """
-    found = _read(values)
-    finite = found[np.isfinite(found)]
+    numbers = _read(values)
+    finite = numbers[np.isfinite(numbers)]
     if not finite.size:
         raise ValueError("values has no finite value; there is nothing to draw")
     ax = axes(ax)
@@ -109,11 +109,11 @@ def cumulative(
     >>> ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()
     ([1.0, 1.0, 2.0, 4.0, 8.0], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
-    found = np.sort(_read(values))
+    numbers = np.sort(_read(values))
     ax = axes(ax)
-    share = np.arange(1, len(found) + 1) / len(found)
-    shown = np.unique(np.linspace(0, len(found) - 1, _STEPS).astype(int))
-    height, share = found[shown], share[shown]
+    share = np.arange(1, len(numbers) + 1) / len(numbers)
+    shown = np.unique(np.linspace(0, len(numbers) - 1, _STEPS).astype(int))
+    height, share = numbers[shown], share[shown]
     kept = np.isfinite(height)
     height, share = height[kept], share[kept]
     if height.size:
@@ -167,25 +167,25 @@ def over_inputs(
     >>> plots.over_inputs([0.0, 1.0, 2.0], [0.3, 0.1, 0.4], name="CRPS").get_ylabel()
     'CRPS'
     """
-    found, points = _read(values), check_count(points, "points", least=0)
+    numbers, points = _read(values), check_count(points, "points", least=0)
     inputs = Inputs.of(x)
-    check_same_length(x=inputs, values=found)
+    check_same_length(x=inputs, values=numbers)
     ax = axes(ax)
     rows, part = inputs.sample
-    found = found[rows]
+    numbers = numbers[rows]
     position, axis = line(part)
-    shown = some(len(found), points)
+    shown = some(len(numbers), points)
     if points:
         ax.plot(
-            position[shown], found[shown], ".", color=colour, alpha=0.15, markersize=3, zorder=1
+            position[shown], numbers[shown], ".", color=colour, alpha=0.15, markersize=3, zorder=1
         )
     inside = bins_of(position)
     centres = [np.median(position[bin]) for bin in inside]
-    low, middle, high = np.array([_middle(found[bin]) for bin in inside]).T
+    low, middle, high = np.array([_middle(numbers[bin]) for bin in inside]).T
     ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
     ax.plot(centres, middle, "-o", color=colour, markersize=3.5, label=label, zorder=3)
     ax.set(xlabel=axis, ylabel=name)
-    if (found >= 0).all():
+    if (numbers >= 0).all():
         ax.set_ylim(bottom=0, auto=None)
     return finish(ax, label)
 
@@ -203,8 +203,10 @@ def _middle(values: NDArray[np.float64]) -> NDArray[np.float64]:
     finite = np.isfinite(values)
     if finite.all():
         return np.quantile(values, [0.1, 0.5, 0.9])
-    found = np.quantile(values, [0.1, 0.5, 0.9], method="inverted_cdf")  # never between infinities
-    return np.where(np.isfinite(found), found, np.nan)
+    quantiles = np.quantile(
+        values, [0.1, 0.5, 0.9], method="inverted_cdf"
+    )  # never between infinities
+    return np.where(np.isfinite(quantiles), quantiles, np.nan)
 
 
 def over_plane(
@@ -250,11 +252,11 @@ def over_plane(
     if isinstance(x, Plane) and not (isinstance(projection, str) and projection == "pca"):
         raise ValueError("x is a Plane, which has its projection; give inputs, or no projection")
     plane = x if isinstance(x, Plane) else project(x, projection)
-    found = _read(values)
-    if len(found) != plane.n:
-        raise ValueError(f"rows must match: x has {plane.n}, values has {len(found)}")
+    numbers = _read(values)
+    if len(numbers) != plane.n:
+        raise ValueError(f"rows must match: x has {plane.n}, values has {len(numbers)}")
     ax = axes(ax)
-    cells = _hexagons(ax, plane, found)
+    cells = _hexagons(ax, plane, numbers)
     means = cells.get_array()
     low, high = _limits(means) if limits is None else check_limits(limits)
     cells.set_clim(low, high)
@@ -267,10 +269,10 @@ def over_plane(
 
 def check_limits(limits: Any) -> tuple[float, float]:
     """Return the ends of a colour bar."""
-    found = as_array(limits, "limits")
-    if found.shape != (2,) or not np.isfinite(found).all() or found[0] > found[1]:
+    ends = as_array(limits, "limits")
+    if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] > ends[1]:
         raise ValueError(f"limits is {shown(limits)}; two finite numbers, low <= high, are needed")
-    return float(found[0]), float(found[1])
+    return float(ends[0]), float(ends[1])
 
 
 def colour_limits(drawn: Sequence[tuple[Plane, Any]]) -> tuple[float, float]:
@@ -307,13 +309,13 @@ def _limits(means: Any) -> tuple[float, float]:
 
 def _read(values: Any) -> NDArray[np.float64]:
     """Return values by point; infinite scores are values, too, NaN is not."""
-    found = as_array(values, "values").astype(np.float64, copy=False)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim != 1 or not found.size:
-        raise ValueError(f"values has shape {found.shape}; (n,) is needed: a value a point")
-    if np.isnan(found).any():
+    numbers = as_array(values, "values").astype(np.float64, copy=False)
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if numbers.ndim != 1 or not numbers.size:
+        raise ValueError(f"values has shape {numbers.shape}; (n,) is needed: a value a point")
+    if np.isnan(numbers).any():
         raise ValueError(
-            f"values holds NaN (first in row {int(np.argmax(np.isnan(found)))}); leave such rows out"
+            f"values holds NaN (first in row {int(np.argmax(np.isnan(numbers)))}); leave such rows out"
         )
-    return found
+    return numbers

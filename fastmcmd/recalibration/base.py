@@ -11,6 +11,7 @@ import numpy as np
 from fastmcmd.checks import check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.recalibration import stored
 
 __all__ = ["Fitted", "Recalibrator", "read_rows", "to_predictive"]
 
@@ -48,10 +49,8 @@ class Fitted:
 
     def save(self, path: Any) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
-        from fastmcmd.recalibration.stored import save
-
         check_path(path, "path")
-        save(self, path)
+        stored.save(self, path)
 
 
 class Recalibrator(Fitted, ABC):

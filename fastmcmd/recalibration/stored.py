@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fastmcmd import storage
 from fastmcmd.io.state import decode
-from fastmcmd.recalibration.base import Fitted
 
-__all__ = ["load", "register"]
+if TYPE_CHECKING:
+    from fastmcmd.recalibration.base import Fitted
+
+__all__ = ["load", "register", "save"]
 
 _KINDS: list[str] = []
 

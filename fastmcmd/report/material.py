@@ -33,9 +33,9 @@ class Material:
         """Inputs of the evaluations that have some, encoded once."""
         return inputs_of(self.evaluations)
 
-    def of(self, name: str, told: str) -> str:
+    def of(self, name: str, progress: str) -> str:
         """Return a text with the model's name before it, where there are several."""
-        return f"{name}: {told}" if self.several else told
+        return f"{name}: {progress}" if self.several else progress
 
     def label(self, label: str) -> str:
         """Return what people call a number, with the level where it depends on one."""

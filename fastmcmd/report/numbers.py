@@ -39,16 +39,16 @@ def headline(material: Material) -> Section:
     if any(one.low is not None for one in first.measured):
         share = 100 * first.settings["confidence"]
         body += paragraph(f"In brackets: bootstrap intervals of level {share:g} %.", "how")
-    for name, found in material.evaluations.items():
-        told = list(found.notes)
-        if found.cce is not None:
-            bound, kind = found.cce.error_bound, found.cce.info.certificate
+    for name, evaluation in material.evaluations.items():
+        notes = list(evaluation.notes)
+        if evaluation.cce is not None:
+            bound, kind = evaluation.cce.error_bound, evaluation.cce.info.certificate
             body += paragraph(
                 material.of(name, f"Every CCE is right to {bound:.1e} ({kind})."), "how"
             )
-            told += found.cce.info.notes
-        body += "".join(note(material.of(name, one)) for one in told)
-    return Section("summary", "Summary", body + "".join(paragraph(told, "how") for told in _HOW))
+            notes += evaluation.cce.info.notes
+        body += "".join(note(material.of(name, one)) for one in notes)
+    return Section("summary", "Summary", body + "".join(paragraph(notes, "how") for notes in _HOW))
 
 
 def all_numbers(material: Material) -> Section:
@@ -69,16 +69,16 @@ def _table(material: Material, wanted: Callable[[str], bool], sections: bool) ->
             rows.append(section)
         best = compared.starred(one.name)
         cells = [Cell(material.label(one.label))]
-        for place, (value, found) in enumerate(
+        for place, (value, measured) in enumerate(
             zip(values, material.evaluations.values(), strict=True)
         ):
-            told = "" if value is None else f"{value:.4g}"
-            bounds = next((m for m in found.measured if m.name == one.name), None)
+            cell = "" if value is None else f"{value:.4g}"
+            bounds = next((m for m in measured.measured if m.name == one.name), None)
             if bounds is not None and bounds.low is not None:
-                told += f" ({bounds.low:.3g} to {bounds.high:.3g})"
+                cell += f" ({bounds.low:.3g} to {bounds.high:.3g})"
             if bounds is not None and bounds.null is not None:
-                told += f"; {bounds.null:.3g} if right"
-            cells.append(Cell(told, value, "best" if place in best else ""))
+                cell += f"; {bounds.null:.3g} if right"
+            cells.append(Cell(cell, value, "best" if place in best else ""))
         rows.append([*cells, Cell(BEST[one.best], kind="word")])
     head = ["", *(material.evaluations if material.several else ["value"]), ""]
     return table(head, rows)
@@ -87,14 +87,14 @@ def _table(material: Material, wanted: Callable[[str], bool], sections: bool) ->
 def groups(material: Material) -> Section | None:
     """Return all numbers of each group of rows, a group a column, and the worst of random groups."""
     body = ""
-    for name, found in material.evaluations.items():
-        parts = dict(found.by or {})
+    for name, evaluation in material.evaluations.items():
+        parts = dict(evaluation.by or {})
         if not parts:
             continue
         head = [name if material.several else ""]
         head += [f"{label} ({rows:,} rows)" for label, (rows, _) in parts.items()]
         rows: list[Any] = []
-        for one in found.measured:
+        for one in evaluation.measured:
             values = [
                 next((m.value for m in numbers if m.name == one.name), None)
                 for _, numbers in parts.values()
@@ -108,17 +108,17 @@ def groups(material: Material) -> Section | None:
 
 def _random_groups(material: Material) -> str:
     body = ""
-    for name, found in material.evaluations.items():
-        if "groups" not in found.curves:
+    for name, evaluation in material.evaluations.items():
+        if "groups" not in evaluation.curves:
             continue
-        curve = found.curves["groups"]
+        curve = evaluation.curves["groups"]
         columns = (curve.sizes, curve.fractions, curve.mean, curve.std)
         rows = [
             [Cell(f"{size:,}"), Cell(f"{share:.3g}"), Cell(f"{mean:.4g}"), Cell(f"{std:.2g}")]
             for size, share, mean, std in zip(*columns, strict=True)
         ]
-        told = "Calibration error of the worst of random groups, by their size: high for small groups, "
-        body += paragraph(material.of(name, f"{told}by chance, too."))
+        caption = "Calibration error of the worst of random groups, by their size: high for small groups, "
+        body += paragraph(material.of(name, f"{caption}by chance, too."))
         body += table(["rows", "share of all", "error of the worst", "std over trials"], rows)
     return body
 

@@ -91,8 +91,8 @@ def heading(text: str) -> str:
 
 def figure(svg: str, title: str, caption: str) -> str:
     """Return a picture (SVG made by `pictures.svg`) with its title and how it is read."""
-    told = f"<figcaption><strong>{_escape(title)}</strong> {_escape(caption)}</figcaption>"
-    return f"<figure>{svg}{told}</figure>"
+    caption_html = f"<figcaption><strong>{_escape(title)}</strong> {_escape(caption)}</figcaption>"
+    return f"<figure>{svg}{caption_html}</figure>"
 
 
 def pictures(figures: Sequence[str], kind: str = "") -> str:

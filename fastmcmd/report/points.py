@@ -30,8 +30,8 @@ _NAMES = {"pit": "PIT", "crps": "CRPS", "log_score": "log score"}
 def points(material: Material) -> Section | None:
     """Return tables of points, and the witness of the worst, model by model."""
     body = ""
-    for place, (name, found) in enumerate(material.evaluations.items()):
-        if found.cce is None:
+    for place, (name, evaluation) in enumerate(material.evaluations.items()):
+        if evaluation.cce is None:
             continue
         if material.several:
             body += heading(name)
@@ -39,10 +39,10 @@ def points(material: Material) -> Section | None:
         if inputs is None:
             body += note("x was an iterator, which is used up: inputs and witness are not shown.")
         else:
-            body += _witness_of_worst(found, inputs, COLOURS[place % len(COLOURS)])
-        for what, rows in _extremes(found.rows["cce"]):
+            body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
+        for what, rows in _extremes(evaluation.rows["cce"]):
             body += paragraph(f"Points of {what} CCE (a click on a heading sorts).")
-            body += table(*_listed(found, inputs, rows), sortable=True)
+            body += table(*_listed(evaluation, inputs, rows), sortable=True)
     return Section("points", "Best and worst points", body) if body else None
 
 
@@ -52,43 +52,45 @@ def _extremes(cce: Any) -> list[tuple[str, Any]]:
     return [("largest", order[::-1][:_LISTED]), ("smallest", order[:_LISTED])]
 
 
-def _listed(found: Evaluation, inputs: Inputs | None, rows: Any) -> tuple[list[str], list[Any]]:
+def _listed(
+    evaluation: Evaluation, inputs: Inputs | None, rows: Any
+) -> tuple[list[str], list[Any]]:
     """Return head and rows of a table of some points."""
     columns: list[tuple[str, list[Cell]]] = [("row", _numbers(rows))]
-    if found.labels is not None and found.labels.index is not None:
-        index = found.labels.index
+    if evaluation.labels is not None and evaluation.labels.index is not None:
+        index = evaluation.labels.index
         columns.append(("label", [Cell(_short(index[int(row)]), kind="word") for row in rows]))
-    columns.append(("CCE", _numbers(found.rows["cce"][rows])))
-    where = np.searchsorted(used_rows(found), rows)  # among the rows that were used
+    columns.append(("CCE", _numbers(evaluation.rows["cce"][rows])))
+    where = np.searchsorted(used_rows(evaluation), rows)  # among the rows that were used
     if inputs is not None:
-        columns += _inputs(found, inputs, where)
-    if found.y.ndim == 1:
-        some = found.prediction.take(where)
-        columns.append(("outcome", _numbers(found.y[where])))
+        columns += _inputs(evaluation, inputs, where)
+    if evaluation.y.ndim == 1:
+        some = evaluation.prediction.take(where)
+        columns.append(("outcome", _numbers(evaluation.y[where])))
         columns.append(("predicted mean", _numbers(some.mean)))
         columns.append(("predicted std", _numbers(some.std)))
-    for name, told in _NAMES.items():
-        if name in found.rows:
-            columns.append((told, _numbers(found.rows[name][rows])))
+    for name, label in _NAMES.items():
+        if name in evaluation.rows:
+            columns.append((label, _numbers(evaluation.rows[name][rows])))
     head = [name for name, _ in columns]
     return head, [list(line) for line in zip(*(cells for _, cells in columns), strict=True)]
 
 
-def _inputs(found: Evaluation, inputs: Inputs, where: Any) -> list[tuple[str, list[Cell]]]:
+def _inputs(evaluation: Evaluation, inputs: Inputs, where: Any) -> list[tuple[str, list[Cell]]]:
     """Return the inputs of some points as columns, where they are few numbers or text."""
-    assert found.congruence is not None
+    assert evaluation.congruence is not None
     if inputs.encoder is not None:
         ascending = np.argsort(where)  # as rows in a file must be asked for
         raw = inputs.raw(where[ascending])
-        told = [] if raw is None or getattr(raw, "ndim", 1) != 1 else list(raw)
-        if len(told) != len(where) or not all(isinstance(one, str) for one in told):
+        labels = [] if raw is None or getattr(raw, "ndim", 1) != 1 else list(raw)
+        if len(labels) != len(where) or not all(isinstance(one, str) for one in labels):
             return []
-        in_order = [told[place] for place in np.argsort(ascending)]
+        in_order = [labels[place] for place in np.argsort(ascending)]
         return [("x", [Cell(_short(one), kind="word") for one in in_order])]
-    count = found.congruence.n_features_in_
+    count = evaluation.congruence.n_features_in_
     if count > _COLUMNS:
         return []
-    names = [str(name) for name in getattr(found.x, "columns", ())]  # of a data frame
+    names = [str(name) for name in getattr(evaluation.x, "columns", ())]  # of a data frame
     if len(names) != count:
         names = ["x"] if count == 1 else [f"x {column + 1}" for column in range(count)]
     return [
@@ -109,23 +111,23 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
-def _witness_of_worst(found: Evaluation, inputs: Inputs, colour: str) -> str:
+def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> str:
     """Return the witness at the point of largest CCE, where outputs are numbers."""
-    if found.y.ndim != 1 or found.congruence is None:
+    if evaluation.y.ndim != 1 or evaluation.congruence is None:
         return ""
-    worst = int(np.nanargmax(found.rows["cce"]))
-    at = int(np.searchsorted(used_rows(found), worst))
-    low, high = np.quantile(found.y, _RANGE)
-    low, high = min(low, found.y[at]), max(high, found.y[at])
+    worst = int(np.nanargmax(evaluation.rows["cce"]))
+    at = int(np.searchsorted(used_rows(evaluation), worst))
+    low, high = np.quantile(evaluation.y, _RANGE)
+    low, high = min(low, evaluation.y[at]), max(high, evaluation.y[at])
     outputs = np.linspace(low, high, _GRID)
-    if found.prediction.discrete and high - low < _GRID:
+    if evaluation.prediction.discrete and high - low < _GRID:
         outputs = np.arange(np.floor(low), np.ceil(high) + 1)
     # Of encoded inputs, which the fitted object would encode once more.
-    grid = inputs.take([at]).astype(found.congruence.input_dtype_, copy=False)
-    h = found.congruence.fitted().witness(grid, outputs[:, None].astype(np.float64))[0]
+    grid = inputs.take([at]).astype(evaluation.congruence.input_dtype_, copy=False)
+    h = evaluation.congruence.fitted().witness(grid, outputs[:, None].astype(np.float64))[0]
     title = "Witness of the worst point"
     drawn = svg(
-        lambda ax: witness(outputs, h, ax, colour=colour, outcome=float(found.y[at])), title
+        lambda ax: witness(outputs, h, ax, colour=colour, outcome=float(evaluation.y[at])), title
     )
     caption = (
         f"At row {worst:,}, the point of largest CCE: for which outcomes the model puts too little mass "

@@ -21,23 +21,23 @@ __all__ = ["SECTIONS"]
 
 def _settings(material: Material) -> Section:
     body = ""
-    for name, found in material.evaluations.items():
-        rows: list[Any] = [[Cell("predictions"), Cell(repr(found.prediction), kind="text")]]
-        for key, value in found.settings.items():
+    for name, evaluation in material.evaluations.items():
+        rows: list[Any] = [[Cell("predictions"), Cell(repr(evaluation.prediction), kind="text")]]
+        for key, value in evaluation.settings.items():
             rows.append([Cell(key), Cell(str(value), kind="text")])
-        if found.congruence is not None and found.cce is not None:
-            info = found.cce.info
-            fitted = found.congruence.fitted()
+        if evaluation.congruence is not None and evaluation.cce is not None:
+            info = evaluation.cce.info
+            fitted = evaluation.congruence.fitted()
             rows.append([Cell("kernel on x"), Cell(repr(fitted.x_kernel), kind="text")])
             rows.append([Cell("kernel on y"), Cell(repr(fitted.y_kernel), kind="text")])
-            rows.append([Cell("lam"), Cell(f"{found.congruence.lam:g}", kind="text")])
-            told = f"every value right to {found.cce.error_bound:.1e} ({info.certificate})"
-            rows.append([Cell("certificate of CCE"), Cell(told, kind="text")])
+            rows.append([Cell("lam"), Cell(f"{evaluation.congruence.lam:g}", kind="text")])
+            bound = f"every value right to {evaluation.cce.error_bound:.1e} ({info.certificate})"
+            rows.append([Cell("certificate of CCE"), Cell(bound, kind="text")])
             how = f"{info.solver}, {info.backend}, {info.dtype}, {info.seconds:.3g} s"
             rows.append([Cell("how CCE was computed"), Cell(how, kind="text")])
-        for metric, reason in found.skipped.items():
+        for metric, reason in evaluation.skipped.items():
             rows.append([Cell(f"{metric}: not computed"), Cell(reason, kind="text")])
-        rows.append([Cell("seconds"), Cell(f"{found.seconds:.3g}", kind="text")])
+        rows.append([Cell("seconds"), Cell(f"{evaluation.seconds:.3g}", kind="text")])
         body += table([name, ""], rows)
     versions = {
         "fastmcmd": __version__, "Python": platform.python_version(), "NumPy": np.__version__,

@@ -30,14 +30,14 @@ class Hdf5(Source):
         """Open dataset ``inside`` of the file at ``path``."""
         h5py = package("h5py", where)
         file = h5py.File(path, "r")
-        found = file.get(inside) if inside else None
-        if not isinstance(found, h5py.Dataset):
+        dataset = file.get(inside) if inside else None
+        if not isinstance(dataset, h5py.Dataset):
             names: list[str] = []
             file.visititems(lambda n, item: names.append(n) if hasattr(item, "chunks") else None)
             file.close()
             what = f"there is no dataset {inside!r}" if inside else "no dataset is named"
             raise ValueError(f"{what}; write {path}::name, with one of: {', '.join(names)}")
-        source = cls(found, where)
+        source = cls(dataset, where)
         source.path = path  # by a link the dataset may lie in another file
         return source
 

@@ -151,13 +151,13 @@ class Rows:
         try:
             now = stamp_of(path)
         except OSError as error:
-            told = f"{path} cannot be looked at any more: {error.strerror}"
+            message = f"{path} cannot be looked at any more: {error.strerror}"
         else:
             changed = sorted(set(self._stamp.items()) ^ set(now.items()))
             if not changed:
                 return
-            told = f"{changed[0][0]} is not what it was when it was opened"
-        raise RuntimeError(f"{self.name} changed on disk while it was being read: {told}")
+            message = f"{changed[0][0]} is not what it was when it was opened"
+        raise RuntimeError(f"{self.name} changed on disk while it was being read: {message}")
 
     def fingerprint(self) -> str:
         """Return a hash of shape, type and content, wherever the rows lie and whatever the format."""

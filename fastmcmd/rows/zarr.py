@@ -26,14 +26,14 @@ class Zarr(Source):
     @classmethod
     def from_path(cls, path: Path, inside: str, where: str) -> Zarr:
         """Open the array at ``path``, or array ``inside`` of the group there."""
-        found = package("zarr", where).open(str(path), mode="r")
+        array = package("zarr", where).open(str(path), mode="r")
         if inside:
-            found = found[inside.strip("/")]
-        if not hasattr(found, "chunks"):
-            names = ", ".join(sorted(found.array_keys())) or "none"
+            array = array[inside.strip("/")]
+        if not hasattr(array, "chunks"):
+            names = ", ".join(sorted(array.array_keys())) or "none"
             raise ValueError(f"it is a group; write {path}::name, of its arrays: {names}")
-        _check_blosc(found, path / inside.strip("/"))
-        return cls(found, path, where)
+        _check_blosc(array, path / inside.strip("/"))
+        return cls(array, path, where)
 
     @classmethod
     def from_object(cls, value: Any) -> Zarr:

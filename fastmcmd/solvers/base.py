@@ -47,7 +47,7 @@ class Certificate:
     kind : str
         "rigorous", or "sampled" when the residual was estimated from some rows. None of 106 sampled
         bounds was exceeded by ``tests/adversary/sampled.py`` at 2,000 rows: at 95 % confidence fewer than
-        2.8 % of problems like those; see docs/design.md.
+        2.8 % of problems like those; see docs/theory.md.
     rounding : float
         What of ``residual`` is rounding of the certificate itself: no better solution has less.
     """

@@ -159,7 +159,7 @@ def _float32_can_serve(problem: LinearProblem) -> bool:
     """
     if not problem.kernel.compiled:
         return False
-    # Rounding of float32 entries in the answer, relative to the size of the answer: see docs/design.md.
+    # Rounding of float32 entries in the answer, relative to the size of the answer: see docs/theory.md.
     diagonal = float(problem.kernel.diagonal(problem.x[:1])[0])
     return problem.lam >= 1e-5 * max(diagonal, 1e-300)
 

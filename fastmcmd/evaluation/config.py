@@ -1,4 +1,4 @@
-"""What an evaluation is asked for: conventions, rows, and how the CCE is computed."""
+"""The configuration of an evaluation: conventions, rows, and how the CCE is computed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from fastmcmd.metrics.pit import PITS
 from fastmcmd.rows import Rows
 from fastmcmd.seeds import seed_sequence
 
-__all__ = ["Asked", "inputs_of"]
+__all__ = ["EvaluationConfig", "inputs_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class EvaluationConfig:
     """Checked arguments of `fastmcmd.evaluate`, but for the data.
 
     Attributes
@@ -46,7 +46,7 @@ class Asked:
     congruence : ConditionalCongruence
         How the CCE is computed; not fitted.
     random_state : int, str or None
-        What was given, in words where it is no integer.
+        The argument, as text if it is no integer.
     """
 
     settings: Settings
@@ -61,7 +61,7 @@ class Asked:
 
     @property
     def skippable(self) -> tuple[type[Exception], ...]:
-        """Errors that leave out the CCE and no other number; a limit that was given is kept or refused."""
+        """Errors that leave out the CCE only; a memory limit that the user sets is never exceeded."""
         if self.congruence.memory_limit is None:
             return NumericalError, MemoryLimitError
         return (NumericalError,)
@@ -94,8 +94,8 @@ class Asked:
         progress: bool,
         devices: Sequence[int] | None,
         device_memory_limit: int | str | None,
-    ) -> Asked:
-        """Check what a person gave."""
+    ) -> EvaluationConfig:
+        """Check the arguments of `fastmcmd.evaluate`."""
         check_choice(pit, "pit", PITS)
         check_choice(binning, "binning", ("mass", "width"))
         bins = check_count(bins, "bins")
@@ -110,22 +110,22 @@ class Asked:
             memory_limit=memory_limit, certificate=certificate, progress=progress,
             devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
-        # One seed for all models that are asked about: a generator is advanced once.
+        # One seed for all models: a generator is advanced once.
         fixed = isinstance(random_state, (int, np.integer))
         seed = seed_sequence(random_state)
         settings = Settings(level, bins, binning, pit, random_state if fixed else seed)
-        return Asked(
+        return EvaluationConfig(
             settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence,
             int(random_state) if fixed else None if random_state is None else str(random_state),
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> NDArray[Any] | None:
-        """Return the labels (n,) of all rows given, where there are groups."""
+        """Return the group labels (n,) of all rows, or None without groups."""
         if self.by is None:
             return None
         try:
             labels = np.asarray(self.by)
-        except Exception as error:  # __array__ of other libraries raises what it likes
+        except Exception as error:  # __array__ of other libraries can raise anything
             raise ValueError(f"by cannot be made an array: {error}") from None
         if labels.ndim != 1:
             raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
@@ -145,7 +145,7 @@ class Asked:
             raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
         return labels
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Return the arguments that change numbers."""
         settings = self.settings
         return {

@@ -1,19 +1,21 @@
-"""Every measure that applies to a prediction, in shared passes."""
+"""Every measure that applies to one prediction, or to several of the same outcomes, in shared passes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fastmcmd.evaluation.asked import Asked, inputs_of
+import numpy as np
+
+from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.kernels import Kernel
-from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.progress import Progress
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluate_many"]
 
 
 def evaluate(
@@ -63,7 +65,7 @@ def evaluate(
         What to do with rows in which y, the weight or an array given as prediction is NaN: raise, leave
         them out, or let all numbers be NaN, and those of the groups which hold such a row.
     level : float
-        Level of the central interval whose coverage, width and score are told.
+        Level of the central interval whose coverage, width and score are computed.
     bins : int
         Bins of ENCE, UCE and of the PIT histogram.
     binning : {"mass", "width"}
@@ -74,7 +76,7 @@ def evaluate(
         Seed of randomised PITs, simulated null expectations, draws, random groups and bootstrap samples,
         each of which has a stream of its own: none repeats the numbers of your ``default_rng(seed)``.
     adversarial : bool
-        Whether the worst random groups are looked for (`adversarial_group_calibration`), which takes
+        Whether to search for the worst random groups (`adversarial_group_calibration`), which takes
         longer than everything else.
     n_boot : int
         Bootstrap samples of rows for intervals; 0 for none. Percentile intervals; of ECE and its kin,
@@ -112,12 +114,12 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 300)
     >>> y = x + 0.3 * rng.normal(size=300)
-    >>> found = fm.evaluate(y, fm.Gaussian(x, 0.3), x)
-    >>> found["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
+    >>> good = fm.evaluate(y, fm.Gaussian(x, 0.3), x)
+    >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
     True
     """
     start = time.perf_counter()
-    asked = Asked.of(
+    config = EvaluationConfig.of(
         sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,
         pit=pit, random_state=random_state, adversarial=adversarial, n_boot=n_boot,
         confidence=confidence, by=by, x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
@@ -126,18 +128,76 @@ def evaluate(
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    labels = asked.labels(outcomes)
+    labels = config.labels(outcomes)
     if x is None:
-        asked.congruence.options()  # options that are not used are checked all the same
-    with Progress(progress, tol) as told:
+        config.congruence.options()  # options that are not used are checked all the same
+    with Progress(progress, tol) as shown:
         congruence, failure = None, ""
         if x is not None:
             x = inputs_of(x, outcomes)
             try:
                 check_some_row(outcomes)
-                congruence = asked.congruence.fit(
+                congruence = config.congruence.fit(
                     x, outcomes.y, outcomes.prediction, outcomes.weights
                 )
-            except asked.skippable as error:
+            except config.skippable as error:
                 failure = str(error)
-        return evaluation_of(y, outcomes, asked, labels, x, congruence, told, start, failure)
+        return evaluation_of(y, outcomes, config, labels, x, congruence, shown, start, failure)
+
+
+def evaluate_many(
+    y: Any, models: Mapping[str, Any], x: Any, config: EvaluationConfig
+) -> dict[str, Evaluation]:
+    """Return the evaluation of each model's prediction, as `fastmcmd.evaluate` returns it alone.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names the model whose prediction it is. Arrays
+        given as predictions that hold NaN in different rows.
+    """
+    start = time.perf_counter()
+    outcomes = {name: _read(y, name, prediction, config) for name, prediction in models.items()}
+    first = next(iter(outcomes.values()))
+    for name, one in outcomes.items():
+        if not _same(one.kept, first.kept):
+            raise ValueError(
+                f"models[{name!r}] holds NaN in other rows than the first model: numbers over "
+                "different rows cannot be compared"
+            )
+    labels = config.labels(first)
+    progress, tol = config.congruence.progress, config.congruence.tol
+    evaluations: dict[str, Evaluation] = {}
+    with Progress(progress, tol) as shown:
+        congruences, failure = {}, ""
+        if x is not None:
+            x = inputs_of(x, first)
+            predictions = {name: one.prediction for name, one in outcomes.items()}
+            try:
+                check_some_row(first)
+                congruences = config.congruence.fit_each(x, first.y, predictions, first.weights)
+            except config.skippable as error:
+                failure = str(error)
+        shared = time.perf_counter() - start
+        for name, one in outcomes.items():
+            shown.under(name)
+            begun = time.perf_counter() - shared
+            congruence = congruences.get(name)
+            evaluations[name] = evaluation_of(
+                y, one, config, labels, x, congruence, shown, begun, failure
+            )
+        shown.under("")
+    return evaluations
+
+
+def _read(y: Any, name: str, prediction: Any, config: EvaluationConfig) -> Outcomes:
+    try:
+        return read(y, prediction, config.sample_weight, config.nan_policy, columns=None)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"models[{name!r}]: {error}") from None
+
+
+def _same(kept: Any, others: Any) -> bool:
+    if kept is None or others is None:
+        return kept is others
+    return np.array_equal(kept, others)
