@@ -49,6 +49,7 @@ def test_rows_of_other_widths(parser, tmp_path):
                 ask(open_columns(str(path)))
 
 
+@pytest.mark.slow
 def test_as_many_columns_as_somebody_has(parser, tmp_path):
     """Names were looked for one by one in a list: hours with ten times as many."""
     path, count = tmp_path / "wide.csv", 30_000

@@ -175,6 +175,7 @@ def test_pooled_is_the_nearest_nondecreasing_sequence(pairs):
         assert found[i] == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["ma_cal", "rms_cal", "miscal"])
 def test_std_ratio_is_no_worse_than_uncertainty_toolbox_by_its_own_measure(criterion):
     uct = pytest.importorskip("uncertainty_toolbox")
