@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import numpy as np
@@ -21,6 +22,15 @@ settings.load_profile("fastmcmd")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240512)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_compiled_once(tmp_path_factory):
+    """Workers of one run share the CUDA kernels that host_device.py compiles for the processor."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+    folder.mkdir(exist_ok=True)
+    os.environ["FASTMCMD_TEST_KERNELS"] = str(folder)
 
 
 # A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.

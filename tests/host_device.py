@@ -1,8 +1,10 @@
 """A stand-in for a card: its memory is a pool that refuses to exceed a budget, its kernels are the CUDA
 sources, compiled for the CPU and run thread after thread."""
 
+import atexit
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -46,7 +48,16 @@ extern "C" void run(void* f, word gx, word gy, word bx, word by, const word* a) 
 }
 """
 _COMPILING = threading.Lock()
-_FOLDER = tempfile.TemporaryDirectory(prefix="fastmcmd-kernels-")
+FOLDER_VARIABLE = "FASTMCMD_TEST_KERNELS"  # set by conftest.py: one folder for all workers of a run
+
+
+@cache
+def _folder():
+    if FOLDER_VARIABLE in os.environ:
+        return Path(os.environ[FOLDER_VARIABLE])
+    made = tempfile.TemporaryDirectory(prefix="fastmcmd-kernels-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 def compiled(text):
@@ -60,17 +71,18 @@ def _compiled(text):
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         pytest.skip("no C++ compiler to run CUDA sources on the CPU")
-    name = Path(_FOLDER.name, hashlib.sha256(text.encode()).hexdigest()[:16])
-    source = name.with_suffix(".cpp")
-    source.write_text(_SHIM + text)
-    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
-    # Of inline device functions some are used by other kernels only.
-    flags += ["-Wno-unused-function", "-Wno-unused-parameter", "-Wno-cast-function-type"]
-    library = name.with_suffix(".so")
-    done = subprocess.run(
-        [compiler, *flags, "-o", str(library), str(source)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    library = _folder() / f"{hashlib.sha256((_SHIM + text).encode()).hexdigest()[:16]}.so"
+    if not library.exists():
+        flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+        # Of inline device functions some are used by other kernels only.
+        flags += ["-Wno-unused-function", "-Wno-unused-parameter", "-Wno-cast-function-type"]
+        made = library.with_suffix(f".{os.getpid()}")
+        done = subprocess.run(
+            [compiler, *flags, "-o", str(made), "-x", "c++", "-"],
+            input=_SHIM + text, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        made.replace(library)  # another worker finds all of it or nothing
     return ctypes.CDLL(str(library))
 
 

@@ -13,6 +13,7 @@ from cli_process import environment
 PROGRAM = Path(__file__).parent / "adversary" / "files.py"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as on Linux")
 @pytest.mark.parametrize("seed", [14, 15])
 def test_no_file_ends_the_process_or_lies(seed):

@@ -25,9 +25,9 @@ SHARE, CONSTANT = 1.1, 30_000_000
 # one (the tight one is what the error of a limit of 1 MB asks for).
 CASES = {
     "cholesky": (3000, 4, "fm.RBF(0.1)", "fm.RBF(0.5)", {"solver": "cholesky"}, "cholesky", (200, 600)),
-    "cg cached": (7000, 64, "fm.Polynomial(3)", "fm.RBF(0.5)", {"solver": "cg"}, "cg", (170, 700)),
-    "cg streamed": (15000, 4, "fm.RBF(0.1)", "fm.RBF(0.5)", {"solver": "cg"}, "cg", (120, 500)),
-    "lowrank": (60000, 2, "fm.RBF(0.5)", "fm.RBF(0.5)", {"solver": "lowrank"}, "lowrank", (80, 500)),
+    "cg cached": (5000, 64, "fm.Polynomial(3)", "fm.RBF(0.5)", {"solver": "cg"}, "cg", (170, 700)),
+    "cg streamed": (10000, 4, "fm.RBF(0.1)", "fm.RBF(0.5)", {"solver": "cg"}, "cg", (100, 180)),
+    "lowrank": (40000, 2, "fm.RBF(0.5)", "fm.RBF(0.5)", {"solver": "lowrank"}, "lowrank", (80, 500)),
     # Takes 4,096 landmarks, 1.3 GB and minutes where the limit lets it: the limits are small here.
     "lowrank wide": (20000, 8, "fm.RBF(0.1)", "fm.RBF(0.5)", {"solver": "lowrank"}, "lowrank", (80, 200)),
     "dense": (1500, 2, "fm.RBF(0.5)", "fm.Laplacian(50.0)", {}, None, (120, 500)),
@@ -107,6 +107,7 @@ def measured(case):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("case", CASES)
@@ -122,6 +123,7 @@ def test_limit_is_kept(case, limit):
     assert peak <= SHARE * size + CONSTANT, (format_bytes(peak), format_bytes(size), told)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("case", CASES)
 def test_limit_too_small_says_what_is_needed(case):
@@ -130,6 +132,7 @@ def test_limit_too_small_says_what_is_needed(case):
     assert "need" in message
 
 
+@pytest.mark.slow
 @linux
 def test_cached_and_streamed_are_measured():
     assert [row[2][2] for row in measured("cg cached")[1]][1:] == ["packed", "packed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +78,7 @@ def test_binomial_as_categorical(rng):
 
 
 def test_rank_probability_score_of_peers(rng):
-    peer = pytest.importorskip("scoringrules")
+    peer = peers.imported("scoringrules")
     if not hasattr(peer, "rps_score"):
         pytest.skip("this scoringrules has no rps_score")
     probs, y = rng.dirichlet(np.ones(4), 20), rng.integers(0, 4, 20)

@@ -564,6 +564,7 @@ np.savez(sys.argv[-1], iterations=found.iterations, **arrays)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_again_and_again(path, tmp_path):
     rng = np.random.default_rng(int(time.time()))  # other moments each time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,7 +164,7 @@ def test_ranked_probability_score_is_that_of_the_definition(data):
 
 
 def test_ranked_probability_score_is_that_of_scoringrules(rng):
-    scoringrules = pytest.importorskip("scoringrules")
+    scoringrules = peers.imported("scoringrules")
     p, y = rng.dirichlet(np.ones(6), size=50), rng.integers(0, 6, size=50)
     expected = scoringrules.rps_score(y + 1, p, backend="numpy")  # counts categories from 1
     np.testing.assert_allclose(c.ranked_probability_score(y, p), expected, rtol=1e-12)

@@ -386,6 +386,7 @@ def test_help_and_version(capsys):
     assert start_cli().returncode == 2
 
 
+@pytest.mark.slow
 def test_demo_on_real_data(tmp_path):
     """The main job: the negative binomial is far better than the Poisson model, as is well known."""
     done = run_cli("demo", "--output", tmp_path / "demo.png")
@@ -401,6 +402,7 @@ def test_demo_on_real_data(tmp_path):
     assert len(picture) > 20_000
 
 
+@pytest.mark.slow
 def test_demo_without_matplotlib(tmp_path):
     """Without the extra the table still comes, and a line says how to install it."""
     (tmp_path / "matplotlib.py").write_text("raise ImportError('hidden by the test')\n")
@@ -451,6 +453,7 @@ def on_a_terminal(arguments, path, **options):
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("command", list(RICH))
 def test_tables_on_a_terminal(groups, command):
@@ -477,6 +480,7 @@ def test_tables_on_a_terminal(groups, command):
         assert "* better than each other model: paired test" in seen
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_no_colour_where_it_is_not_wanted(groups):
     pytest.importorskip("rich")

@@ -210,6 +210,7 @@ TYPED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize(("keys", "wanted"), TYPED)

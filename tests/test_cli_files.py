@@ -162,6 +162,7 @@ def test_bad_files_are_one_line(tmp_path, name, message):
     assert len(done.stderr) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTED)
 def test_a_process_answers_bad_files_alike(tmp_path, name):
     done = judge(start_cli, tmp_path, name)

@@ -686,6 +686,7 @@ def test_states_of_other_settings_are_refused(data):
         one.compute()
 
 
+@pytest.mark.slow
 def test_without_the_packages():
     code = (
         "import sys; sys.modules['torchmetrics'] = None\n"

@@ -120,6 +120,7 @@ def test_scores(seed, scaled, resolution, ends):
         )
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     bins=st.integers(1, 120),
@@ -235,6 +236,7 @@ def test_progress_of_groups_is_shown(capsys):
     assert "300 of 300 groups" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_all_metrics(capsys):
     given_ = problem(3, n=40)
     np.random.seed(7)  # noqa: NPY002
@@ -317,6 +319,7 @@ def test_a_short_range_of_proportions_is_warned_of():
         ours.iso_recal(levels, levels**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["ma_cal", "rms_cal", "miscal"])
 def test_ratio_is_at_least_as_good(criterion):
     error = {

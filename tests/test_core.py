@@ -559,6 +559,7 @@ def run_with_isa(isa, arguments):
     )
 
 
+@pytest.mark.slow
 def test_every_other_instruction_set():
     # Runs the numerical tests of this file again under each.
     for isa in _core.available_isas():

@@ -292,6 +292,7 @@ def test_self_product_refuses(a, weight, out, message):
 # --- instruction sets ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", _core.available_isas())
 def test_every_other_instruction_set(isa):
     """Runs the numerical tests of this file again under each."""

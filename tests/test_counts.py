@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,7 +161,7 @@ def test_agreement_with_scipy_on_many_rows(rng):
 
 
 def test_crps_of_peers(rng):
-    peer = pytest.importorskip("scoringrules")
+    peer = peers.imported("scoringrules")
     mean, alpha = rng.gamma(2.0, 10.0, 200), rng.uniform(0.1, 2.0, 200)
     y = rng.poisson(mean).astype(float)
     np.testing.assert_allclose(fm.Poisson(mean).crps(y), peer.crps_poisson(y, mean), rtol=1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,7 +174,7 @@ def test_gamma_functions():
 
 
 def test_scoringrules_agrees(rng):
-    sr = pytest.importorskip("scoringrules")
+    sr = peers.imported("scoringrules")
     n = 300
     loc, scale, a, b = rng.normal(size=n), *rng.uniform(0.5, 3, size=(3, n))
     y = rng.normal(size=n)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fastmcmd as fm
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +24,7 @@ def test_readme_example_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "congruence.npz").exists()
 
 
+@pytest.mark.slow
 def test_quickstart_runs():
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "quickstart.py"], capture_output=True, text=True

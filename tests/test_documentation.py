@@ -35,6 +35,7 @@ def given() -> dict[str, object]:
     return {"np": np, "fm": fm, "x": x, "y": y, "prediction": fm.Gaussian(x, 0.5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,8 +58,8 @@ def test_crps_is_that_of_the_empirical_distribution(draws, data):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 100])
 def test_crps_agrees_with_peers(rng, dtype, count):
-    scoringrules = pytest.importorskip("scoringrules")
-    properscoring = pytest.importorskip("properscoring")
+    scoringrules = peers.imported("scoringrules")
+    properscoring = peers.imported("properscoring")
     draws, y = rng.normal(size=(40, count)).astype(dtype), rng.normal(size=40)
     exact = draws.astype(np.float64)
     held = fm.Draws(draws)

@@ -103,6 +103,7 @@ def problem(n=700, d=64, seed=0):
     return x, x[:, 0] + 0.3 * rng.normal(size=n), x[:, 0] + 0.4 * rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("precision", ["float32", "split"])
 def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
@@ -144,6 +145,7 @@ def test_out_of_memory_is_told(make):
         backend.symmetric_matmul(fm.RBF(0.5), backend.points(x, np.float32), y[:, None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
 @pytest.mark.parametrize("columns", [2, 64])
 def test_certified_on_a_card(cupy_backend, solver, columns):
@@ -180,6 +182,7 @@ def test_weights_and_the_bootstrap(cupy_backend):
     assert found.cce.info.backend == "cupy"
 
 
+@pytest.mark.slow
 def test_inputs_on_disk(cupy_backend, tmp_path):
     x, y, draws = problem(3000, 16)
     path = tmp_path / "x.npy"

@@ -42,6 +42,7 @@ def test_same_groups_give_the_numbers_of_uncertainty_toolbox(rng, monkeypatch, n
     np.testing.assert_array_equal(random.sizes, ours.sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("replace", [False, True])
 def test_random_groups_have_the_same_distribution(rng, replace, by_rows):

@@ -101,6 +101,7 @@ def _equal_models(rng, n, several):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [2, 3])
 def test_equal_models_get_few_stars(several):
     """At a level of 10 %, 150 comparisons: more than 26 stars of a score have a probability of 0.1 %."""

@@ -88,6 +88,7 @@ def shared(args):
 # --- against the definition ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -139,6 +140,7 @@ def test_random_problems(
         assert ratio.max() <= 1, ratio.max()
 
 
+@pytest.mark.slow
 def test_sampled_bounds_hold_at_nearly_all_points():
     """99.9 % of 22,800 points of 60 problems, in the sample and beside it."""
     rng = np.random.default_rng(5)

@@ -91,6 +91,7 @@ ANY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANY)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 80))
 def test_any_shapes_have_the_quantiles_of_single_levels(name, seed, n):

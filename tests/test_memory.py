@@ -36,6 +36,7 @@ print(field("VmHWM:") - before, result.info.cache, result.info.solver)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("limit", "options", "cache"),

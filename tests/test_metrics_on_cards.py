@@ -432,6 +432,7 @@ BINNINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize("given", BINNINGS, ids=str)
 def test_calibration_of_classes(card, rng, given, kind):
@@ -534,6 +535,7 @@ def _computed_there():
     return {name for line in table for name in re.findall(r"`([\w.]+)`", line.split("|")[1])}
 
 
+@pytest.mark.slow
 def test_the_documented_list_is_true(monkeypatch, rng):
     """Each public metric computes on the card if the page says so, else copies its rows to the host."""
     card = card_arrays.card("cupy", monkeypatch)

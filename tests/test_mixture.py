@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,7 +246,7 @@ def test_what_has_a_density(rng):
 
 def test_crps_of_gaussians(rng):
     """Against quadrature of the cdf, and scoringrules."""
-    scoringrules = pytest.importorskip("scoringrules")
+    scoringrules = peers.imported("scoringrules")
     mixture = gaussians(rng, 3, 40)
     y = 3 * rng.normal(size=40)
     found = mixture.crps(y)

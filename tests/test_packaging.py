@@ -74,6 +74,7 @@ def test_sdist_is_named_after_the_version(sdist):
     assert sdist.name == f"fastmcmd-{fm.__version__}.tar.gz"
 
 
+@pytest.mark.slow
 def test_sdist_holds_every_source(names):
     folders = ("csrc", "fastmcmd", "tests", "docs", "examples", "benchmarks")
     kept = ("py", "pyi", "h", "cpp", "css", "js", "npz", "md", "png", "json", "sh")

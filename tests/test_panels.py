@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
 import tempfile
@@ -36,6 +37,15 @@ def operator_of(n, dtype=np.float64, d=3, kernel=KERNEL, backend="cpu"):
 
 def dense(operator, shift):
     return operator.kernel(operator.x.astype(np.float64)) + np.diag(shift)
+
+
+@functools.cache
+def factored(n, dtype):
+    """Return a diagonal, the factor of SciPy of the matrix with it, and the matrix's condition."""
+    shift = np.random.default_rng(20240512).uniform(0.5, 3.0, size=n)
+    matrix = dense(operator_of(n, dtype), shift)
+    values = linalg.eigvalsh(matrix)
+    return shift, linalg.cho_factor(matrix, lower=True), values[-1] / values[0]
 
 
 def open_files(folder):
@@ -89,10 +99,7 @@ def writes(monkeypatch):
 @pytest.mark.parametrize("factor", [1.0, 1.4, 3.0, 1000.0])
 def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
     operator = operator_of(n, dtype)
-    shift = rng.uniform(0.5, 3.0, size=n)
-    matrix = dense(operator, shift)
-    reference = linalg.cho_factor(matrix, lower=True)
-    condition = np.linalg.cond(matrix)
+    shift, reference, condition = factored(n, dtype)
     with OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
         for k in (1, 2, 37):
             rhs = rng.normal(size=(n, k))

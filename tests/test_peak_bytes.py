@@ -39,6 +39,7 @@ print(field("VmHWM:") - before, info.peak_bytes, info.solver)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("n", "d", "options"),

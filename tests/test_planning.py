@@ -80,6 +80,7 @@ def alike(told, was):
     return told == was or was / 2 <= told <= 2 * was
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
 @pytest.mark.parametrize(("kind", "n", "d", "kernel", "options"), CASES)
 def test_the_call_does_what_the_plan_says(kind, n, d, kernel, options):
@@ -134,6 +135,7 @@ def test_rounding_that_rules_low_rank_out_is_foreseen():
     assert any("rounding" in reason for reason in found.reasons)
 
 
+@pytest.mark.slow
 def test_a_hard_problem_ends():
     """Hundreds of products: the plan looks at some, and says so."""
     found = fm.plan(

@@ -541,6 +541,7 @@ def no_tqdm(tmp_path):
     return environment(folder)
 
 
+@pytest.mark.slow
 @posix
 def test_an_evaluation_is_one_line_that_goes(predictions):
     pytest.importorskip("tqdm")
@@ -565,6 +566,7 @@ def test_an_evaluation_is_one_line_that_goes(predictions):
     assert "\r" not in out
 
 
+@pytest.mark.slow
 @posix
 def test_an_evaluation_on_a_terminal_without_tqdm(predictions, no_tqdm):
     command = [*COMMAND, "evaluate", str(predictions), *KERNEL, "--n-boot", "5"]
@@ -577,6 +579,7 @@ def test_an_evaluation_on_a_terminal_without_tqdm(predictions, no_tqdm):
     assert "mean absolute error" in out
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("tqdm", [True, False])
 def test_an_interrupt_leaves_one_line(predictions, no_tqdm, tqdm):
@@ -595,6 +598,7 @@ def test_an_interrupt_leaves_one_line(predictions, no_tqdm, tqdm):
     assert len(lines) == 1 or not tqdm
 
 
+@pytest.mark.slow
 @posix
 def test_warnings_and_errors_have_lines_of_their_own(predictions):
     tight = [*KERNEL, "--tol", "1e-300"]
@@ -612,6 +616,7 @@ def test_warnings_and_errors_have_lines_of_their_own(predictions):
     )
 
 
+@pytest.mark.slow
 def test_no_terminal_no_progress(predictions):
     done = start_cli("evaluate", predictions, *KERNEL)
     assert done.returncode == 0
@@ -621,6 +626,7 @@ def test_no_terminal_no_progress(predictions):
     assert "\r" not in done.stderr
 
 
+@pytest.mark.slow
 @posix
 def test_no_progress_on_a_terminal(predictions):
     command = [*COMMAND, "evaluate", str(predictions), *KERNEL, "--no-progress"]

@@ -172,6 +172,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("gamma", [0.5])
 def test_rare_rows_that_quadrature_must_resolve(family, gamma):
@@ -210,6 +211,7 @@ def _products(gamma, points, values, weights):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["StudentT", "LogNormal"])
 def test_heavy_tails_are_answered_to_the_tolerance(family):
     n = 60

@@ -175,6 +175,7 @@ def test_pooled_is_the_nearest_nondecreasing_sequence(pairs):
         assert found[i] == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["ma_cal", "rms_cal", "miscal"])
 def test_std_ratio_is_no_worse_than_uncertainty_toolbox_by_its_own_measure(criterion):
     uct = pytest.importorskip("uncertainty_toolbox")
@@ -187,10 +188,14 @@ def test_std_ratio_is_no_worse_than_uncertainty_toolbox_by_its_own_measure(crite
     }[criterion]
     prediction, y = outcomes(13, "skewed")
     prediction, y = prediction.take(np.arange(200)), y[:200]
-    theirs = optimize_recalibration_ratio(prediction.mean, prediction.std, y, criterion)
     found = rc.StdRatio(criterion).fit(prediction, y)
     ours = measure(prediction.mean, found.ratio_ * prediction.std, y)
     assert found.error_ == pytest.approx(ours, abs=1e-9)
+    if (
+        criterion != "miscal"
+    ):  # takes the original ten seconds; test_compat_uct.py compares one sample
+        return
+    theirs = optimize_recalibration_ratio(prediction.mean, prediction.std, y, criterion)
     # Both search a function with steps of about 1 / n: a tenth of one is no difference.
     assert ours <= measure(prediction.mean, theirs * prediction.std, y) + 0.1 / 200
 

@@ -245,6 +245,7 @@ def test_an_iterator_is_used_up(rng, tmp_path):
         found.report(tmp_path / "r.html", projection="tsne")
 
 
+@pytest.mark.slow
 def test_projections(rng, tmp_path):
     x = rng.normal(size=(N, 3))
     y = rng.normal(size=N)

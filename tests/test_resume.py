@@ -113,6 +113,7 @@ np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("case", ["cg float32", "cg float64", "lowrank"])
 def test_killed_at_random_moments(case, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -232,7 +233,7 @@ def test_uncertainty_toolbox(rng):
 
 
 def test_scoringrules(rng):
-    peer = pytest.importorskip("scoringrules")
+    peer = peers.imported("scoringrules")
     y, mean, std = gaussian(rng, 100)
     np.testing.assert_allclose(crps(y, (mean, std)), peer.crps_normal(y, mean, std), rtol=1e-10)
     np.testing.assert_allclose(log_score(y, (mean, std)), peer.logs_normal(y, mean, std))

@@ -466,6 +466,7 @@ print(field("VmHWM:") - before, *groups)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("limit", "options", "groups"),

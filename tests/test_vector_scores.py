@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +73,7 @@ def test_definitions(estimator, seed, m, k, power):
 
 @ESTIMATORS
 def test_scoringrules(rng, estimator):
-    peer = pytest.importorskip("scoringrules")
+    peer = peers.imported("scoringrules")
     y, draws = rng.normal(size=(30, 4)), rng.normal(size=(30, 11, 4))
     np.testing.assert_allclose(
         energy_score(y, draws, estimator=estimator),

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import peers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -279,7 +280,7 @@ def test_truncated_gaussian_is_scipys(a, b):
 
 
 def test_truncated_gaussian_score():
-    peer = pytest.importorskip("scoringrules")
+    peer = peers.imported("scoringrules")
     y = np.array([-1.0, 0.2, 1.9, 5.0])
     theirs = peer.crps_tnormal(
         y, np.full(4, 0.5), np.full(4, 1.5), np.full(4, -0.5), np.full(4, 3.0)

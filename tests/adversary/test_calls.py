@@ -28,6 +28,7 @@ def test_every_public_function_is_called():
     assert call_entries.unlisted(set(call_entries.entries())) == []
 
 
+@pytest.mark.slow
 def test_nothing_is_found():
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "100000", "--seconds",

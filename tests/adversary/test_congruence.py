@@ -14,6 +14,7 @@ _CHUNK = 50
 _SECONDS = 1  # of processor time for a call, and for the reference; what takes longer is skipped
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("start", range(0, 300, _CHUNK))
 def test_no_promise_is_broken(start):
@@ -33,6 +34,7 @@ def test_no_promise_is_broken(start):
     assert decided > 0.6 * len(outcomes), congruence.summary(outcomes)
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_noticed(monkeypatch):
     """What the adversary is there for: values off by more than their bounds."""
     call = congruence.call

@@ -9,6 +9,7 @@ pytest.importorskip("mpmath")
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+@pytest.mark.slow
 def test_distributions_agree_with_mpmath():
     from distributions import run
 
@@ -18,6 +19,7 @@ def test_distributions_agree_with_mpmath():
     assert not found, "\n".join(map(str, found))
 
 
+@pytest.mark.slow
 def test_metrics_agree_with_rational_arithmetic():
     from metrics import run
 

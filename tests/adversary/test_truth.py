@@ -91,6 +91,7 @@ def _integral(k, density, ends, z):
     return mp.quad(lambda y: _exact(k, z, y) * density(y), ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_expectations_are_those_of_mpmath(name, kernel):
@@ -124,6 +125,7 @@ def test_kernels_do_not_underflow():
     assert evaluate(("cosine",), x[0], x[1]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(900, 912))
 def test_values_are_those_of_many_digits(seed):
     """The float64 and the long-double reference agree with 60 digits within their own errors."""
