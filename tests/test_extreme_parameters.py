@@ -24,6 +24,7 @@ from fastmcmd.predictive import Predictive
         (fm.Laplace([0.0], 1e-300), 1e100, 1e100),
         (fm.Uniform([0.0], 1e-300), 1e100, 1e100),
         (fm.Gamma([2.0], 1e200), -1e200, 1e200),
+        (fm.Truncated(fm.Gaussian([0.0], 1e-200), 0.0, 1e-199), -1e200, 1e200),
     ],
 )
 def test_far_outliers_score_their_distance(prediction, y, expected):

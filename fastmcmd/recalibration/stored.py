@@ -71,9 +71,8 @@ def restored(path: Any, arrays: dict[str, Any], told: dict[str, Any]) -> Any:
         for attribute, value in {**told["numbers"], **arrays}.items():
             if not attribute.endswith("_") or attribute.startswith("_"):
                 raise KeyError(attribute)
-            if isinstance(value, dict):
-                raise TypeError(f"{attribute} is {value!r}")
             setattr(found, attribute, value)
+        found.check_state()
     except Exception as error:  # settings are any JSON
-        raise ValueError(f"{path} is not a saved {name}: {error!r}") from None
+        raise ValueError(f"{path} is not a saved {name}: {error}") from None
     return found
