@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _EXACT = 1 << 53  # integers up to here are float64 numbers
+_TWO_64 = 2.0**64  # integers below are long doubles of their own
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
 _LEAST_LAM, _MOST_LAM = 1e-100, 1e100  # products with n and weights stay in range
 _LEAST_SHARE = 1e-100  # of the largest weight that a positive one must have: so do their ratios
@@ -92,6 +93,8 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
         raise TypeError(f"{name} has dtype {array.dtype}; real numbers are needed")
     if array.dtype == np.float16:
         return array.astype(np.float32)
+    if array.dtype.itemsize > 8:
+        _check_whole(array, name)
     if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
         return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64)
     return array
@@ -166,6 +169,16 @@ def _check_exact(array: NDArray[Any], name: str) -> None:
     bad = digits > _EXACT
     if bad.any():
         _refuse_integer(int(large[int(np.argmax(bad))]), name)
+
+
+def _check_whole(array: NDArray[Any], name: str) -> None:
+    """Raise where a long double is a whole number of 64 bits or fewer without a float64 of its own."""
+    size = np.abs(array)
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = (size > _EXACT) & (size < _TWO_64) & (np.floor(array) == array)
+        bad = whole & (array.astype(np.float64).astype(array.dtype) != array)
+    if bad.any():
+        _refuse_integer(int(array[bad][0]), name)
 
 
 def _refuse_integer(value: int, name: str) -> NoReturn:

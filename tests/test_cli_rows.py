@@ -39,6 +39,17 @@ def test_missing_numbers(parser, tmp_path):
     assert open_columns(str(path)).labels("a").tolist() == ["NA", "north"]
 
 
+def test_identifiers_that_float64_would_make_equal(parser, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,y\n9007199254740992,1\n9007199254740993,2\n1e300,3\n")
+    with pytest.raises(UsageError, match="line 3, column 'id': 9007199254740993 is beyond 2"):
+        open_columns(str(path)).select("id", "--x")
+    path.write_text("id,y\n9007199254740992,1\n9007199254740993,2\n")
+    assert len(set(open_columns(str(path)).labels("id").tolist())) == 2
+    path.write_text("id,y\n9007199254740992,1\n1e22,2\n1.5,3\n")
+    assert open_columns(str(path)).select("id", "--x").tolist() == [2.0**53, 1e22, 1.5]
+
+
 def test_rows_of_other_widths(parser, tmp_path):
     """Whichever columns are asked for: an unquoted thousands separator moved the numbers behind it."""
     path = tmp_path / "a.csv"

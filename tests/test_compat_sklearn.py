@@ -293,7 +293,7 @@ def test_bad_arguments(data):
         scorer("crps")
     with pytest.raises(ValueError, match="'auto', 'std', 'dist', 'proba'"):
         scorer(fm.metrics.nll, predict="quantile")
-    with pytest.raises(ValueError, match="coverage is best in itself"):
+    with pytest.raises(ValueError, match="coverage, of which no value is best in itself"):
         scorer(fm.metrics.coverage)
     with pytest.raises(ValueError, match="greater_is_better"):
         scorer(lambda y, p: 0.0)
@@ -391,3 +391,23 @@ def test_parameters_and_clones(data):
     with pytest.raises(ValueError, match=r"no parameter 'lamda'.*lam"):
         again.set_params(tol=0.5, lamda=1.0)
     assert again.tol == 1e-4
+
+
+def test_hostile_levels_labels_and_flags():
+    with pytest.raises(TypeError, match="sort is"):
+        QuantilePredictions((0.1, 0.9), sort=[])
+    with pytest.raises(ValueError, match="levels cannot be made an array"):
+        QuantilePredictions([[0.1, 0.2], [0.3]])
+    with pytest.raises(TypeError, match="classes is"):
+        scorer(fm.metrics.mean_crps, classes=np.ones(2))
+    brier = scorer(fm.classification.mean_brier_score)
+
+    class Model:
+        classes_ = np.arange(2)
+
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    masked = np.ma.masked_array([0, 1], mask=[True, False])
+    with pytest.raises(ValueError, match="y is a masked array"):
+        brier(Model(), [[0.0], [1.0]], masked)

@@ -542,3 +542,20 @@ def test_real_open_clip(rng):
     found = encoders.OpenCLIP(pretrained=None, device="cpu")(images(rng, 2))
     assert found.shape == (2, 512)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: encoders.OpenCLIP(model=3), "model is a int"),
+        (lambda: encoders.OpenCLIP(pretrained=b"x"), "pretrained is a bytes; text or None"),
+        (lambda: encoders.OpenCLIP(normalize=np.ones(2)), "normalize is"),
+        (lambda: encoders.SentenceTransformer(name=None), "name is a NoneType"),
+        (lambda: encoders.Torchvision(weights=np.ones(2)), "weights is a ndarray"),
+        (lambda: encoders.Torchvision(progress=[]), "progress is"),
+        (lambda: encoders.batched(len, progress="no"), "progress is"),
+    ],
+)
+def test_names_and_flags_are_checked_when_an_encoder_is_made(make, match):
+    with pytest.raises(TypeError, match=match):
+        make()

@@ -24,6 +24,7 @@ from fastmcmd.predictive import Predictive
         (fm.Laplace([0.0], 1e-300), 1e100, 1e100),
         (fm.Uniform([0.0], 1e-300), 1e100, 1e100),
         (fm.Gamma([2.0], 1e200), -1e200, 1e200),
+        (fm.Truncated(fm.Gaussian([0.0], 1e-200), 0.0, 1e-199), -1e200, 1e200),
     ],
 )
 def test_far_outliers_score_their_distance(prediction, y, expected):
@@ -49,6 +50,25 @@ FAR = {
 @pytest.mark.parametrize("y", [1e308, -1e308, 1.79e308])
 def test_outliers_at_the_end_of_doubles_have_a_score(name, y):
     np.testing.assert_allclose(FAR[name].crps([y]), abs(y), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_recalibrated_and_rescaled_at_the_ends_of_doubles():
+    knots = fm.recalibration.MonotoneMap(np.array([0.0, 0.3, 1.0]), np.array([0.0, 0.6, 1.0]))
+    usual = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1.0), knots)
+    for scale in (1e-287, 1e170):
+        moved = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
+        np.testing.assert_allclose(moved.std, scale * usual.std, rtol=1e-12)
+    tiny = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1e-287), knots)
+    np.testing.assert_allclose(tiny.crps([1e154]), 1e154, rtol=1e-12)
+    levels = 1 - 2.0 ** -np.array([12, 30, 52])
+    found = [usual.sf(q)[0] for q in usual.quantile(levels).T]
+    np.testing.assert_allclose(found, 1 - levels, rtol=1e-11)
+    assert usual.quantile(levels[-1]).shape == (1,)
+    narrow = fm.recalibration.Rescaled(fm.Laplace([1.0], 1.0), 1e-170)
+    np.testing.assert_allclose(narrow.crps([-1e250]), 1e250, rtol=1e-12)
+    wide = fm.recalibration.Rescaled(fm.Laplace([0.0], 1e-170), 1e170)
+    np.testing.assert_allclose(wide.variance, 2.0, rtol=1e-12)
 
 
 def test_mixtures_of_means_at_both_ends_of_doubles():

@@ -46,6 +46,16 @@ def test_integers_that_float64_holds_are_taken_as_they_are(value):
     assert [int(one) for one in found] == [int(one) for one in value]
 
 
+def test_long_doubles_that_float64_would_make_equal():
+    if np.finfo(np.longdouble).nmant <= 52:
+        pytest.skip("long doubles are doubles here")
+    x = np.longdouble(2**60) + np.arange(N)
+    refuses(ValueError, "x holds 1152921504606846977", lambda: fm.cce(x, Y, P, x_kernel=fm.Delta()))
+    given = [0.1, 2.0**53, 1e300, -np.inf, np.nan, np.longdouble(2) ** 70 + 2**10]
+    found = as_array(np.array(given, np.longdouble), "x")
+    np.testing.assert_array_equal(found, np.array(given, np.float64))
+
+
 def test_large_identifiers_do_not_collapse():
     """x = 2**60 + i with Delta became one group."""
     x = 2**60 + np.arange(N)

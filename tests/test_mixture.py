@@ -373,3 +373,20 @@ def test_weights_of_a_softmax_are_normalised(rng):
 def test_bad_input(components, weights, error, message):
     with pytest.raises(error, match=message):
         Mixture(components, weights)
+
+
+@pytest.mark.parametrize(
+    "mixture",
+    [
+        fm.Mixture([fm.Gaussian([0.0], 1.0), fm.Gaussian([2.0], 1.5)]),
+        fm.Mixture([fm.Uniform([-17685.0], -17684.0), fm.Beta([1.4], 22.0)], [0.05, 0.95]),
+        fm.Mixture([fm.Laplace([0.0], 1.0), fm.Gamma([2.0], 1.0)]),
+    ],
+    ids=["gaussian", "beta", "laplace"],
+)
+def test_quantiles_near_one_have_the_digits_of_their_distance_to_it(mixture):
+    levels = 1 - 2.0 ** -np.array([10, 25, 40, 52])
+    found = [mixture.sf(q)[0] for q in mixture.quantile(levels).T]
+    np.testing.assert_allclose(found, 1 - levels, rtol=1e-11)
+    own = mixture.quantiles_at(levels[None, :])
+    np.testing.assert_allclose([mixture.sf(q)[0] for q in own.T], 1 - levels, rtol=1e-11)

@@ -33,6 +33,8 @@ MISSING = (
 )  # fmt: skip
 _MISSING = frozenset(MISSING)
 _WIDE = 1 << 20  # bytes that pyarrow reads together, at least; a row must fit
+_EXACT = 1 << 53  # integers up to here are float64 numbers
+_DIGITS = 25  # of identifiers; whole numbers of more digits are amounts
 _QUOTED = 30  # characters of a cell that a message shows
 
 
@@ -79,6 +81,7 @@ class Text(Columns):
         if values is None:
             values = self._by_numpy(names, progress) if names else {}
             values |= {name: self._words_of(name) for name in words}
+        self._check_integers(names, values)
         self._parsed |= values
 
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
@@ -97,6 +100,20 @@ class Text(Columns):
     def place(self, row: int) -> str:
         """Return the line of a row."""
         return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
+
+    def _check_integers(self, names: Sequence[str], found: dict[str, NDArray[Any]]) -> None:
+        """Refuse whole numbers that no float64 is: different ones would become equal in silence."""
+        large = [name for name in names if (np.abs(found[name]) > _EXACT).any()]
+        if not large:
+            return
+        for line, row in self._rows():
+            for name in large:
+                cell = row[self.places[name]].strip()
+                if not _is_exact(cell):
+                    raise UsageError(
+                        f"{self.path}, line {line}, column {name!r}: {cell[:_QUOTED]} is beyond 2**53 and "
+                        "would be rounded; subtract an offset, or number such rows anew"
+                    )
 
     def _open(self) -> io.TextIOWrapper:
         # Bytes that are not UTF-8 do no harm in columns that nobody asks for.
@@ -224,7 +241,17 @@ def _number(cell: str) -> float:
     return float(cell)
 
 
+def _is_exact(cell: str) -> bool:
+    """Tell whether a cell is no whole number, or one that a float64 holds."""
+    if not cell.lstrip("+-").isdecimal() or len(cell) > _DIGITS:
+        return True
+    return int(float(cell)) == int(cell)
+
+
 def _numbers_or_words(found: NDArray[Any]) -> NDArray[Any]:
+    """Return words as numbers where all are, and float64 keeps apart which differ."""
+    if not all(map(_is_exact, found.tolist())):
+        return found
     try:
         return np.array([_number(cell) for cell in found.tolist()], np.float64)
     except ValueError:

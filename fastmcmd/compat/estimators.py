@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.checks import as_array, check_flag, is_tensor
 from fastmcmd.predictive.adapters.frozen import is_frozen
 from fastmcmd.predictive.quantiles import Quantiles
 
@@ -52,7 +53,9 @@ class QuantilePredictions:
     sort: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", tuple(np.ravel(self.levels).tolist()))
+        levels = as_array(self.levels, "levels")
+        object.__setattr__(self, "levels", tuple(levels.ravel().tolist()))
+        check_flag(self.sort, "sort")
         Quantiles(self.levels, [np.zeros(len(self.levels))], tails=self.tails)  # an error now
 
     def __call__(self, estimator: Any, X: Any) -> Quantiles:
@@ -132,7 +135,7 @@ def class_labels(estimator: Any, y: Any) -> NDArray[np.intp]:
             f"{type(estimator).__name__} has no classes_ of one output; metrics of classes need a "
             "fitted classifier"
         )
-    classes, labels = np.asarray(classes), np.asarray(y)
+    classes, labels = np.asarray(classes), _labels(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; (n,) is needed: a label a row")
     place = {label: index for index, label in enumerate(classes.tolist())}
@@ -143,6 +146,16 @@ def class_labels(estimator: Any, y: Any) -> NDArray[np.intp]:
             "stratified splits keep all labels in training"
         )
     return np.array([place[label] for label in labels.tolist()], dtype=np.intp)
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """Return labels, which may be text, as an array."""
+    if is_tensor(y) or isinstance(y, np.ma.MaskedArray):
+        return as_array(y, "y")
+    try:
+        return np.asarray(y)
+    except Exception as error:  # __array__ of other libraries raises what it likes
+        raise ValueError(f"y cannot be made an array: {error}") from None
 
 
 def _probabilities(found: Any, name: str) -> Any:

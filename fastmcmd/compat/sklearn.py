@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd import classification, metrics
-from fastmcmd.checks import check_choice
+from fastmcmd.checks import check_choice, check_flag
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.compat.estimators import PREDICTS, QuantilePredictions, class_labels, prediction_of
 
@@ -175,7 +175,7 @@ def scorer(
             f"metric is {metric!r}; a function such as fastmcmd.metrics.mean_crps is needed (named scorers "
             "are in SCORERS)"
         )
-    classes = of_classes(metric) if classes is None else bool(classes)
+    classes = of_classes(metric) if classes is None else check_flag(classes, "classes")
     if predict is None:
         predict = "proba" if classes else "auto"
     if not callable(predict):
@@ -195,10 +195,12 @@ def _sign(metric: Callable[..., Any]) -> int:
         best = best_values(metric)
     except LookupError:
         raise ValueError(
-            f"which values of {_name(metric)} are better is not known; {needed}"
+            f"metric is {_name(metric)}, of which values are better is not known; {needed}"
         ) from None
     if best is None:
-        raise ValueError(f"no value of {_name(metric)} is best in itself; {needed}")
+        raise ValueError(
+            f"metric is {_name(metric)}, of which no value is best in itself; {needed}"
+        )
     return {"low": -1, "high": 1, "zero": 0}[best]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_callable, check_count
+from fastmcmd.checks import as_array, check_callable, check_count, check_flag
 from fastmcmd.encoders.cache import check_folder, digest_of, read, write
 from fastmcmd.encoders.items import items_of
 from fastmcmd.progress import Progress
@@ -41,7 +41,7 @@ class Batched:
             )
         self.function = function
         self.batch_size = check_count(batch_size, "batch_size")
-        self.progress = bool(progress)
+        self.progress = check_flag(progress, "progress")
         self.cache_dir: Path | None = None if cache_dir is None else check_folder(cache_dir)
         self.name = name
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.cached import cached_property
+from fastmcmd.checks import check_flag
 from fastmcmd.encoders.batched import Batched
 from fastmcmd.encoders.cache import file_digest
 from fastmcmd.encoders.items import items_of
 from fastmcmd.errors import MissingDependencyError
 
-__all__ = ["ModelEncoder", "imported", "weights_name"]
+__all__ = ["ModelEncoder", "check_name", "imported", "weights_name"]
 
 
 class ModelEncoder(ABC):
@@ -38,6 +39,7 @@ class ModelEncoder(ABC):
         cache_dir: str | os.PathLike[str] | None,
         device: Any,
     ) -> None:
+        check_flag(progress, "progress")
         self._device = device
         name = None if cache_dir is None else self.name
         if cache_dir is not None and name is None:
@@ -105,3 +107,21 @@ def imported(module: str, package: str, extra: str) -> Any:
 def weights_name(weights: str) -> str:
     """Return what tells weights: their name, or the digest of the file that the name is a path of."""
     return f"sha256-{file_digest(weights)}" if Path(weights).is_file() else weights
+
+
+def check_name(value: Any, argument: str, optional: bool = False) -> Any:
+    """Return what names a model or its weights: text or, of a file, a path.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Anything else, and text without characters; the message names the argument.
+    """
+    if optional and value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)):
+        more = " or None" if optional else ""
+        raise TypeError(f"{argument} is a {type(value).__name__}; text{more} is needed")
+    if not os.fspath(value):
+        raise ValueError(f"{argument} is empty; the name of a model is needed")
+    return value

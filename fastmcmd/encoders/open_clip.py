@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastmcmd.checks import check_choice, is_tensor
+from fastmcmd.checks import check_choice, check_flag, is_tensor
 from fastmcmd.encoders.items import image_of, paths_of
-from fastmcmd.encoders.model import ModelEncoder, imported, weights_name
+from fastmcmd.encoders.model import ModelEncoder, check_name, imported, weights_name
 
 __all__ = ["OpenCLIP"]
 
@@ -61,10 +61,10 @@ class OpenCLIP(ModelEncoder):
         progress: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.model = model
-        self.pretrained = pretrained
+        self.model = check_name(model, "model")
+        self.pretrained = check_name(pretrained, "pretrained", optional=True)
         self.modality = check_choice(modality, "modality", ("image", "text"))
-        self.normalize = bool(normalize)
+        self.normalize = check_flag(normalize, "normalize")
         super().__init__(batch_size, progress, cache_dir, device)
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastmcmd.encoders.model import ModelEncoder, imported
+from fastmcmd.checks import check_flag
+from fastmcmd.encoders.model import ModelEncoder, check_name, imported
 
 __all__ = ["SentenceTransformer"]
 
@@ -51,8 +52,8 @@ class SentenceTransformer(ModelEncoder):
         progress: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.model = name
-        self.normalize = bool(normalize)
+        self.model = check_name(name, "name")
+        self.normalize = check_flag(normalize, "normalize")
         super().__init__(batch_size, progress, cache_dir, device)
 
     @property

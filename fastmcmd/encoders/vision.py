@@ -7,7 +7,7 @@ from typing import Any
 
 from fastmcmd.checks import is_tensor
 from fastmcmd.encoders.items import image_of, paths_of
-from fastmcmd.encoders.model import ModelEncoder, imported
+from fastmcmd.encoders.model import ModelEncoder, check_name, imported
 
 __all__ = ["Torchvision"]
 
@@ -57,8 +57,8 @@ class Torchvision(ModelEncoder):
         progress: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.model = name
-        self.weights = weights
+        self.model = check_name(name, "name")
+        self.weights = check_name(weights, "weights", optional=True)
         super().__init__(batch_size, progress, cache_dir, device)
 
     @property

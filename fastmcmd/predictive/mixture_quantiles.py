@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["between_components", "gaussian_quantiles", "quantiles", "reached"]
 
+_UPPER = 0.999  # levels from which the rounding of the cdf is seen: its complement is compared
+
 
 def quantiles(mixture: Mixture, levels: Array) -> Array:
     """Return the smallest y (n, j) or (n, k, j) with ``P(Y <= y) >= level``."""
@@ -42,14 +44,14 @@ def gaussian_quantiles(mixture: Mixture, levels: Array) -> Array:
 
 
 def reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
-    """Tell where the cdf has reached levels."""
-    return np.asarray(mixture.cdf(y) >= level)
+    """Tell where the cdf has reached levels, from the smaller of it and its complement."""
+    below = mixture.cdf(y) >= level
+    upper = level > _UPPER
+    return np.where(upper, mixture.sf(y) <= 1 - level, below) if upper.any() else np.asarray(below)
 
 
 def between_components(mixture: Mixture, levels: Array) -> Array:
     """Return quantiles (n, j) or (n, k, j), searched for between those of the components."""
-    from fastmcmd.predictive.numerics.mixture_quantile import invert_continuous, invert_steps
-
     shape = (*mixture.shape, len(levels))
     low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
     for weight, component in mixture.parts():
@@ -58,10 +60,18 @@ def between_components(mixture: Mixture, levels: Array) -> Array:
         low = np.where(used, np.minimum(low, bottom), low)
         high = np.where(used, np.maximum(high, top), high)
     out = np.where(levels == 0, low, high)
-    inner = (levels > 0) & (levels < 1)
-    if not inner.any():
-        return out
-    levels, low, high = levels[inner], low[..., inner], high[..., inner]
+    upper = levels > _UPPER
+    for inner in ((levels > 0) & ~upper, upper & (levels < 1)):
+        if inner.any():
+            ends = low[..., inner], high[..., inner]
+            out[..., inner] = _inverted(mixture, levels[inner], *ends, bool(upper[inner][0]))
+    return out
+
+
+def _inverted(mixture: Mixture, levels: Array, low: Array, high: Array, upper: bool) -> Array:
+    """Return quantiles at levels (j,) in (0, 1) between ends of their shape."""
+    from fastmcmd.predictive.numerics.mixture_quantile import invert_continuous, invert_steps
+
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError("a component has quantiles that are not finite at levels inside (0, 1)")
     # Each level of a row is a row of its own.
@@ -69,9 +79,8 @@ def between_components(mixture: Mixture, levels: Array) -> Array:
     low, high = (np.moveaxis(v, -1, 1).reshape(n * count, *mixture.shape[1:]) for v in (low, high))
     invert = invert_continuous if mixture.has_density and not mixture.discrete else invert_steps
     rows = mixture if count == 1 else mixture.take(np.repeat(np.arange(n), count))
-    found = invert(rows, np.tile(levels, n), low, high)
-    out[..., inner] = np.moveaxis(found.reshape(n, count, *mixture.shape[1:]), 1, -1)
-    return out
+    found = invert(rows, np.tile(levels, n), low, high, upper)
+    return np.moveaxis(found.reshape(n, count, *mixture.shape[1:]), 1, -1)
 
 
 def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:

@@ -474,16 +474,18 @@ def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
 
 def _gaussian_crps(of: Truncated, y: Array) -> Array:
     base = of.base
-    low, high, at = ((end - base.mean) / base.std for end in (of.low, of.high, y))
-    return by_rows(_standard_crps, at, low, high, of._mass) * base.std
+    inside = np.clip(y, of.low, of.high)
+    low, high, z = ((end - base.mean) / base.std for end in (of.low, of.high, inside))
+    # The distance to the interval apart: in standard deviations it may overflow.
+    return np.abs(y - inside) + by_rows(_standard_crps, z, low, high, of._mass) * base.std
 
 
-def _standard_crps(y: Array, low: Array, high: Array, mass: Array) -> Array:
-    z = np.clip(y, low, high)
+def _standard_crps(z: Array, low: Array, high: Array, mass: Array) -> Array:
+    """Return scores of z between the ends, in standard deviations."""
     below, above = _between_ends(low, z), _between_ends(z, high)
     height = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
     both = _between_ends(low * np.sqrt(2), high * np.sqrt(2)) / (np.sqrt(np.pi) * mass)
-    return np.asarray(np.abs(y - z) + (z * (below - above) + height - both) / mass)
+    return np.asarray((z * (below - above) + height - both) / mass)
 
 
 def _between_ends(a: Array, b: Array) -> Array:

@@ -12,6 +12,7 @@ from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array, Nodes, check_levels
+from fastmcmd.predictive.numerics.spread import root_of_squares
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 from fastmcmd.seeds import Purpose, generator
@@ -100,12 +101,11 @@ class RecalibratedAtoms(RecalibratedCDF):
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
-        mean, variance = np.empty(len(self)), np.empty(len(self))
+        mean, std = np.empty(len(self)), np.empty(len(self))
         for rows, values, masses in self._blocks():
-            middle = np.einsum("nl,nl->n", masses, values)
-            gaps = values - middle[:, None]
-            mean[rows], variance[rows] = middle, np.einsum("nl,nl,nl->n", masses, gaps, gaps)
-        return mean, variance
+            mean[rows] = np.einsum("nl,nl->n", masses, values)
+            std[rows] = root_of_squares(masses, values - mean[rows, None])
+        return mean, std
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""

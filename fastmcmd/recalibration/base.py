@@ -47,6 +47,13 @@ class Fitted:
                 f"this {name} is not fitted; call fit first, on rows held out of training"
             )
 
+    def check_state(self) -> None:
+        """Raise ValueError unless the fitted attributes, read from a file, are what ``fit`` sets."""
+        kinds = type(self).__annotations__
+        needed = {name for name in kinds if name.endswith("_")}
+        if set(self.fitted) != needed:
+            raise ValueError(f"it holds {sorted(self.fitted)}; {sorted(needed)} are needed")
+
     def save(self, path: Any) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
         check_path(path, "path")

@@ -11,6 +11,7 @@ from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted, read_rows, to_predictive
 from fastmcmd.recalibration.bins import positive_std
+from fastmcmd.recalibration.state import check_vector
 
 __all__ = ["ConformalIntervals"]
 
@@ -71,6 +72,14 @@ class ConformalIntervals(Fitted):
             raise ValueError(f"level is {level!r}; a number between 0 and 1 is needed")
         self.level = float(level)
         self.score = check_choice(score, "score", _SCORES)
+
+    def check_state(self) -> None:
+        """Raise ValueError where scores or the sums of their weights are none."""
+        super().check_state()
+        check_vector(self.scores_, "scores_")
+        check_vector(self.upto_, "upto_", len(self.scores_))
+        if not (len(self.upto_) and self.upto_[0] >= 0 and self.upto_[-1] > 0):
+            raise ValueError("upto_ is no sum of weights")
 
     def fit(
         self: Self, prediction: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"

@@ -13,6 +13,7 @@ from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import equal_mass, positive_std
 from fastmcmd.recalibration.rescaled import rescale
+from fastmcmd.recalibration.state import check_vector
 
 __all__ = ["HistogramBinningStd"]
 
@@ -54,6 +55,12 @@ class HistogramBinningStd(Recalibrator):
 
     def __init__(self, bins: int = 10) -> None:
         self.bins: Any = check_count(bins, "bins")
+
+    def check_state(self) -> None:
+        """Raise ValueError where bins or their standard deviations are none."""
+        super().check_state()
+        check_vector(self.edges_, "edges_")
+        check_vector(self.stds_, "stds_", len(self.edges_) + 1, positive=True, ascending=False)
 
     def learn(self, rows: Outcomes) -> None:
         """Set edges and root mean square errors."""

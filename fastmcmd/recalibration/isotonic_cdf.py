@@ -13,6 +13,7 @@ from fastmcmd.recalibration.atoms import recalibrated
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import cube_root_rule
 from fastmcmd.recalibration.monotone import MonotoneMap, empirical
+from fastmcmd.recalibration.state import check_map
 
 __all__ = ["IsotonicCDF"]
 
@@ -71,6 +72,11 @@ class IsotonicCDF(Recalibrator):
         self.knots: Any = check_count(knots, "knots", also=("auto",), optional=True)
         self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))
         self.random_state = random_state
+
+    def check_state(self) -> None:
+        """Raise ValueError where the fitted map is none."""
+        super().check_state()
+        check_map(self.levels_, self.observed_)
 
     def learn(self, rows: Outcomes) -> None:
         """Set the knots."""

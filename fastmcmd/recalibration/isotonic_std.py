@@ -13,6 +13,7 @@ from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import cube_root_rule, equal_mass, positive_std
 from fastmcmd.recalibration.rescaled import rescale
+from fastmcmd.recalibration.state import check_vector
 
 __all__ = ["IsotonicStd"]
 
@@ -55,6 +56,12 @@ class IsotonicStd(Recalibrator):
 
     def __init__(self, bins: Any = "auto") -> None:
         self.bins: Any = check_count(bins, "bins", also=("auto",), optional=True)
+
+    def check_state(self) -> None:
+        """Raise ValueError where the fitted function is none."""
+        super().check_state()
+        check_vector(self.variances_, "variances_", positive=True)
+        check_vector(self.errors_, "errors_", len(self.variances_), positive=True)
 
     def learn(self, rows: Outcomes) -> None:
         """Set the fitted function."""

@@ -38,6 +38,10 @@ class MonotoneMap:
         """Return the p with R(p) = u."""
         return np.asarray(np.interp(u, self.r, self.p))
 
+    def inverse_above(self, u: Array) -> Array:
+        """Return 1 - p with R(p) = 1 - u: for small u, of which 1 - u loses digits."""
+        return np.asarray(np.interp(u, 1 - self.r[::-1], 1 - self.p[::-1]))
+
     @property
     def slopes(self) -> Array:
         """Slopes between knots, all positive."""

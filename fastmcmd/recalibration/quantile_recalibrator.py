@@ -14,6 +14,7 @@ from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.atoms import recalibrated
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.monotone import MonotoneMap, empirical
+from fastmcmd.recalibration.state import check_map
 
 __all__ = ["QuantileRecalibrator", "inner_levels"]
 
@@ -77,6 +78,11 @@ class QuantileRecalibrator(Recalibrator):
         self.levels = None if levels is None else inner_levels(levels)
         self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))
         self.random_state = random_state
+
+    def check_state(self) -> None:
+        """Raise ValueError where the fitted map is none."""
+        super().check_state()
+        check_map(self.levels_, self.observed_)
 
     def learn(self, rows: Outcomes) -> None:
         """Set levels and shares."""

@@ -28,6 +28,8 @@ _MOST_SPLITS = 8
 _MANY_KNOTS = 1 << 13  # panels between so many knots need no cutting
 _ROUNDING = 1e-13  # of sums over nodes
 _LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
+_UPPER = 0.999  # levels from which quantiles come from the mass above
+_FAR = 1e20  # standard deviations at which a score is the distance to rounding
 
 
 class RecalibratedCDF(Predictive):
@@ -107,7 +109,17 @@ class RecalibratedCDF(Predictive):
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): those of the inner distributions at R^-1(level)."""
-        return self.inner.quantile(self.mapping.inverse(check_levels(level)))
+        levels = check_levels(level)
+        found = self.inner.quantile(self.mapping.inverse(levels))
+        upper = (levels > _UPPER) & (levels < 1)
+        if not upper.any() or self.discrete:
+            return found
+        # R^-1 may round to 1 there: by the mass above, which keeps its digits.
+        found = np.array(found.reshape(len(self), -1))
+        above = self.mapping.inverse_above(1 - np.atleast_1d(levels)[np.atleast_1d(upper)])
+        rows = np.broadcast_to(above, (len(self), len(above)))
+        found[:, np.atleast_1d(upper)] = self.inner.upper_quantiles_at(rows)
+        return found if levels.ndim else found[:, 0]
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
@@ -125,13 +137,14 @@ class RecalibratedCDF(Predictive):
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
-        """Return means and variances (n,)."""
+        """Return means and standard deviations (n,)."""
         standard = self._standard
         if standard is None:
-            return _moments(self.inner, self.mapping)
+            mean, variance = _moments(self.inner, self.mapping)
+            return mean, np.sqrt(variance)
         mean, variance = _moments(standard.shapes, self.mapping)
-        mean, variance = mean[standard.which], variance[standard.which]
-        return standard.location + standard.scale * mean, standard.scale**2 * variance
+        mean, std = mean[standard.which], np.sqrt(variance[standard.which])
+        return standard.location + standard.scale * mean, standard.scale * std
 
     @property
     def mean(self) -> Array:
@@ -141,12 +154,13 @@ class RecalibratedCDF(Predictive):
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
-        return self._moments[1]
+        with np.errstate(over="ignore"):
+            return np.asarray(self._moments[1] ** 2)
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+        return self._moments[1]
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return quantiles at Gauss-Legendre levels between the knots of R."""
@@ -184,20 +198,23 @@ class RecalibratedCDF(Predictive):
         from scipy import special
 
         def density(z: Array) -> Array:
-            with np.errstate(over="ignore"):
-                return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+            return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
         mapping = self.mapping
         edges = density(special.ndtri(mapping.p))
         below = np.concatenate([[0.0], np.cumsum(mapping.slopes * -np.diff(edges))])
         found = rule(mapping)
         spread = found.weights * special.ndtri(found.levels) * (2 * mapping(found.levels) - 1)
-        z = (self.outcomes(y) - self.inner.mean) / self.inner.std
+        y = self.outcomes(y)
+        with np.errstate(over="ignore"):
+            z = (y - self.inner.mean) / self.inner.std
+        far = np.abs(z) > _FAR  # nothing but the distance counts there
+        z = np.where(far, 0.0, z)
         level = special.ndtr(z)
         cell = mapping.cell(level)
         partial = below[cell] + mapping.slopes[cell] * (edges[cell] - density(z))
         score = z * (2 * mapping(level) - 1) + below[-1] - 2 * partial - spread.sum()
-        return np.asarray(self.inner.std * score)
+        return np.where(far, np.abs(y - self.mean), self.inner.std * score)
 
 
 def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:

@@ -99,7 +99,8 @@ class Rescaled(Predictive):
     @property
     def variance(self) -> Array:
         """Variances (n,), times the squared scale."""
-        return np.asarray(self.inner.variance * self.scale**2)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.std**2)  # a squared scale may overflow where this does not
 
     @property
     def std(self) -> Array:
@@ -108,7 +109,8 @@ class Rescaled(Predictive):
 
     def _back(self, y: Any) -> Array:
         """Return the outcomes of the inner distributions that become y."""
-        return np.asarray(self._mean + (self.outcomes(y) - self._mean) / self.scale)
+        with np.errstate(over="ignore"):
+            return np.asarray(self._mean + (self.outcomes(y) - self._mean) / self.scale)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -128,7 +130,12 @@ class Rescaled(Predictive):
 
     def crps(self, y: Any) -> Array:
         """Return the continuous ranked probability score (n,), which is homogeneous in the scale."""
-        return np.asarray(self.scale * self.inner.crps(self._back(y)))
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        back = self._back(y)
+        with np.errstate(over="ignore"):
+            score = self.scale * self.inner.crps(back)
+            # So far out that nothing but the distance counts.
+            return np.where(np.isinf(back) & np.isfinite(y), np.abs(y - self._mean), score)
 
     def _forth(self, values: Array) -> Array:
         """Return what values (n,) or (n, j) of the inner distributions become."""

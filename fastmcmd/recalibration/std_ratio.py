@@ -15,6 +15,7 @@ from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import positive_std
 from fastmcmd.recalibration.rescaled import rescale
+from fastmcmd.recalibration.state import check_number
 
 __all__ = ["StdRatio"]
 
@@ -77,6 +78,11 @@ class StdRatio(Recalibrator):
             raise ValueError(f"bounds are {shown(bounds)}; the first must be the smaller one")
         self.bounds = (low, high)
         self.levels: int = check_count(levels, "levels", 2)
+
+    def check_state(self) -> None:
+        """Raise ValueError where the factor is none."""
+        super().check_state()
+        check_number(self.ratio_, "ratio_")
 
     def learn(self, rows: Outcomes) -> None:
         """Set the factor."""

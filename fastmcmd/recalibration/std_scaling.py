@@ -9,6 +9,7 @@ from fastmcmd.predictive import Predictive
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.bins import positive_std
 from fastmcmd.recalibration.rescaled import rescale
+from fastmcmd.recalibration.state import check_number
 
 __all__ = ["StdScaling"]
 
@@ -42,6 +43,11 @@ class StdScaling(Recalibrator):
 
     def __init__(self) -> None:
         pass
+
+    def check_state(self) -> None:
+        """Raise ValueError where the factor is none."""
+        super().check_state()
+        check_number(self.scale_, "scale_")
 
     def learn(self, rows: Outcomes) -> None:
         """Set the factor."""

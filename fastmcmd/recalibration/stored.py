@@ -84,4 +84,5 @@ def _restored(
         if isinstance(value, dict):
             raise TypeError(f"{name} is {value!r}")
         setattr(recalibrator, name, value)
+    recalibrator.check_state()
     return recalibrator

@@ -11,6 +11,7 @@ from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_array, as_weights, check_choice
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
+from fastmcmd.recalibration.state import check_number
 
 __all__ = ["TemperatureScaling"]
 
@@ -53,6 +54,11 @@ class TemperatureScaling(Fitted):
 
     def __init__(self) -> None:
         pass
+
+    def check_state(self) -> None:
+        """Raise ValueError where the temperature is none."""
+        super().check_state()
+        check_number(self.temperature_, "temperature_")
 
     def fit(
         self: Self, logits: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"

@@ -2,84 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
-import os
-import tempfile
-from dataclasses import dataclass
 from typing import Any
 
+import call_integrations
 import numpy as np
+from call_bases import (
+    COUNTS,
+    LABELS,
+    LEVELS,
+    MEAN,
+    PROBS,
+    SETS,
+    SHARES,
+    STD,
+    Entry,
+    N,
+    R,
+    X,
+    Y,
+    entry,
+    method,
+    parameters_of,
+    path_of,
+    required,
+)
 
-__all__ = ["Entry", "entries", "unlisted"]
-
-_FOLDER = tempfile.TemporaryDirectory()  # removed at the end of the process
-N = 24
-_R = np.random.default_rng(0)
-X = _R.normal(size=(N, 2))
-Y = X[:, 0] + 0.3 * _R.normal(size=N)
-MEAN, STD = X[:, 0].copy(), np.full(N, 0.4)
-COUNTS = np.arange(N) % 4 + 0.0
-WEIGHTS = np.linspace(0.5, 1.5, N)
-PROBS = np.abs(_R.normal(size=(N, 3))) + 0.1
-PROBS /= PROBS.sum(axis=1, keepdims=True)
-LABELS = (np.arange(N) % 3).astype(float)
-SHARES = np.linspace(0.1, 0.9, N)
-LEVELS = np.array([0.1, 0.5, 0.9])
-SETS = _R.normal(size=(N, 5))
-
-# Names that are given to matplotlib, or that are what a caller likes.
-SKIPPED = {
-    "ax",
-    "figure",
-    "label",
-    "colour",
-    "title",
-    "name",
-    "progress",
-    "verbose",
-    "deep",
-    "self",
-}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A callable, the arguments of a valid call, and the arguments that may be replaced."""
-
-    name: str
-    function: Any
-    base: dict[str, Any]
-    parameters: tuple[str, ...]
-
-
-def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
-    found = inspect.signature(function).parameters.values()
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {p.name: p for p in found if p.kind not in kinds and p.name not in SKIPPED}
-
-
-def entry(name: str, function: Any, /, **base: Any) -> Entry:
-    return Entry(name, function, base, tuple(parameters_of(function)))
-
-
-def method(name: str, make: Any, attribute: str, /, **base: Any) -> Entry:
-    """Return a method of an object that is made anew for each call."""
-    probe = getattr(make(), attribute)
-
-    def call(**options: Any) -> Any:
-        return getattr(make(), attribute)(**options)
-
-    return Entry(name, call, base, tuple(parameters_of(probe)))
-
-
-def required(function: Any, known: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of the arguments that must be given."""
-    empty = inspect.Parameter.empty
-    return {
-        name: known[name] for name, one in parameters_of(function).items() if one.default is empty
-    }
+__all__ = ["entries", "unlisted"]
 
 
 def families(fm: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
@@ -170,13 +120,13 @@ def _core(fm: Any) -> list[Entry]:
         method("ConditionalCongruence.score_samples", lambda: fitted, "score_samples", x_new=X),
         method("ConditionalCongruence.witness", lambda: fitted, "witness", x_new=X,
                y_grid=np.linspace(-1, 1, 4)),
-        method("ConditionalCongruence.save", lambda: fitted, "save", path=_path("saved.npz")),
+        method("ConditionalCongruence.save", lambda: fitted, "save", path=path_of("saved.npz")),
         method("Result.quantile", lambda: fitted.result_, "quantile", level=LEVELS),
         method("Result.to_frame", lambda: fitted.result_, "to_frame"),
         entry("set_num_threads", _threads, count=1),
-        entry("load", fm.load, path=_path("saved.npz")),
+        entry("load", fm.load, path=path_of("saved.npz")),
     ]  # fmt: skip
-    fitted.save(_path("saved.npz"))
+    fitted.save(path_of("saved.npz"))
     cases[7] = Entry(cases[7].name, cases[7].function, {}, tuple(parameters_of(estimator)))
     return cases
 
@@ -190,13 +140,9 @@ def _threads(count: Any) -> None:
         fm.set_num_threads(1)
 
 
-def _path(name: str) -> str:
-    return os.path.join(_FOLDER.name, name)
-
-
 def _metrics(fm: Any) -> list[Entry]:
     pairs = np.stack([Y, -Y], axis=1)
-    draws = _R.normal(size=(N, 6, 2))
+    draws = R.normal(size=(N, 6, 2))
     found = []
     for name in fm.metrics.__all__:
         function = getattr(fm.metrics, name)
@@ -261,10 +207,12 @@ def _recalibration(fm: Any) -> list[Entry]:
                         lambda f=fitted: f, attribute, **{first: data[first]},
                     )
                 )  # fmt: skip
-        saved = _path(f"{name}.npz")
+        saved = path_of(f"{name}.npz")
         found.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=saved))
-    fm.recalibration.StdScaling().fit(right, Y).save(_path("recalibrator.npz"))
-    found.append(entry("recalibration.load", fm.recalibration.load, path=_path("recalibrator.npz")))
+    fm.recalibration.StdScaling().fit(right, Y).save(path_of("recalibrator.npz"))
+    found.append(
+        entry("recalibration.load", fm.recalibration.load, path=path_of("recalibrator.npz"))
+    )
     mapping = fm.recalibration.IsotonicCDF().fit(right, Y).transform(right)
     for attribute in ("cdf", "crps"):
         found.append(method(f"Recalibrated.{attribute}", lambda: mapping, attribute, y=Y))
@@ -282,7 +230,7 @@ def _streaming(fm: Any) -> list[Entry]:
         vector = name in ("EnergyScore", "VariogramScore")
         known = {
             "y": LABELS if "p" in gather else np.stack([Y, -Y], axis=1) if vector else Y,
-            "prediction": fm.Draws(_R.normal(size=(N, 6, 2))) if vector else fm.Gaussian(MEAN, STD),
+            "prediction": fm.Draws(R.normal(size=(N, 6, 2))) if vector else fm.Gaussian(MEAN, STD),
             "p": PROBS, "p_in": PROBS, "p_out": PROBS,
         }  # fmt: skip
         given = required(kind.gather, known)
@@ -309,46 +257,6 @@ def _streaming(fm: Any) -> list[Entry]:
         method("streaming.CRPS.merge", fm.streaming.CRPS, "merge", other=fm.streaming.CRPS())
     )
     return found
-
-
-def _toolbox() -> list[Entry]:
-    known = {
-        "y_pred": MEAN, "y_mean": MEAN, "y_std": STD, "y_true": Y, "num_bins": 10, "resolution": 9,
-        "scaled": True, "quantile": 0.9, "exp_props": SHARES, "obs_props": SHARES,
-        "cali_type": "mean_abs",
-    }  # fmt: skip
-    module = importlib.import_module("fastmcmd.compat.uncertainty_toolbox")
-    found = []
-    for name in module.__all__:
-        function = getattr(module, name)
-        if inspect.isfunction(function):
-
-            def quiet(*, _function: Any = function, **options: Any) -> Any:
-                with contextlib.redirect_stdout(None):
-                    return _function(**options)
-
-            found.append(
-                Entry(
-                    f"compat.uncertainty_toolbox.{name}", quiet, required(function, known),
-                    tuple(parameters_of(function)),
-                )
-            )  # fmt: skip
-    return found
-
-
-def _probcal(fm: Any) -> list[Entry]:
-    module = importlib.import_module("fastmcmd.compat.probcal")
-    known = {
-        "grid": X[:5], "x": X, "y": Y, "x_prime": X, "y_prime": -Y, "x_kernel": module.rbf_kernel,
-        "y_kernel": module.rbf_kernel, "y_true": Y, "posterior_predictive": fm.Gaussian(MEAN, STD),
-    }  # fmt: skip
-    names = [
-        name for name in module.__all__ if name != "compute_mcmd_torch"
-    ]  # tensors in, tensors out
-    return [
-        entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), known))
-        for name in names
-    ]  # fmt: skip
 
 
 def _plots(fm: Any) -> list[Entry]:
@@ -390,7 +298,7 @@ def entries(plots: bool = True) -> dict[str, Entry]:
     importlib.import_module("fastmcmd.kernels")
     groups = [
         _core(fm), _predictive(fm), _kernels(fm), _metrics(fm), _classification(fm),
-        _recalibration(fm), _streaming(fm), _toolbox(), _probcal(fm),
+        _recalibration(fm), _streaming(fm), call_integrations.entries(fm),
     ]  # fmt: skip
     if plots:
         groups.append(_plots(fm))
@@ -412,10 +320,11 @@ def unlisted(names: set[str]) -> list[str]:
     known = {name.split(" ")[0] for name in names}
     missing = []
     modules = [fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming]
-    compat = ("uncertainty_toolbox", "probcal")
+    compat = ("uncertainty_toolbox", "probcal", "sklearn")
     modules += [importlib.import_module(f"fastmcmd.compat.{name}") for name in compat]
     if any(name.startswith("plots.") for name in names):
         modules.append(importlib.import_module("fastmcmd.plots"))
+    modules.append(importlib.import_module("fastmcmd.encoders"))
     for module in modules:
         prefix = module.__name__.removeprefix("fastmcmd").lstrip(".")
         for name in module.__all__:

@@ -36,7 +36,8 @@ TIMEOUT = 30.0  # seconds a call may take; the first of a kind compiles loops
 # Arguments for which a value is what its caller likes, or any rows, or any callable.
 ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder", "function",
              "projection", "x_kernel", "y_kernel", "kernel", "random_state", "recal_model",
-             "devices", "described", "index", "models", "predictions", "other"}  # fmt: skip
+             "devices", "described", "index", "models", "predictions", "other", "metric", "predict",
+             "inputs", "name", "model", "pretrained"}  # fmt: skip
 # What else names an argument: the parts of a prediction, a group of arguments.
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
@@ -44,7 +45,7 @@ ALIASES = {
     "logits": ("labels",), "y_true": ("y",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
-         "draw_with_replacement", "flag"}  # fmt: skip
+         "draw_with_replacement", "flag", "greater_is_better", "classes"}  # fmt: skip
 TAKES_NAN = {"values", "outcome", "limits"}
 # Numbers that must be positive, and whole numbers that count something.
 POSITIVE = {"lam", "lam_prime", "tol", "lmbda", "sum_tolerance", "length_scale", "gamma", "confidence",

@@ -217,6 +217,41 @@ def truncated(rng: Any) -> Problem:
     )  # fmt: skip
 
 
+def rescaled(rng: Any) -> Problem:
+    base = laplace(rng)
+    for _ in range(20):  # not of those whose width is lost in the rounding of their mean
+        base = rng.choice([laplace, student, uniform, gamma, beta, log_normal])(rng)
+        if base.width > 1e-9 * abs(base.places[0]):
+            break
+    else:
+        base = Problem("Laplace", "fm.Laplace([1.0] * {n}, 1.0)", [1.0, 1.0],
+                       lambda v: plain.Laplace(*v), [1.0], 1.0)  # fmt: skip
+    scale = power(rng, -200, 200) if rng.random() < 0.3 else power(rng, -3, 3)
+    count = len(base.numbers)
+    return Problem(
+        "Rescaled", f"fm.recalibration.Rescaled({base.expression}, {scale!r})", [*base.numbers, scale, 1.0],
+        lambda v: wrapped.Rescaled(base.oracle(v[:count]), *v[count:]), [base.places[0]],
+        float(np.clip(base.width * scale, 1e-300, 1e300)), fixed=base.fixed,
+    )  # fmt: skip
+
+
+def recalibrated(rng: Any) -> Problem:
+    base = gaussian(rng)
+    count = int(rng.integers(0, 8))
+    p, r = (
+        [0.0, *np.unique(rng.beta(0.5, 0.5, count).clip(1e-9, 1 - 1e-9)).tolist(), 1.0]
+        for _ in "pr"
+    )
+    count = min(len(p), len(r))
+    p, r = ([*values[: count - 1], 1.0] for values in (p, r))
+    knots = [[mpf(v) for v in values] for values in (p, r)]
+    mapping = f"fm.recalibration.MonotoneMap(np.array({p!r}), np.array({r!r}))"
+    return Problem(
+        "Recalibrated", f"fm.recalibration.RecalibratedCDF({base.expression}, {mapping})", base.numbers,
+        lambda v: wrapped.Recalibrated(base.oracle(v), *knots), base.places, base.width,
+    )  # fmt: skip
+
+
 def categorical(rng: Any) -> Problem:
     count = int(rng.integers(2, 8))
     values = np.unique(
@@ -266,7 +301,8 @@ def quantiles(rng: Any) -> Problem:
 
 
 FAMILIES = [
-    *SIMPLE, *COUNTS, mixture, zero_inflated, truncated, truncated, categorical, draws, quantiles,
+    *SIMPLE, *COUNTS, mixture, zero_inflated, truncated, truncated, rescaled, recalibrated,
+    categorical, draws, quantiles,
 ]  # fmt: skip
 
 

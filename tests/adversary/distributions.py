@@ -248,6 +248,8 @@ def _moments(
     except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
         yield "skipped"
         return
+    if problem.name == "Recalibrated" and what == "mean":  # by quadrature, in standard deviations
+        change += mpf(10) ** -13 * problem.width
     good, allowed = agrees(what, came, right, change)
     yield what
     if not good:
@@ -296,10 +298,26 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
     numbers = [abs(mpf(v)) for v in problem.numbers if abs(v) != np.inf]
     places = [abs(q - mpf(p)) for p in problem.places if abs(p) != np.inf]
     step = abs(q) * MOVED * 4 + max([*places, mpf(0)]) * mpf(10) ** -12 + mpf(5e-324)
-    if problem.name in ("Gaussian", "Laplace", "StudentT", "Mixture", "Truncated"):
+    if problem.name in (
+        "Gaussian",
+        "Laplace",
+        "StudentT",
+        "Mixture",
+        "Truncated",
+        "Rescaled",
+        "Recalibrated",
+    ):
         step += max(numbers) * MOVED if abs(q) <= max(numbers) else 0
     below, above = q - step, q + step
-    if problem.name in ("Gamma", "Beta", "LogNormal", "ZeroInflated", "Mixture", "Truncated"):
+    if problem.name in (
+        "Gamma",
+        "Beta",
+        "LogNormal",
+        "ZeroInflated",
+        "Mixture",
+        "Truncated",
+        "Rescaled",
+    ):
         step += abs(q) * mpf(10) ** -11  # SciPy's inverses
         below, above = q - step, q + step
     if oracle.discrete:

@@ -199,6 +199,130 @@ class Truncated(Oracle):
             return s * (abs((y - m) / s - z) + inner / mass)
 
 
+class Rescaled(Oracle):
+    """``mean + scale (Y - mean)``; the mean is a rounded number, which ``factor`` may move."""
+
+    def __init__(self, base: Oracle, scale: Any, factor: Any) -> None:
+        self.base, self.scale, self.middle = base, scale, base.mean()
+        if self.middle is None:
+            raise Unknown
+        self.middle *= factor
+
+    def _back(self, y: Any) -> Any:
+        return self.middle + (y - self.middle) / self.scale
+
+    def cdf(self, y: Any) -> Any:
+        return self.base.cdf(self._back(y))
+
+    def sf(self, y: Any) -> Any:
+        return self.base.sf(self._back(y))
+
+    def log_prob(self, y: Any) -> Any:
+        return self.base.log_prob(self._back(y)) - mp.log(self.scale)
+
+    def mean(self) -> Any:
+        return self.middle
+
+    def variance(self) -> Any:
+        variance = self.base.variance()
+        return None if variance is None else variance * self.scale**2
+
+    def crps(self, y: Any) -> Any:
+        return self.scale * self.base.crps(self._back(y))
+
+
+class Recalibrated(Oracle):
+    """``R(F(y))`` of a Gaussian F, with R linear between knots."""
+
+    def __init__(self, base: Gaussian, p: list[Any], r: list[Any]) -> None:
+        self.base, self.p, self.r = base, p, r
+        self.slopes = [(r[i + 1] - r[i]) / (p[i + 1] - p[i]) for i in range(len(p) - 1)]
+        self.ends = [-INF, *[mp.sqrt(2) * mp.erfinv(2 * v - 1) for v in p[1:-1]], INF]
+
+    def _cell(self, y: Any) -> int:
+        return self._cell_of((y - self.base.m) / self.base.s)
+
+    def _cell_of(self, z: Any) -> int:
+        level = 1 - normal_sf(z)
+        return max(i for i in range(len(self.p) - 1) if self.p[i] <= level)
+
+    def cdf(self, y: Any) -> Any:
+        i = self._cell(y)
+        return self.r[i] + self.slopes[i] * (self.base.cdf(y) - self.p[i])
+
+    def sf(self, y: Any) -> Any:
+        i = self._cell(y)
+        upper = self.base.sf(y) - (1 - self.p[i + 1])
+        return (1 - self.r[i + 1]) + self.slopes[i] * upper
+
+    def log_prob(self, y: Any) -> Any:
+        return self.base.log_prob(y) + mp.log(self.slopes[self._cell(y)])
+
+    def mean(self) -> Any:
+        return self.base.m + self.base.s * self._first()
+
+    def _first(self) -> Any:
+        """The mean in standard deviations of the base."""
+        heights = [mpf(0) if abs(z) == INF else normal_density(z) for z in self.ends]
+        return mp.fsum(
+            s * (a - b) for s, a, b in zip(self.slopes, heights, heights[1:], strict=False)
+        )
+
+    def variance(self) -> Any:
+        def part(z: Any) -> Any:  # of the integral of z^2 phi: Phi(z) - z phi(z)
+            if abs(z) == INF:
+                return mpf(z > 0)
+            return (1 - normal_sf(z)) - z * normal_density(z)
+
+        parts = [part(z) for z in self.ends]
+        second = mp.fsum(
+            s * (b - a) for s, a, b in zip(self.slopes, parts, parts[1:], strict=False)
+        )
+        return self.base.s**2 * (second - self._first() ** 2)
+
+    def crps(self, y: Any) -> Any:
+        z = (y - self.base.m) / self.base.s
+        knots = sorted({v for v in self.ends if abs(v) != INF} | {z})
+        below = self.base.s * mp.fsum(
+            self._square(a, b, False) for a, b in itertools.pairwise([-INF, *knots]) if b <= z
+        )
+        above = self.base.s * mp.fsum(
+            self._square(a, b, True) for a, b in itertools.pairwise([*knots, INF]) if a >= z
+        )
+        return below + above
+
+    def _square(self, a: Any, b: Any, upper: bool) -> Any:
+        """The integral of ``R(Phi)^2``, or of its complement's square, between two points of a cell."""
+        middle = b - 1 if a == -INF else a + 1 if b == INF else (a + b) / 2
+        i = self._cell_of(middle)
+        slope = self.slopes[i]
+        # c + slope * tail, where the tail is Phi or 1 - Phi.
+        c = (
+            (1 - self.r[i + 1] - slope * (1 - self.p[i + 1]))
+            if upper
+            else self.r[i] - slope * self.p[i]
+        )
+        if upper:
+            a, b = -b, -a
+        found = slope**2 * (_both(b) - _both(a)) + 2 * c * slope * (_one(b) - _one(a))
+        return found + (c**2 * (b - a) if c != 0 else 0)
+
+
+def _one(z: Any) -> Any:
+    """The integral of Phi up to z."""
+    return mpf(0) if z == -INF else z * (1 - normal_sf(z)) + normal_density(z)
+
+
+def _both(z: Any) -> Any:
+    """The integral of Phi^2 up to z."""
+    if z == -INF:
+        return mpf(0)
+    low = 1 - normal_sf(z)
+    return (
+        z * low**2 + 2 * low * normal_density(z) - (1 - normal_sf(mp.sqrt(2) * z)) / mp.sqrt(mp.pi)
+    )
+
+
 class Atoms(Oracle):
     """Categorical distributions and draws."""
 

@@ -81,14 +81,17 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
             if not low <= x <= high:
                 x = low + 0.5 * (high - low)
             found, moved = False, math.inf
+            # Beyond the middle both sides' complements, which keep their digits near 1.
+            sign = 1.0 if level <= 0.5 else -1.0
             for _ in range(_MOST_STEPS):
-                gap, density, slope = -level, 0.0, 0.0
+                gap = -level if sign > 0.0 else 1.0 - level
+                density, slope = 0.0, 0.0
                 for c in range(mean.shape[1]):
                     w = weights[i, c]
                     if w > 0.0:
                         t = (x - mean[i, c]) * inverse[c]
                         part = height[c] * math.exp(-0.5 * t * t)
-                        gap += 0.5 * w * math.erfc(-t * _ROOT_HALF)
+                        gap += 0.5 * sign * w * math.erfc(-sign * t * _ROOT_HALF)
                         density += part
                         slope -= part * t * inverse[c]
                 if gap >= 0.0:
@@ -106,7 +109,7 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
                 to = x - step if cubic else low + 0.5 * (high - low)
                 moved = abs(to - x)
                 x = to
-            flat = _EPS * level > _FLAT * narrowest * density
+            flat = _EPS * min(level, 1.0 - level) > _FLAT * narrowest * density
             if found and not flat:
                 x = min(max(x - step, low), high)
                 out[i, column] = x

@@ -39,7 +39,14 @@ class _Active:
         return [array[open_rows] for array in state]
 
 
-def invert_steps(prediction: Predictive, level: Array, low: Array, high: Array) -> Array:
+def _gap(prediction: Predictive, y: Array, level: Array, upper: bool) -> Array:
+    """Return ``P(Y <= y) - level``; with ``upper`` from the complements, which keep their digits."""
+    return (1 - level) - prediction.sf(y) if upper else prediction.cdf(y) - level
+
+
+def invert_steps(
+    prediction: Predictive, level: Array, low: Array, high: Array, upper: bool = False
+) -> Array:
     """Return the smallest y with ``P(Y <= y) >= level``, by bisection: for cdfs that may jump.
 
     Parameters
@@ -50,13 +57,15 @@ def invert_steps(prediction: Predictive, level: Array, low: Array, high: Array) 
         In (0, 1).
     low, high : ndarray, of the shape of the distributions
         Finite, the answer between them or at either.
+    upper : bool
+        Whether the survival function is compared with ``1 - level``, for levels near 1.
 
     Notes
     -----
     Whole numbers are tried first, so counts need few steps; an atom is found exactly.
     """
     level = _beside(level, low)
-    found = prediction.cdf(low) >= level
+    found = _gap(prediction, low, level, upper) >= 0
     out = np.where(found, low, high)
     active = _Active(prediction, out)
     low, high, level = active.settle(found, out, low, out, level)
@@ -66,14 +75,18 @@ def invert_steps(prediction: Predictive, level: Array, low: Array, high: Array) 
         middle = low + (high - low) / 2
         whole = np.floor(np.where(high - low > 1, middle, high))
         middle = np.where((whole > low) & (whole < high), whole, middle)
-        over = active.prediction.cdf(middle) >= level
+        over = _gap(active.prediction, middle, level, upper) >= 0
         high, low = np.where(over, middle, high), np.where(over, low, middle)
-        done = ~(np.nextafter(low, np.inf) < high) | (active.prediction.cdf_below(high) < level)
+        # At an atom there is nothing below: but for rounding, which near 1 is more than the gap.
+        atom = active.prediction.cdf_below(high) < level - (4 * _EPS if upper else 0.0)
+        done = ~(np.nextafter(low, np.inf) < high) | atom
         low, high, level = active.settle(done, high, low, high, level)
     return out
 
 
-def invert_continuous(prediction: Predictive, level: Array, low: Array, high: Array) -> Array:
+def invert_continuous(
+    prediction: Predictive, level: Array, low: Array, high: Array, upper: bool = False
+) -> Array:
     """Return quantiles of continuous distributions to rounding; arguments as for `invert_steps`.
 
     Notes
@@ -84,7 +97,7 @@ def invert_continuous(prediction: Predictive, level: Array, low: Array, high: Ar
     stretch is looked for by bisection.
     """
     u = _beside(level, low)
-    f_low, f_high = prediction.cdf(low) - u, prediction.cdf(high) - u
+    f_low, f_high = (_gap(prediction, end, u, upper) for end in (low, high))
     found = f_low >= 0
     out = np.where(found, low, high)
     start = low.copy()
@@ -96,7 +109,7 @@ def invert_continuous(prediction: Predictive, level: Array, low: Array, high: Ar
         if not len(active.rows):
             break
         at = a + t * (b - a)
-        ft = active.prediction.cdf(at) - u
+        ft = _gap(active.prediction, at, u, upper)
         same = (ft >= 0) == (fa >= 0)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
@@ -115,7 +128,7 @@ def invert_continuous(prediction: Predictive, level: Array, low: Array, high: Ar
             t = np.where(done, 0.5, np.clip(t, least, 1 - least))
         state = a, b, fa, fb, t, best, done, u
         a, b, fa, fb, t, best, done, u = active.settle(done, best, *state)
-    _leave_flat(prediction, level, start, out)
+    _leave_flat(prediction, level, start, out, upper)
     return out
 
 
@@ -124,12 +137,13 @@ def _beside(level: Array, values: Array) -> Array:
     return level.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def _leave_flat(prediction: Predictive, level: Array, low: Array, out: Array) -> None:
+def _leave_flat(prediction: Predictive, level: Array, low: Array, out: Array, upper: bool) -> None:
     """Move answers on a stretch where the cdf equals the level to its lower end, in place."""
     spread = prediction.std
     step = _ASIDE * np.where(np.isfinite(spread), spread, 1.0)
-    flat = (out > low) & (prediction.cdf(np.maximum(out - step, low)) >= _beside(level, low))
+    before = np.maximum(out - step, low)
+    flat = (out > low) & (_gap(prediction, before, _beside(level, low), upper) >= 0)
     rows = np.flatnonzero(flat if flat.ndim == 1 else flat.any(axis=1))
     if len(rows):
-        lower = invert_steps(prediction.take(rows), level[rows], low[rows], out[rows])
+        lower = invert_steps(prediction.take(rows), level[rows], low[rows], out[rows], upper)
         out[rows] = np.where(flat[rows], lower, out[rows])

@@ -1,0 +1,163 @@
+"""Entry points that other packages call: compatible interfaces, scorers, metrics, encoders."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+from typing import Any
+
+import numpy as np
+from call_bases import (
+    LABELS,
+    LEVELS,
+    MEAN,
+    PROBS,
+    SETS,
+    SHARES,
+    STD,
+    WEIGHTS,
+    Entry,
+    X,
+    Y,
+    entry,
+    parameters_of,
+    required,
+)
+
+__all__ = ["entries"]
+
+
+def entries(fm: Any) -> list[Entry]:
+    """Return the entry points of the packages that are installed."""
+    found = [*_toolbox(), *_probcal(fm), *_sklearn(fm), *_encoders(fm)]
+    for name, make in (("skpro", _skpro), ("torchmetrics", _torchmetrics)):
+        if importlib.util.find_spec(name) is not None:
+            found += make(fm)
+    return found
+
+
+def _toolbox() -> list[Entry]:
+    known = {
+        "y_pred": MEAN, "y_mean": MEAN, "y_std": STD, "y_true": Y, "num_bins": 10, "resolution": 9,
+        "scaled": True, "quantile": 0.9, "exp_props": SHARES, "obs_props": SHARES,
+        "cali_type": "mean_abs",
+    }  # fmt: skip
+    module = importlib.import_module("fastmcmd.compat.uncertainty_toolbox")
+    found = []
+    for name in module.__all__:
+        function = getattr(module, name)
+        if inspect.isfunction(function):
+
+            def quiet(*, _function: Any = function, **options: Any) -> Any:
+                with contextlib.redirect_stdout(None):
+                    return _function(**options)
+
+            found.append(
+                Entry(
+                    f"compat.uncertainty_toolbox.{name}", quiet, required(function, known),
+                    tuple(parameters_of(function)),
+                )
+            )  # fmt: skip
+    return found
+
+
+def _probcal(fm: Any) -> list[Entry]:
+    module = importlib.import_module("fastmcmd.compat.probcal")
+    known = {
+        "grid": X[:5], "x": X, "y": Y, "x_prime": X, "y_prime": -Y, "x_kernel": module.rbf_kernel,
+        "y_kernel": module.rbf_kernel, "y_true": Y, "posterior_predictive": fm.Gaussian(MEAN, STD),
+    }  # fmt: skip
+    names = [
+        name for name in module.__all__ if name != "compute_mcmd_torch"
+    ]  # tensors in, tensors out
+    return [
+        entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), known))
+        for name in names
+    ]  # fmt: skip
+
+
+class _Model:
+    """A fitted estimator of scikit-learn's kind."""
+
+    classes_ = np.arange(3)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        return (MEAN, STD) if return_std else SETS[:, :3]
+
+    def predict_proba(self, X: Any) -> Any:
+        return PROBS
+
+
+def _sklearn(fm: Any) -> list[Entry]:
+    module = importlib.import_module("fastmcmd.compat.sklearn")
+    crps, brier = (
+        module.scorer(metric)
+        for metric in (fm.metrics.mean_crps, fm.classification.mean_brier_score)
+    )
+    judged = ("y", "sample_weight")  # what becomes of X and the estimator is up to the estimator
+    model = {"estimator": _Model(), "X": X, "sample_weight": WEIGHTS}
+    quantiles = module.QuantilePredictions
+    return [
+        entry("compat.sklearn.scorer", module.scorer, metric=fm.metrics.mean_crps),
+        Entry("compat.sklearn.Scorer", crps.__call__, {**model, "y": Y}, judged),
+        Entry("compat.sklearn.Scorer of classes", brier.__call__, {**model, "y": LABELS}, judged),
+        entry("compat.sklearn.QuantilePredictions", quantiles, levels=LEVELS),
+    ]
+
+
+def _encoders(fm: Any) -> list[Entry]:
+    module = importlib.import_module("fastmcmd.encoders")
+    found = [
+        entry(f"encoders.{name}", getattr(module, name), function=_columns)
+        for name in ("batched", "Batched")
+    ]
+    encoder = module.batched(_columns, batch_size=5)
+    found.append(Entry("encoders.batched of inputs", encoder, {"inputs": X}, ("inputs",)))
+    for name in ("OpenCLIP", "SentenceTransformer", "Torchvision"):  # models are loaded when called
+        kind = getattr(module, name)
+        names = tuple(one for one in inspect.signature(kind).parameters if one != "device")
+        found.append(Entry(f"encoders.{name}", kind, {}, names))
+    return found
+
+
+def _columns(batch: Any) -> Any:
+    return np.ones((len(batch), 2))  # what it makes of values is not the package's matter
+
+
+def _skpro(fm: Any) -> list[Entry]:
+    from skpro.distributions import Normal
+
+    module = importlib.import_module("fastmcmd.compat.skpro")
+    right = Normal(MEAN[:, None], STD[:, None])
+    metric = module.Metric(fm.metrics.mean_crps)
+    return [
+        entry("compat.skpro.from_skpro", module.from_skpro, distribution=right),
+        entry("compat.skpro.Metric", module.Metric, metric=fm.metrics.mean_crps),
+        Entry("compat.skpro.Metric.evaluate", metric.evaluate,
+              {"y_true": Y[:, None], "y_pred": right}, ("y_true",)),
+    ]  # fmt: skip
+
+
+def _torchmetrics(fm: Any) -> list[Entry]:
+    import torch
+
+    module = importlib.import_module("fastmcmd.compat.torchmetrics")
+    pair = (torch.tensor(MEAN), torch.tensor(STD))
+    found = []
+    for name in ("CRPS", "NLL", "RegressionECE"):
+        kind = getattr(module, name, None)
+        if kind is None:
+            continue
+
+        def update(*, _kind: Any = kind, **batch: Any) -> Any:
+            metric = _kind()
+            metric.update(**batch)
+            return metric.compute()
+
+        given = {"preds": pair, "target": torch.tensor(Y)}
+        found.append(
+            Entry(f"compat.torchmetrics.{name}", update, given, ("target", "sample_weight"))
+        )
+    return found

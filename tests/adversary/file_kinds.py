@@ -1,0 +1,202 @@
+"""The kinds of files that are attacked: how a good one is written, and what reading it gives.
+
+A kind is a suffix, a function that writes, one that reads, and whether a checksum seals the contents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import numpy as np
+from spoils import N
+
+__all__ = ["KINDS"]
+
+
+def _data():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(N, 2))
+    return x, x[:, 0] + rng.normal(size=N)
+
+
+def _estimator(**options):
+    def write(path):
+        import fastmcmd as fm
+
+        x, y = _data()
+        fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), **options)
+        fitted.fit(x, y, fm.Gaussian(x[:, 0], 1.0)).save(path)
+
+    def read(path):
+        import fastmcmd as fm
+
+        found = fm.load(path)
+        return [found.score_samples(np.zeros((2, 2))), found.result_.values]
+
+    return ".npz", write, read, True
+
+
+def _dense():
+    import fastmcmd as fm
+
+    return _estimator(y_kernel=fm.Laplacian(1.0), draws=2, random_state=1)
+
+
+def _recalibrator(name="IsotonicCDF"):
+    def write(path):
+        import fastmcmd as fm
+
+        x, y = _data()
+        prediction = fm.Gaussian(x[:, 0] / 2, 2.0 + 0.1 * np.abs(x[:, 1]))
+        getattr(fm.recalibration, name)().fit(prediction, y).save(path)
+
+    def read(path):
+        import fastmcmd as fm
+
+        found, prediction = fm.load(path), fm.Gaussian([0.0, 1.0], 2.0)
+        if name == "ConformalIntervals":
+            return [found.interval(prediction)]
+        mended = found.transform(prediction)
+        return [mended.cdf([0.5, 0.5]), mended.quantile([0.1, 0.9])]
+
+    return ".npz", write, read, True
+
+
+def _checkpoint():
+    def write(path):
+        from fastmcmd.checkpoint import Checkpoint
+
+        keep = Checkpoint(path, "f", every=0)
+        keep.save("one", lambda: {"a": np.arange(30.0), "b": np.array(["text"])})
+        keep.save("two", lambda: {"c": np.eye(4)})
+
+    def read(path):
+        from fastmcmd.checkpoint import Checkpoint
+
+        keep = Checkpoint(path, "f")
+        found = {**(keep.load("one") or {}), **(keep.load("two") or {})}
+        good = {"a": np.arange(30.0), "b": np.array(["text"]), "c": np.eye(4)}
+        # A stage that is not found is computed again.
+        return [found.get(name, good[name]) for name in good]
+
+    return ".ckpt", write, read, True
+
+
+def _cache():
+    rows = np.arange(30, dtype=np.float32).reshape(10, 3)
+
+    def write(path):
+        from fastmcmd.encoders import cache
+
+        cache.write(path.parent, "m", path.stem, rows)
+        cache._path(path.parent, "m", path.stem).rename(path)
+
+    def read(path):
+        from fastmcmd.encoders import cache
+
+        cache._path = lambda *_: path
+        found = cache.read(path.parent, "m", path.stem, 10)
+        return [rows if found is None else found]
+
+    return ".npy", write, read, True
+
+
+def _rows(suffix, put, inside=""):
+    def read(path):
+        from fastmcmd.rows import open_rows
+
+        found = open_rows(f"{path}{inside}", "x")
+        return [np.asarray(found[:])]
+
+    return suffix, put, read, False
+
+
+def _put_npy(path):
+    np.save(path, _data()[0])
+
+
+def _put_hdf5(path):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=_data()[0], chunks=(10, 2), fletcher32=True)
+
+
+def _put_parquet(path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    x, y = _data()
+    columns = {"y": y, "mean": x[:, 0], "std": np.ones(N), "x0": x[:, 0], "x1": x[:, 1]}
+    pq.write_table(pa.table(columns), path, write_page_checksum=True)
+
+
+def _put_npz(path):
+    x, y = _data()
+    np.savez(path, y=y, mean=x[:, 0], std=np.ones(N), x=x)
+
+
+def _put_csv(path):
+    x, y = _data()
+    table = np.column_stack([y, x[:, 0], np.ones(N), x])
+    np.savetxt(path, table, delimiter=",", header="y,mean,std,x0,x1", comments="")
+
+
+def _put_zarr(path):
+    import zarr
+
+    x, y = _data()
+    group = zarr.open_group(str(path), mode="w")
+    for name, values in (("y", y), ("mean", x[:, 0]), ("std", np.ones(N)), ("x", x)):
+        group[name] = values
+
+
+def _cli(suffix, put, *command):
+    def read(path):
+        from fastmcmd.cli import main
+
+        target = path.with_name("target.npz")
+        target.unlink(missing_ok=True)
+        arguments = [
+            command[0],
+            str(path),
+            *(str(target) if a == "TARGET" else a for a in command[1:]),
+        ]
+        errors = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+            code = main(arguments)
+        told = errors.getvalue()
+        if code not in (0, 1, 2) or "Traceback" in told or "fastmcmd-" in told:
+            raise RuntimeError(f"exit code {code}: {told}")
+        if code and not told.startswith("fastmcmd:"):
+            raise RuntimeError(f"exit code {code} without a reason: {told!r}")
+        return []
+
+    return suffix, put, read, False
+
+
+KINDS = {
+    "estimator": _estimator,
+    "dense estimator": _dense,
+    "low-rank estimator": lambda: _estimator(solver="lowrank", tol=1e-2),
+    "recalibrator": _recalibrator,
+    "recalibrator of bins": lambda: _recalibrator("HistogramBinningStd"),
+    "recalibrator of intervals": lambda: _recalibrator("IntervalRecalibrator"),
+    "recalibrator of variances": lambda: _recalibrator("IsotonicStd"),
+    "conformal intervals": lambda: _recalibrator("ConformalIntervals"),
+    "checkpoint": _checkpoint,
+    "cache of encoders": _cache,
+    "rows of .npy": lambda: _rows(".npy", _put_npy),
+    "rows of HDF5": lambda: _rows(".h5", _put_hdf5, "::x"),
+    "rows of Parquet": lambda: _rows(".parquet", _put_parquet),
+    "rows of Zarr": lambda: _rows(".zarr", _put_zarr, "::x"),
+    "convert .csv": lambda: _cli(".csv", _put_csv, "convert", "TARGET"),
+    "convert .npz": lambda: _cli(".npz", _put_npz, "convert", "TARGET"),
+    "convert .npy": lambda: _cli(".npy", _put_npy, "convert", "TARGET"),
+    "convert .parquet": lambda: _cli(".parquet", _put_parquet, "convert", "TARGET"),
+    "convert .zarr": lambda: _cli(".zarr", _put_zarr, "convert", "TARGET"),
+    "evaluate .csv": lambda: _cli(".csv", _put_csv, "evaluate", "--nan-policy", "omit"),
+    "evaluate .npz": lambda: _cli(".npz", _put_npz, "evaluate"),
+    "plan .npz": lambda: _cli(".npz", _put_npz, "plan"),
+}

@@ -1,0 +1,194 @@
+"""Ways to spoil the contents of a file: flipped, cut, spliced, forged under a right checksum."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+import zipfile
+
+import numpy as np
+
+__all__ = ["SPOILS", "spoil"]
+
+N = 40  # rows of the files that are spoilt
+
+
+def _flip(content, rng):
+    out = bytearray(content)
+    for _ in range(rng.choice([1, 1, 2, 8])):
+        out[rng.integers(len(out))] ^= 1 << int(rng.integers(8))
+    return bytes(out)
+
+
+def _cut(content, rng):
+    return content[: rng.integers(len(content))]
+
+
+def _drop(content, rng):
+    start = rng.integers(len(content))
+    return content[:start] + content[start + rng.integers(1, 64) :]
+
+
+def _insert(content, rng):
+    start = rng.integers(len(content))
+    return content[:start] + rng.bytes(int(rng.integers(1, 64))) + content[start:]
+
+
+def _overwrite(content, rng):
+    start, what = rng.integers(len(content)), rng.integers(4)
+    count = int(rng.integers(1, 16))
+    put = [bytes(count), b"\xff" * count, rng.bytes(count), b"\x7f" + b"\xff" * 7][what]
+    return content[:start] + put + content[start + len(put) :]
+
+
+def _splice(content, rng):
+    start, stop, at = (int(rng.integers(len(content))) for _ in range(3))
+    return content[:at] + content[min(start, stop) : max(start, stop)] + content[at:]
+
+
+def _text(content, rng):
+    """Put something that a reader of texts or of JSON may stumble over where a number or a word is."""
+    odd = [b",", b'"', b"\n", b"\r", b"\0", b"NA", b"nan", b"inf", b"1e999", b"-", b"[[", b"{", b"9" * 30,
+           b"1_0", b"\xff", b"\xef\xbb\xbf", b"true", b"null", b"-1", b"1,234"]  # fmt: skip
+    start = rng.integers(len(content))
+    return content[:start] + odd[rng.integers(len(odd))] + content[start + rng.integers(0, 6) :]
+
+
+def _member(content, rng):
+    """Exchange the array of a member, with right checksums, or invent, double or rename members."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        members = [(name, file.read(name)) for name in file.namelist()]
+    at, what = int(rng.integers(len(members))), rng.integers(6)
+    name, inside = members[at]
+    if what == 0:
+        members[at] = (name, _array(rng))
+    elif what == 1:
+        members[at] = (name, _overwrite(inside, rng))
+    elif what == 2:
+        members[at] = (
+            str(rng.choice(["file.npy", "../up.npy", "x", "settings.npy", "é.npy"])),
+            inside,
+        )
+    elif what == 3:
+        members.append((name, inside))
+    elif what == 4:
+        del members[at]
+    else:
+        other = int(rng.integers(len(members)))
+        members[at], members[other] = (name, members[other][1]), (members[other][0], inside)
+    stream = io.BytesIO()
+    how = zipfile.ZIP_DEFLATED if rng.random() < 0.3 else zipfile.ZIP_STORED
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with zipfile.ZipFile(stream, "w", how) as file:
+            for name, inside in members:
+                file.writestr(name, inside)
+    return stream.getvalue()
+
+
+def _array(rng):
+    dtype = rng.choice(
+        ["f8", "f4", "i8", "i4", "?", "c16", "U3", "S2", "M8[s]", "V4", "f2", "O", ">f8"]
+    )
+    shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3, N, 81], size=rng.integers(0, 4)))
+    array = np.zeros(shape, dtype)
+    if array.dtype.kind in "fi" and array.size:
+        array.reshape(-1)[rng.integers(array.size)] = rng.choice([-1, 7, 10**4, 1])
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def _forge(content, rng):
+    """Exchange an array or a setting of a saved object, under a right checksum."""
+    from fastmcmd.storage import _checksum
+
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays.pop("checksum")
+    text = arrays.pop("settings").tobytes()
+    name = str(rng.choice(sorted(arrays))) if arrays else ""
+    if name and rng.random() < 0.6:
+        arrays[name] = _forged(arrays[name], rng)
+    else:
+        text = _text_value(text, rng)
+    sealed = {**arrays, "settings": np.frombuffer(text, np.uint8)}
+    sealed["checksum"] = np.frombuffer(_checksum(arrays, text), np.uint8)
+    stream = io.BytesIO()
+    np.savez(stream, **sealed)
+    return stream.getvalue()
+
+
+def _forged(array, rng):
+    """Return an array like another one: of another shape, type, order, scale, or with odd values."""
+    what, out = rng.integers(8), np.array(array)
+    if what == 0:
+        return out[: rng.integers(len(out) + 1)] if out.ndim else out[None]
+    if what == 1:
+        return out.astype(rng.choice(["f4", "i8", "c16", "U8", "?", "u1"]))
+    if what == 2:
+        return out.T[..., ::-1].copy()
+    if what == 3:
+        return np.concatenate([out, out]) if out.ndim else out.reshape(1, 1)
+    if what == 4 and out.dtype.kind == "f":
+        return out * rng.choice([0.0, -1.0, 1e300, 1e-300])
+    if out.size:
+        odd = [np.nan, np.inf, -1.0, 1e300, 0.0] if out.dtype.kind == "f" else [-1, 2**31, 10**6, 0]
+        out.reshape(-1)[rng.integers(out.size)] = rng.choice(odd)
+    return out
+
+
+def _text_value(text, rng):
+    """Exchange one value of JSON text."""
+    told = json.loads(text)
+    places = list(_places(told))
+    holder, key = places[rng.integers(len(places))]
+    odd = [None, True, -1, 0, 1.5, 10**12, 10**400, float("nan"), "x", [], {}, [[1]], 2**40]
+    holder[key] = odd[rng.integers(len(odd))]
+    return json.dumps(told).encode()
+
+
+def _places(told):
+    keys = told.keys() if isinstance(told, dict) else range(len(told))
+    for key in list(keys):
+        yield told, key
+        if isinstance(told[key], (dict, list)):
+            yield from _places(told[key])
+
+
+SPOILS = (_forge, _flip, _cut, _drop, _insert, _overwrite, _splice, _text, _member)
+
+
+def spoil(path, rng):
+    """Spoil a file, or one of a folder."""
+    if path.is_dir():
+        inner = sorted(file for file in path.rglob("*") if file.is_file())
+        path = inner[rng.integers(len(inner))]
+        if rng.random() < 0.05:
+            path.unlink()
+            return "unlink"
+    content = path.read_bytes()
+    done = []
+    for _ in range(rng.choice([1, 1, 1, 2])):
+        how = SPOILS[rng.integers(len(SPOILS))]
+        if how in (_member, _forge) and not zipfile.is_zipfile(io.BytesIO(content)):
+            how = _flip
+        try:
+            content = how(content, rng) or b"\0"
+        except (
+            KeyError,
+            TypeError,
+            OverflowError,
+            zipfile.BadZipFile,
+            ValueError,
+            IndexError,
+            OSError,
+            NotImplementedError,
+            RuntimeError,
+        ):
+            how = _flip
+            content = _flip(content, rng)
+        done.append(how.__name__)
+    path.write_bytes(content)
+    return " ".join(done)

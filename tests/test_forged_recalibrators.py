@@ -1,0 +1,90 @@
+"""Recalibrators from files whose contents were exchanged, with a right checksum: refused, or as good."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd import recalibration as rc
+from fastmcmd.storage import read_arrays, write_arrays
+
+Y = np.sort(np.random.default_rng(0).normal(size=60))
+KINDS = [
+    rc.ConformalIntervals,
+    rc.HistogramBinningStd,
+    rc.IntervalRecalibrator,
+    rc.IsotonicCDF,
+    rc.IsotonicStd,
+    rc.QuantileRecalibrator,
+    rc.StdRatio,
+    rc.StdScaling,
+    rc.TemperatureScaling,
+]
+
+
+def fitted(kind):
+    if kind is rc.TemperatureScaling:
+        logits = np.random.default_rng(1).normal(size=(60, 3))
+        return kind().fit(
+            logits, np.argmax(logits + np.arange(60)[:, None] % 2 * logits[::-1], axis=1)
+        )
+    return kind().fit(fm.Gaussian(Y / 2, 1.0), Y)
+
+
+def use(found):
+    if isinstance(found, rc.TemperatureScaling):
+        return found.transform(np.zeros((2, 3)))
+    new = fm.Gaussian([0.0, 1.0], 1.0)
+    if isinstance(found, rc.ConformalIntervals):
+        return found.interval(new)
+    mended = found.transform(new)
+    return np.concatenate([mended.cdf([0.3, 0.2]), mended.quantile(0.3)])
+
+
+def forged_arrays(array):
+    yield from (np.zeros(0), np.array(1.5), array[:-1], array[::-1], array.astype(complex))
+    yield from (np.full(array.shape, bad) for bad in (np.nan, np.inf, -1.0, 0.0, 1e300, "a"))
+    yield np.zeros((*array.shape, 2))
+
+
+FORGED = [None, True, -1, 0, np.nan, np.inf, "x", [1], {}, 10**400]
+
+
+def forgeries(arrays, told):
+    for name, array in arrays.items():
+        for bad in forged_arrays(array):
+            yield {**arrays, name: bad}, told
+    for part in ("settings", "numbers"):
+        for name in told[part]:
+            for bad in FORGED:
+                other = copy.deepcopy(told)
+                other[part][name] = bad
+                yield arrays, other
+        yield arrays, {**told, part: {}}
+        yield arrays, {**told, part: {"apply_": 1.0, "__class__": 1}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_contents_are_refused_or_harmless(kind, tmp_path):
+    path = tmp_path / "a.npz"
+    fitted(kind).save(path)
+    arrays, told = read_arrays(path, "recalibrator")
+    assert np.isfinite(use(rc.load(path))).all()
+    refused = 0
+    for other, settings in forgeries(arrays, told):
+        told_apart = {k: v for k, v in settings.items() if k not in ("format", "fastmcmd")}
+        write_arrays(path, other, told_apart)
+        message = None
+        try:
+            found = rc.load(path)
+        except ValueError as error:
+            message = str(error)
+        if message is None:
+            assert np.isfinite(use(found)).all()
+        else:
+            assert str(path) in message
+            refused += 1
+    assert refused > 10
