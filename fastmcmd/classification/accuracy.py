@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.checks import check_choice, check_count
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import Totals, total
@@ -144,7 +144,7 @@ def confusion_matrix(
     return gather_confusion(rows, summarize(rows)[0]).table
 
 
-def gather_top_k(rows: Rows, summary: RowSummary, k: int, ties: str) -> Totals:
+def gather_top_k(rows: LabelledRows, summary: RowSummary, k: int, ties: str) -> Totals:
     """Return the sums of which `top_k_accuracy` is the mean."""
     k = check_count(k, "k")
     if k > rows.classes:
@@ -181,7 +181,7 @@ class ConfusionCounts:
         return ConfusionCounts(self.table + other.table)
 
 
-def gather_confusion(rows: Rows, summary: RowSummary) -> ConfusionCounts:
+def gather_confusion(rows: LabelledRows, summary: RowSummary) -> ConfusionCounts:
     """Return the table of `confusion_matrix`."""
     cells = rows.known_labels * rows.classes + summary.predicted
     found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
-from fastmcmd.classification.inputs import Rows, read_probabilities
+from fastmcmd.classification.inputs import LabelledRows, read_probabilities
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
@@ -195,12 +195,17 @@ def uncertainty_histogram(
 
 
 def histogram_of(
-    inside: Rows, outside: Rows, values_in: Array, values_out: Array, of: str, binning: Binning
+    inside: LabelledRows,
+    outside: LabelledRows,
+    values_in: Array,
+    values_out: Array,
+    of: str,
+    binning: Binning,
 ) -> UncertaintyHistogram:
     """Return `uncertainty_histogram` from the uncertainties of the rows kept."""
     highest = float(np.log(inside.classes)) if of == "entropy" else 1.0
 
-    def count(rows: Rows, values: Array) -> Array:
+    def count(rows: LabelledRows, values: Array) -> Array:
         kind = rows.p.dtype
         if of == "entropy":
             values = np.minimum(values / highest, 1.0)  # a row may sum to a little over one
@@ -213,7 +218,7 @@ def histogram_of(
     return UncertaintyHistogram(edges, count(inside, values_in), count(outside, values_out), of)
 
 
-def uncertainty_of(rows: Rows, of: str) -> Array:
+def uncertainty_of(rows: LabelledRows, of: str) -> Array:
     """Return confidence, or entropy in nats, of the rows kept."""
     summary = summarize(rows, entropy=of == "entropy")[0]
     return summary.confidence if summary.entropy is None else summary.entropy
@@ -226,7 +231,7 @@ def read_two_sets(
     weight_out: Any,
     nan_policy: str,
     sum_tolerance: float | None,
-) -> tuple[Rows, Rows]:
+) -> tuple[LabelledRows, LabelledRows]:
     """Return the rows of two sets of the same classes."""
     inside = read_probabilities(p_in, weight_in, nan_policy, sum_tolerance, "p_in", "weight_in")
     outside = read_probabilities(
@@ -236,7 +241,7 @@ def read_two_sets(
     return inside, outside
 
 
-def check_same_classes(inside: Rows, outside: Rows) -> None:
+def check_same_classes(inside: LabelledRows, outside: LabelledRows) -> None:
     """Raise unless two sets have the same number of classes."""
     if inside.classes != outside.classes:
         raise ValueError(

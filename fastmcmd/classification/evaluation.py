@@ -31,7 +31,7 @@ from fastmcmd.classification.confidence import (
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
-from fastmcmd.classification.inputs import Rows, read, read_probabilities
+from fastmcmd.classification.inputs import LabelledRows, read, read_probabilities
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
@@ -268,7 +268,11 @@ def evaluate(
 
 
 def _ood(
-    rows: Rows, summary: RowSummary, p_out: Any, nan_policy: str, sum_tolerance: float | None
+    rows: LabelledRows,
+    summary: RowSummary,
+    p_out: Any,
+    nan_policy: str,
+    sum_tolerance: float | None,
 ) -> dict[str, tuple[float, UncertaintyHistogram]]:
     """Return areas and histograms of both measures of uncertainty, each row read once."""
     outside = read_probabilities(p_out, None, nan_policy, sum_tolerance, "p_out")

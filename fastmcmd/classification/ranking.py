@@ -13,7 +13,7 @@ from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import class_columns, sort_column
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import MEASURES, read_two_sets, uncertainty_of
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
 
@@ -148,7 +148,7 @@ def ood_auroc(
 
 
 def area_of_sets(
-    inside: Rows, outside: Rows, values_in: Array, values_out: Array, of: str
+    inside: LabelledRows, outside: LabelledRows, values_in: Array, values_out: Array, of: str
 ) -> float:
     """Return `ood_auroc` from the uncertainties of the rows kept."""
     from fastmcmd.classification import loops
@@ -177,7 +177,7 @@ class ClassAreas:
 
     Attributes
     ----------
-    rows : Rows
+    rows : LabelledRows
         Labels, probabilities and weights.
     order : ndarray (m,)
         Rows in order of their labels.
@@ -187,13 +187,13 @@ class ClassAreas:
         Weight of the rows of each class.
     """
 
-    rows: Rows
+    rows: LabelledRows
     order: NDArray[np.intp]
     starts: NDArray[np.intp]
     weights: Array
 
     @staticmethod
-    def of(rows: Rows) -> ClassAreas:
+    def of(rows: LabelledRows) -> ClassAreas:
         """Return what the areas of all classes need."""
         labels = rows.known_labels
         counts = np.bincount(labels, minlength=rows.classes)
@@ -327,7 +327,7 @@ class RankSketch:
         )
 
 
-def gather_sketch(rows: Rows, resolution: int) -> RankSketch:
+def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
     """Return the histograms; ``resolution`` bins in each halving of the distance to 0 and to 1."""
     from fastmcmd.classification import loops
 

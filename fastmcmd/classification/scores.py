@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.checks import check_flag, check_positive
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import mean_of, metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
@@ -207,7 +207,7 @@ def brier_of(summary: RowSummary, half: bool) -> Array:
     return score / 2 if half else score
 
 
-def ranked_probability_score_of(rows: Rows, normalize: bool) -> Array:
+def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:
     """Return `ranked_probability_score` of the rows kept; raise unless all are probabilities."""
     from fastmcmd.classification import loops
 

@@ -54,10 +54,10 @@ def _read(
     sample_weight: Any,
     multioutput: str,
     nan_policy: str,
-    on_card: bool = False,
+    on_device: bool = False,
 ) -> Points:
     check_choice(multioutput, "multioutput", MULTIOUTPUTS)
-    return read_points(y, prediction, point, sample_weight, nan_policy, on_card)
+    return read_points(y, prediction, point, sample_weight, nan_policy, on_device)
 
 
 def _gathered(
@@ -70,7 +70,9 @@ def _gathered(
     nan_policy: str,
 ) -> Sums:
     """Return sums over checked rows, added up on the card where the prediction lies on one."""
-    return gather(_read(y, prediction, point, sample_weight, multioutput, nan_policy, on_card=True))
+    return gather(
+        _read(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
+    )
 
 
 @_point_metric

@@ -165,7 +165,7 @@ def coverage(
     0.5
     """
     levels = check_levels(level)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_intervals(gather_coverage(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
@@ -199,7 +199,7 @@ def mean_interval_width(
     4.0
     """
     levels = check_levels(level)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_intervals(gather_widths(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
@@ -234,5 +234,5 @@ def sharpness(
     >>> fm.metrics.sharpness([0.0, 0.0], ([0.0, 0.0], [1.0, 7.0]))
     5.0
     """
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_sharpness(gather_variance(rows))

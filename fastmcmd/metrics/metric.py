@@ -111,7 +111,7 @@ def mean_of(
         nan_policy: str = "raise",
         **options: Any,
     ) -> float:
-        rows = read(y, prediction, sample_weight, nan_policy, columns, on_card=True)
+        rows = read(y, prediction, sample_weight, nan_policy, columns, on_device=True)
         values = score(rows, rows.prediction, **options)
         return rows.mean(values if rows.kept is None else values[rows.kept])
 

@@ -62,7 +62,7 @@ def pit_values(
     [0.5]
     """
     check_choice(pit, "pit", PITS)
-    rows = read(y, prediction, None, nan_policy, on_card=True)
+    rows = read(y, prediction, None, nan_policy, on_device=True)
     return rows.scatter(pit_of_rows(rows.y, rows.prediction, pit, random_state))
 
 
@@ -313,5 +313,5 @@ def pit_histogram(
     """
     bins = check_count(bins, "bins")
     check_choice(pit, "pit", (*PITS, "nonrandomized"))
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_histogram(gather_histogram(rows, bins, pit, random_state), pit)

@@ -203,16 +203,16 @@ def read_points(
     point: str = "mean",
     sample_weight: Any = None,
     nan_policy: str = "raise",
-    on_card: bool = False,
+    on_device: bool = False,
 ) -> Points:
     """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.
 
-    Rows may stay ``on_card``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
+    Rows may stay ``on_device``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
     draws are of the host.
     """
     check_choice(point, "point", POINTS)
-    on_card = on_card and point == "mean"
-    rows = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=on_card)
+    on_device = on_device and point == "mean"
+    rows = read(y, prediction, sample_weight, nan_policy, columns=None, on_device=on_device)
     shape = (len(rows.prediction), rows.prediction.columns)
     points = point_prediction(rows.prediction, point)
     reshape = rows.namespace.xp.reshape

@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.checks import check_choice
-from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.reliability_sums import KINDS, read_levels
 from fastmcmd.metrics.variance import BINNINGS, check_bins, check_limits
-from fastmcmd.metrics.variance_bins import Binned, Cells, mass_bins, mass_groups, width_places
+from fastmcmd.metrics.variance_bins import (
+    Binned,
+    Cells,
+    bins_on_device,
+    mass_bins,
+    mass_groups,
+    width_places,
+)
 from fastmcmd.predictive.base import Array
 
 __all__ = ["QCE_LEVELS", "conclude_qce", "finite_std", "qce", "smallest_level"]
@@ -131,7 +137,7 @@ def qce(
     check_choice(pit, "pit", PITS)
     check_choice(binning, "binning", BINNINGS)
     limits = check_limits(limits, binning)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     bins = check_bins(bins, len(rows.prediction))
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
     if rows.spoiled:
@@ -170,7 +176,7 @@ def _on_card(
             yield share if weights is None else weights * share
         yield card.full(spread.shape[0], 0.0)  # no noise
 
-    sums = bins_on_card(card, spread, weights, columns(), bins, binning, limits).sums
+    sums = bins_on_device(card, spread, weights, columns(), bins, binning, limits).sums
     return _error(sums[:, 0], sums[:, 1:], levels)
 
 

@@ -9,11 +9,11 @@ import scipy
 
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
-from fastmcmd.metrics.card_predictions import CardGaussian, CardPrediction
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.on_device import DeviceGaussian, DevicePrediction
 
 __all__ = [
     "PERCENTS",
@@ -53,16 +53,16 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
         over_rows(gaussian, len(y), _ROWS)
         return out
 
-    if isinstance(prediction, CardPrediction):
+    if isinstance(prediction, DevicePrediction):
         return _on_card(y, prediction, levels, factors)
     return losses_together(y, prediction, [(levels, factors)], np.empty(0))[0][0]
 
 
-def _on_card(y: Any, prediction: CardPrediction, levels: Array, factors: Array) -> Any:
+def _on_card(y: Any, prediction: DevicePrediction, levels: Array, factors: Array) -> Any:
     """Return `check_losses` of a prediction on a card."""
     card = prediction.namespace
     xp = card.xp
-    if isinstance(prediction, CardGaussian):
+    if isinstance(prediction, DeviceGaussian):
         knots, slopes, heights = map(card.from_host, _piecewise(levels, factors))
         gap = y - prediction.mean
         piece = xp.searchsorted(knots, gap / prediction.std)
@@ -190,5 +190,5 @@ def open_levels(value: Any, name: str) -> Array:
 
 def scored(y: Any, prediction: Any, levels: Array, factors: Array, nan_policy: str) -> Array:
     """Return weighted sums of check losses by row (n,), NaN in rows left out."""
-    outcomes = read(y, prediction, None, nan_policy, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, on_device=True)
     return outcomes.scatter(check_losses(outcomes.y, outcomes.prediction, levels, factors))

@@ -41,7 +41,7 @@ def _curve(
 ) -> ReliabilityCurve:
     check_choice(kind, "kind", KINDS)
     check_choice(pit, "pit", PITS)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_reliability(gather_reliability(rows, levels, kind, pit, random_state), kind)
 
 

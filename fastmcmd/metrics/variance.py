@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
-from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
+from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array
 from fastmcmd.seeds import Purpose, generator
@@ -89,7 +88,7 @@ def _binned(
     spread, columns = _weighted(rows, positive)
     spread = rows.namespace.xp.sqrt(spread) if by == "std" else spread
     weights = None if rows.weights is None else columns[0]
-    return bins_on_card(rows.namespace, spread, weights, columns, bins, binning, limits)
+    return bins_on_device(rows.namespace, spread, weights, columns, bins, binning, limits)
 
 
 def _curve(
@@ -108,7 +107,7 @@ def _curve(
     check_choice(by, "by", SPREADS)
     kurtosis = check_kurtosis(kurtosis)
     limits = check_limits(limits, binning)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     n = len(rows.prediction)
     bins = check_bins(bins, n)
     binned = _binned(rows, bins, binning, by, limits, positive)

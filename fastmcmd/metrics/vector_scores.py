@@ -9,11 +9,11 @@ import numpy as np
 
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
-from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.seeds import Purpose, generator
 
 __all__ = [
@@ -84,7 +84,7 @@ def energy_score(
     >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
     [2.5]
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     if draws is not None:  # the host draws them
         outcomes = outcomes.on_host()
     return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
@@ -111,7 +111,7 @@ def _energy(
     check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
     prediction = outcomes.prediction
     if prediction.columns == 1 and beta == 1:
-        if isinstance(prediction, (Draws, CardDraws)) and draws is None:
+        if isinstance(prediction, (Draws, DeviceDraws)) and draws is None:
             return prediction.crps(outcomes.y, estimator)
         if draws is None:
             return prediction.crps(outcomes.y)
@@ -119,7 +119,7 @@ def _energy(
 
     count = _draw_count(outcomes, draws, estimator)
     pairs = float(count * (count - 1 if estimator == "fair" else count))
-    if isinstance(prediction, CardDraws):
+    if isinstance(prediction, DeviceDraws):
         return prediction.energy_score(outcomes.y, beta, pairs)
     return _over_draws(
         outcomes,
@@ -185,7 +185,7 @@ def variogram_score(
     >>> variogram_score([[0.0, 4.0]], [[[0.0, 1.0], [1.0, 0.0]]]).tolist()
     [2.0]
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True).on_host()
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     return outcomes.scatter(_variogram(outcomes, p, weights, estimator, draws, random_state))
 
 
@@ -244,7 +244,7 @@ def _pair_weights(value: Any, columns: int) -> Array:
 def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     """Return the draws of a row, checked against what was asked for."""
     draws = check_count(draws, "draws", optional=True)
-    if isinstance(outcomes.prediction, (Draws, CardDraws)):
+    if isinstance(outcomes.prediction, (Draws, DeviceDraws)):
         if draws is not None:
             raise ValueError(f"draws is {draws}, but prediction is draws already; leave it out")
         count = outcomes.prediction.node_count

@@ -10,7 +10,7 @@ from fastmcmd.classification.accuracy import TIES, gather_top_k
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.calibration import NORMS, check_threshold, mean_error
 from fastmcmd.classification.events import EVENTS, check_event, event_of, gather_event
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import brier_of, check_clip, halved, log_score_of
 from fastmcmd.classification.summary import summarize
@@ -204,7 +204,7 @@ class BinnedError(Accumulator[Any]):
         return self.gather_rows(read_batch(self, y, p, sample_weight))
 
     @abstractmethod
-    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
         """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
 
     @abstractmethod
@@ -297,7 +297,7 @@ class ClassificationECE(BinnedError):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
         """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
         of = check_event(self.settings["of"], rows)
         if self._binning.kind == "mass":
@@ -366,7 +366,7 @@ class ClasswiseECE(BinnedError):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
         """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
         threshold = self.settings["threshold"]
         if self._binning.kind == "mass":
@@ -378,7 +378,7 @@ class ClasswiseECE(BinnedError):
         return mean_error(gaps, sums)
 
 
-def read_batch(accumulator: Accumulator[Any], y: Any, p: Any, sample_weight: Any) -> Rows:
+def read_batch(accumulator: Accumulator[Any], y: Any, p: Any, sample_weight: Any) -> LabelledRows:
     """Return the checked rows of a batch."""
     settings = accumulator.settings
     return read(y, p, sample_weight, settings["nan_policy"], settings["sum_tolerance"])
