@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import as_array
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
@@ -69,12 +71,12 @@ class AccuracyAboveConfidence:
 
 @metric
 def accuracy_above_confidence(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    thresholds: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    thresholds: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> AccuracyAboveConfidence:
     """Return accuracy and number of the rows whose confidence is at least each threshold.

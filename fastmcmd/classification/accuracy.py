@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
@@ -29,12 +30,12 @@ TIES = ("first", "last", "share", "raise")
 
 @metric
 def accuracy(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     ties: str = "first",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the share of rows whose most probable class is the label.
@@ -66,13 +67,13 @@ def accuracy(
 
 @metric
 def top_k_accuracy(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     k: int = 5,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     ties: str = "first",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the share of rows whose label is among the ``k`` most probable classes.
@@ -113,11 +114,11 @@ def top_k_accuracy(
 
 @metric
 def confusion_matrix(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the weight of rows by label and most probable class.

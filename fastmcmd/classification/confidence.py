@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
 from fastmcmd.classification.inputs import LabelledRows, read_probabilities
@@ -31,7 +33,9 @@ MEASURES = ("confidence", "entropy")
 
 
 @metric
-def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None = None) -> Array:
+def confidence(
+    p: ArrayLike, *, nan_policy: NanPolicy = "raise", sum_tolerance: float | None = None
+) -> Array:
     """Return the largest probability of each row.
 
     Returns
@@ -51,10 +55,10 @@ def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None
 
 @metric
 def entropy(
-    p: Any,
+    p: ArrayLike,
     *,
     base: float | None = None,
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the entropy of the predicted classes of each row.
@@ -142,15 +146,15 @@ class UncertaintyHistogram:
 
 @metric
 def uncertainty_histogram(
-    p_in: Any,
-    p_out: Any,
+    p_in: ArrayLike,
+    p_out: ArrayLike,
     *,
     of: str = "entropy",
     bins: int = 20,
     closed: str = "right",
-    weight_in: Any = None,
-    weight_out: Any = None,
-    nan_policy: str = "raise",
+    weight_in: ArrayLike | None = None,
+    weight_out: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> UncertaintyHistogram:
     """Return histograms of confidence or entropy in and out of the distribution of the training data.
@@ -225,11 +229,11 @@ def uncertainty_of(rows: LabelledRows, of: str) -> Array:
 
 
 def read_two_sets(
-    p_in: Any,
-    p_out: Any,
-    weight_in: Any,
-    weight_out: Any,
-    nan_policy: str,
+    p_in: ArrayLike,
+    p_out: ArrayLike,
+    weight_in: ArrayLike | None,
+    weight_out: ArrayLike | None,
+    nan_policy: NanPolicy,
     sum_tolerance: float | None,
 ) -> tuple[LabelledRows, LabelledRows]:
     """Return the rows of two sets of the same classes."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.arrays import kind_of, on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import (
@@ -60,12 +61,12 @@ def event_of(
 
 @on_its_card
 def event_sums(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     of: str | None,
     binning: Binning,
-    sample_weight: Any,
-    nan_policy: str,
+    sample_weight: ArrayLike | None,
+    nan_policy: NanPolicy,
     sum_tolerance: float | None,
 ) -> BinSums:
     """Return the sums in bins of one event's probabilities, computed on the device where p lies."""

@@ -286,9 +286,11 @@ def _read(
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
     p = arrays.bring(p, name)
     n, classes = int(p.shape[0]) if p.ndim else 0, count_classes(tuple(p.shape), name)
-    tolerance = SUM_TOLERANCES[2 if rounded else np.dtype(kind_of(p)).itemsize]
     if sum_tolerance is not None:
         tolerance = check_positive(sum_tolerance, "sum_tolerance")
+    else:
+        kind = p.dtype if arrays.on_host else np.dtype(kind_of(p))
+        tolerance = SUM_TOLERANCES[2 if rounded else kind.itemsize]
     if y is not None:
         labels = _labels_on_device(arrays, *y) if labels is None else labels
         check_same_length(y=range(labels.shape[0]), **{name: range(n)})

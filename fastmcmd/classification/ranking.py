@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.blocks import row_blocks
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import class_columns, sort_column
@@ -40,13 +41,13 @@ _SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the ca
 
 @metric
 def auroc(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     average: str | None = "macro",
     absent: str = "raise",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Any:
     """Return the area under the receiver operating characteristic.
@@ -104,13 +105,13 @@ def auroc(
 
 @metric
 def ood_auroc(
-    p_in: Any,
-    p_out: Any,
+    p_in: ArrayLike,
+    p_out: ArrayLike,
     *,
     of: str = "entropy",
-    weight_in: Any = None,
-    weight_out: Any = None,
-    nan_policy: str = "raise",
+    weight_in: ArrayLike | None = None,
+    weight_out: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return how well uncertainty tells rows unlike the training data from rows like them.

@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.arrays import Namespace, namespace_of
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = [
     "MULTIOUTPUTS",
@@ -198,11 +200,11 @@ def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
 
 
 def read_points(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     point: str = "mean",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     on_device: bool = False,
 ) -> Points:
     """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.

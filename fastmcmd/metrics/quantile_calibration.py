@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
@@ -21,7 +23,7 @@ from fastmcmd.metrics.variance_bins import (
     mass_groups,
     width_places,
 )
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = ["QCE_LEVELS", "conclude_qce", "finite_std", "qce", "smallest_level"]
 
@@ -86,18 +88,18 @@ def _binned(
 
 @metric
 def qce(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     bins: int = 10,
     *,
     binning: str = "mass",
-    limits: Any = None,
+    limits: tuple[float, float] | None = None,
     kind: str = "interval",
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the quantile calibration error within bins of predicted standard deviation.
 

@@ -5,14 +5,14 @@ Scores are negatively oriented: smaller is better, and in expectation the true d
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, Draws
 from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.predictive.quantiles import Quantiles
@@ -28,7 +28,9 @@ __all__ = [
 
 
 @metric
-def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
+def log_score(
+    y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
+) -> Array:
     """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
 
     Parameters
@@ -82,7 +84,11 @@ nll = mean_of(
 
 @metric
 def crps(
-    y: Any, prediction: Any, *, estimator: str | None = None, nan_policy: str = "raise"
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    estimator: str | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return continuous ranked probability scores (n,), in the unit of y.
 
@@ -156,7 +162,9 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
 
 
 @metric
-def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
+def dawid_sebastiani(
+    y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
+) -> Array:
     """Return Dawid-Sebastiani scores (n,), which look at means and variances only.
 
     Parameters

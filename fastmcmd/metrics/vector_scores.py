@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.seeds import Purpose, generator
@@ -33,14 +35,14 @@ Loop = Callable[[Array, Array, Array], None]  # draws (b, k, m), y (b, k), score
 
 @metric
 def energy_score(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     beta: float = 1.0,
     estimator: str = "nrg",
     draws: int | None = None,
-    random_state: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return energy scores (n,): the CRPS of vectors.
 
@@ -103,7 +105,7 @@ mean_energy_score = mean_of(
 
 
 def _energy(
-    outcomes: Outcomes, beta: float, estimator: str, draws: int | None, random_state: Any
+    outcomes: Outcomes, beta: float, estimator: str, draws: int | None, random_state: RandomState
 ) -> Array:
     beta = check_positive(beta, "beta")
     if beta >= 2:
@@ -131,15 +133,15 @@ def _energy(
 
 @metric
 def variogram_score(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     p: float = 0.5,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     estimator: str = "nrg",
     draws: int | None = None,
-    random_state: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return variogram scores (n,), which tell wrong dependence between components.
 
@@ -207,7 +209,7 @@ def _variogram(
     weights: Any,
     estimator: str,
     draws: int | None,
-    random_state: Any,
+    random_state: RandomState,
 ) -> Array:
     from fastmcmd.metrics.vector_loops import variogram_rows
 
@@ -260,7 +262,9 @@ def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     return count
 
 
-def _over_draws(outcomes: Outcomes, draws: int | None, random_state: Any, loop: Loop) -> Array:
+def _over_draws(
+    outcomes: Outcomes, draws: int | None, random_state: RandomState, loop: Loop
+) -> Array:
     """Return the scores (m,) that a loop writes, of draws given or made block by block."""
     prediction = outcomes.prediction
     n, k = len(prediction), prediction.columns
