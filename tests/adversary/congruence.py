@@ -290,9 +290,7 @@ def _judge_estimator(out, p, result, fitted, found, rows):
             )))  # fmt: skip
 
 
-def run(
-    seeds, size=None, limit=SECONDS, report=print, every=0, pattern=None, reference_limit=None
-):
+def run(seeds, size=None, limit=SECONDS, report=print, every=0, pattern=None, reference_limit=None):
     """Check problems one after the other; return their outcomes."""
     outcomes = []
     signal.signal(signal.SIGPROF, _alarm)
