@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,7 @@ __all__ = [
     "kind_of",
     "namespace_of",
     "on_its_card",
+    "shape_only",
 ]
 
 P = ParamSpec("P")
@@ -135,6 +137,12 @@ class Namespace(ABC):
         """Return the sums (n + 1,) of the first values (n,), of none to of all."""
         return self.xp.cumulative_sum(values, include_initial=True)
 
+    def scatter(self, values: Any, kept: Any, n: int) -> Any:
+        """Return values (m,) of the rows that a mask (n,) keeps as (n,), NaN elsewhere."""
+        place = self.running(self.cast(kept, "float64"))[1:] - 1.0
+        place = self.cast(self.clip(place, 0.0, math.inf), "int64")
+        return self.xp.where(kept, self.xp.take(values, place), math.nan)
+
     def concat(self, parts: Sequence[Any]) -> Any:
         """Return arrays joined along their first axis."""
         return self.xp.concat(list(parts))
@@ -222,6 +230,14 @@ class _NumPy(_LikeNumPy):
     """NumPy itself: formulas that are written once run on it, too."""
 
     on_host = True
+
+    def bring(self, value: Any, name: str) -> Any:
+        return as_array(value, name)
+
+    def scatter(self, values: Any, kept: Any, n: int) -> Any:
+        out = np.full((n, *values.shape[1:]), np.nan)
+        out[kept] = values
+        return out
 
     @property
     def special(self) -> Any:
@@ -359,6 +375,11 @@ def on_its_card(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return run
+
+
+def shape_only(value: Any) -> NDArray[Any]:
+    """Return an array of the host of the same shape, in no memory: for checks of shapes."""
+    return np.broadcast_to(0.0, tuple(value.shape))
 
 
 def kind_of(values: Any) -> str:

@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd.compat import uncertainty_toolbox
 from fastmcmd.docstrings import entries, with_shared_parameters
 
 FUNCTIONS = [
     getattr(module, name)
     for module in (fm.metrics, fm.classification)
+    for name in module.__all__
+    if inspect.isfunction(getattr(module, name))
+]
+UNCERTAINTY_TOOLBOX = [
+    getattr(module, name)
+    for module in (
+        uncertainty_toolbox.metrics,
+        uncertainty_toolbox.metrics_calibration,
+        uncertainty_toolbox.recalibration,
+    )
     for name in module.__all__
     if inspect.isfunction(getattr(module, name))
 ]
@@ -22,11 +33,15 @@ MEANS = [function for function in FUNCTIONS if function.__name__.startswith("mea
 def _described(function):
     """Return the names in the parameter list of a docstring, in order."""
     text = re.search(r"Parameters\n-+\n(.*?)(?:\n\n|\Z)", inspect.getdoc(function), re.DOTALL)
-    heads = re.findall(r"^(\S.*?) :", text[1], re.MULTILINE)
+    heads = re.findall(r"^(\S.*?)(?: :.*)?$", text[1], re.MULTILINE)
     return [name for head in heads for name in head.split(", ")]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f"{f.__module__}.{f.__name__}")
+@pytest.mark.parametrize(
+    "function",
+    FUNCTIONS + UNCERTAINTY_TOOLBOX,
+    ids=lambda f: f"{f.__module__}.{f.__name__}",
+)
 def test_every_parameter_is_described_once(function):
     assert _described(function) == list(inspect.signature(function).parameters)
 

@@ -12,7 +12,8 @@ import fastmcmd as fm
 from fastmcmd import arrays, metrics
 from fastmcmd.classification import ece, mce
 from fastmcmd.classification import reliability_curve as class_curve
-from fastmcmd.metrics import card_bins, card_inputs, card_predictions
+from fastmcmd.metrics import inputs, variance_bins
+from fastmcmd.predictive import on_device
 
 N = 1203  # no multiple of the numbers of bins
 FEW = 250  # numbers that may come to the host together: sums of bins, counts of levels
@@ -188,9 +189,9 @@ def test_rows_of_no_weight_do_not_count(card, rng):
 @pytest.mark.parametrize("estimator", ["qd", "nrg", "pwm", "fair"])
 def test_estimators_and_blocks(card, rng, monkeypatch, estimator):
     """Many blocks of rows, many sums on the host: as few and none."""
-    monkeypatch.setattr(card_predictions, "_BLOCK", 100)
-    monkeypatch.setattr(card_inputs, "_BLOCK", 100)
-    monkeypatch.setattr(card_bins, "_MANY", 3)
+    monkeypatch.setattr(on_device, "_BLOCK", 100)
+    monkeypatch.setattr(inputs, "_BLOCK", 100)
+    monkeypatch.setattr(variance_bins, "_MANY", 3)
     y, predictions = _sample(rng)
     pair, draws = predictions.values()
     there = metrics.crps(card.put(y), card.put(draws), estimator=estimator)
@@ -239,8 +240,8 @@ def test_what_is_left_to_the_host(card, rng):
     draws = card.put(predictions["draws"])
     namespace, levels, rows = arrays.card_of(mean), np.array([0.1, 0.5, 0.95]), np.array([3, 0, 7])
     pairs = [
-        (card_predictions.CardGaussian(namespace, mean, std), fm.Gaussian(*predictions["pair"])),
-        (card_predictions.CardDraws(namespace, draws), fm.Draws(predictions["draws"])),
+        (on_device.DeviceGaussian(namespace, mean, std), fm.Gaussian(*predictions["pair"])),
+        (on_device.DeviceDraws(namespace, draws), fm.Draws(predictions["draws"])),
     ]
     for there, here in pairs:
         np.testing.assert_array_equal(there.sample(3, 0), here.sample(3, 0))
@@ -563,3 +564,17 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             seen.add(full)
             assert there == (full in listed), full
     assert listed < seen
+
+
+def test_rows_that_are_all_missing_propagate_as_on_the_host(card, rng):
+    _, predictions = _sample(rng, 60)
+    nothing = np.full(60, np.nan)
+    for prediction in predictions.values():
+        for function in (metrics.mean_crps, metrics.ence, metrics.coverage, metrics.mae):
+            there = function(card.put(nothing), _put(card, prediction), nan_policy="propagate")
+            assert np.isnan(there)
+    there = metrics.crps(card.put(nothing), card.put(predictions["draws"]), nan_policy="propagate")
+    assert np.isnan(card.get(there)).all()
+    labels, p = _classes(rng, 200)
+    missing = card.put(np.full(p.shape, np.nan))
+    assert np.isnan(ece(card.put(labels), missing, nan_policy="propagate"))

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import as_array
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
@@ -69,12 +71,12 @@ class AccuracyAboveConfidence:
 
 @metric
 def accuracy_above_confidence(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    thresholds: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    thresholds: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> AccuracyAboveConfidence:
     """Return accuracy and number of the rows whose confidence is at least each threshold.
@@ -150,7 +152,7 @@ class AboveSums:
         )
 
 
-def gather_above(rows: Rows, summary: RowSummary, taus: Array) -> AboveSums:
+def gather_above(rows: LabelledRows, summary: RowSummary, taus: Array) -> AboveSums:
     """Return the sums behind `accuracy_above_confidence`."""
     order = np.argsort(taus)
     sorted_taus = taus.astype(rows.p.dtype)[order]
@@ -181,6 +183,8 @@ def conclude_above(sums: AboveSums) -> AccuracyAboveConfidence:
     return AccuracyAboveConfidence(sums.thresholds, accuracy, sums.count, sums.weight)
 
 
-def above_confidence_of(rows: Rows, summary: RowSummary, taus: Array) -> AccuracyAboveConfidence:
+def above_confidence_of(
+    rows: LabelledRows, summary: RowSummary, taus: Array
+) -> AccuracyAboveConfidence:
     """Return the curve of `accuracy_above_confidence`."""
     return conclude_above(gather_above(rows, summary, taus))

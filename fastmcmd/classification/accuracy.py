@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_count
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import Totals, total
@@ -29,12 +30,12 @@ TIES = ("first", "last", "share", "raise")
 
 @metric
 def accuracy(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     ties: str = "first",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the share of rows whose most probable class is the label.
@@ -66,13 +67,13 @@ def accuracy(
 
 @metric
 def top_k_accuracy(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     k: int = 5,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     ties: str = "first",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the share of rows whose label is among the ``k`` most probable classes.
@@ -113,11 +114,11 @@ def top_k_accuracy(
 
 @metric
 def confusion_matrix(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the weight of rows by label and most probable class.
@@ -144,7 +145,7 @@ def confusion_matrix(
     return gather_confusion(rows, summarize(rows)[0]).table
 
 
-def gather_top_k(rows: Rows, summary: RowSummary, k: int, ties: str) -> Totals:
+def gather_top_k(rows: LabelledRows, summary: RowSummary, k: int, ties: str) -> Totals:
     """Return the sums of which `top_k_accuracy` is the mean."""
     k = check_count(k, "k")
     if k > rows.classes:
@@ -181,7 +182,7 @@ class ConfusionCounts:
         return ConfusionCounts(self.table + other.table)
 
 
-def gather_confusion(rows: Rows, summary: RowSummary) -> ConfusionCounts:
+def gather_confusion(rows: LabelledRows, summary: RowSummary) -> ConfusionCounts:
     """Return the table of `confusion_matrix`."""
     cells = rows.known_labels * rows.classes + summary.predicted
     found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)

@@ -12,7 +12,7 @@ from fastmcmd.arrays import kind_of, namespace_of
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.classification.columns import over_columns
-from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -170,7 +170,7 @@ def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array
 
 
 def gather_values(
-    rows: Rows, values: Array, hits: NDArray[np.int64], edges: Array, binning: Binning
+    rows: LabelledRows, values: Array, hits: NDArray[np.int64], edges: Array, binning: Binning
 ) -> BinSums:
     """Return the sums of values (m,) in bins, and of whether their event happened (m,).
 
@@ -207,7 +207,7 @@ def gather_values(
     return spoil(found) if rows.spoiled else found
 
 
-def class_columns(rows: Rows) -> list[int]:
+def class_columns(rows: LabelledRows) -> list[int]:
     """Return the classes that are judged one by one: of two, class 1 alone."""
     return [1] if rows.classes == 2 else list(range(rows.classes))
 
@@ -218,7 +218,7 @@ class ClassBins:
 
     Attributes
     ----------
-    rows : Rows
+    rows : LabelledRows
         Labels, probabilities and weights.
     cuts, exact, middles : ndarray (bins + 1 or bins, k or 1)
         Edges in the type of p, edges that results tell, and the middles of bins.
@@ -228,7 +228,7 @@ class ClassBins:
         Probabilities not above it are left out.
     """
 
-    rows: Rows
+    rows: LabelledRows
     cuts: Array
     exact: Array
     middles: Array
@@ -238,7 +238,10 @@ class ClassBins:
 
     @staticmethod
     def of(
-        rows: Rows, binning: Binning, threshold: float | None = None, edges: Array | None = None
+        rows: LabelledRows,
+        binning: Binning,
+        threshold: float | None = None,
+        edges: Array | None = None,
     ) -> ClassBins:
         """Return what gathers sums; ``edges`` (bins + 1, k) where bins are not even."""
         kind = np.float64 if rows.binary else rows.p.dtype
@@ -293,7 +296,7 @@ class ClassBins:
         return self.gather(self.rows.over(self.work, self.state, self.groups))
 
 
-def gather_classes(rows: Rows, binning: Binning, threshold: float | None = None) -> BinSums:
+def gather_classes(rows: LabelledRows, binning: Binning, threshold: float | None = None) -> BinSums:
     """Return the sums of each class's probabilities in bins; of two classes, of class 1 alone."""
     edges = None
     if binning.kind == "mass":
@@ -309,7 +312,9 @@ def gather_classes(rows: Rows, binning: Binning, threshold: float | None = None)
     return gatherer.gather_all()
 
 
-def sort_column(rows: Rows, scores: Array) -> tuple[Array, Array | None, NDArray[np.intp] | None]:
+def sort_column(
+    rows: LabelledRows, scores: Array
+) -> tuple[Array, Array | None, NDArray[np.intp] | None]:
     """Return the scores of a class sorted, and with weights these and the order of rows.
 
     Without weights, scores are sorted in place: 4 to 9 times faster than finding their order.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import (
     Binning,
@@ -33,16 +35,16 @@ NORMS = ("l1", "l2", "max")
 
 @metric
 def ece(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     bins: int = 15,
     binning: str = "width",
     norm: str = "l1",
     closed: str = "right",
     of: str | None = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the expected calibration error of predicted classes.
@@ -80,15 +82,15 @@ def ece(
 
 @metric
 def mce(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     bins: int = 15,
     binning: str = "width",
     closed: str = "right",
     of: str | None = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the maximum calibration error, the largest gap of a bin: `ece` with ``norm="max"``.
@@ -124,8 +126,8 @@ def mce(
 
 @metric
 def classwise_ece(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     bins: int = 15,
     binning: str = "width",
@@ -133,8 +135,8 @@ def classwise_ece(
     threshold: float | None = None,
     closed: str = "right",
     average: str | None = "macro",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Any:
     """Return the calibration error of each class's probabilities, averaged over classes.
@@ -180,14 +182,14 @@ def classwise_ece(
 
 @metric
 def adaptive_ece(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     bins: int = 15,
     norm: str = "l1",
     threshold: float | None = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return the adaptive calibration error: that of each class in bins of even weight.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.blocks import over_rows, row_blocks
-from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
 
 __all__ = ["over_columns"]
@@ -19,13 +19,16 @@ _GROUP_BYTES = 1 << 26
 
 
 def over_columns(
-    rows: Rows, work: Callable[[int, Array], Any], classes: Sequence[int], check: bool = True
+    rows: LabelledRows,
+    work: Callable[[int, Array], Any],
+    classes: Sequence[int],
+    check: bool = True,
 ) -> list[Any]:
     """Return what ``work(class, scores)`` gives for each of the classes, in order.
 
     Parameters
     ----------
-    rows : Rows
+    rows : LabelledRows
         Probabilities.
     work : callable
         Takes a class and its probabilities (m,), a copy that it may sort.

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
-from fastmcmd.classification.inputs import Rows, read_probabilities
+from fastmcmd.classification.inputs import LabelledRows, read_probabilities
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
@@ -31,7 +33,9 @@ MEASURES = ("confidence", "entropy")
 
 
 @metric
-def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None = None) -> Array:
+def confidence(
+    p: ArrayLike, *, nan_policy: NanPolicy = "raise", sum_tolerance: float | None = None
+) -> Array:
     """Return the largest probability of each row.
 
     Returns
@@ -51,10 +55,10 @@ def confidence(p: Any, *, nan_policy: str = "raise", sum_tolerance: float | None
 
 @metric
 def entropy(
-    p: Any,
+    p: ArrayLike,
     *,
     base: float | None = None,
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the entropy of the predicted classes of each row.
@@ -142,15 +146,15 @@ class UncertaintyHistogram:
 
 @metric
 def uncertainty_histogram(
-    p_in: Any,
-    p_out: Any,
+    p_in: ArrayLike,
+    p_out: ArrayLike,
     *,
     of: str = "entropy",
     bins: int = 20,
     closed: str = "right",
-    weight_in: Any = None,
-    weight_out: Any = None,
-    nan_policy: str = "raise",
+    weight_in: ArrayLike | None = None,
+    weight_out: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> UncertaintyHistogram:
     """Return histograms of confidence or entropy in and out of the distribution of the training data.
@@ -195,12 +199,17 @@ def uncertainty_histogram(
 
 
 def histogram_of(
-    inside: Rows, outside: Rows, values_in: Array, values_out: Array, of: str, binning: Binning
+    inside: LabelledRows,
+    outside: LabelledRows,
+    values_in: Array,
+    values_out: Array,
+    of: str,
+    binning: Binning,
 ) -> UncertaintyHistogram:
     """Return `uncertainty_histogram` from the uncertainties of the rows kept."""
     highest = float(np.log(inside.classes)) if of == "entropy" else 1.0
 
-    def count(rows: Rows, values: Array) -> Array:
+    def count(rows: LabelledRows, values: Array) -> Array:
         kind = rows.p.dtype
         if of == "entropy":
             values = np.minimum(values / highest, 1.0)  # a row may sum to a little over one
@@ -213,20 +222,20 @@ def histogram_of(
     return UncertaintyHistogram(edges, count(inside, values_in), count(outside, values_out), of)
 
 
-def uncertainty_of(rows: Rows, of: str) -> Array:
+def uncertainty_of(rows: LabelledRows, of: str) -> Array:
     """Return confidence, or entropy in nats, of the rows kept."""
     summary = summarize(rows, entropy=of == "entropy")[0]
     return summary.confidence if summary.entropy is None else summary.entropy
 
 
 def read_two_sets(
-    p_in: Any,
-    p_out: Any,
-    weight_in: Any,
-    weight_out: Any,
-    nan_policy: str,
+    p_in: ArrayLike,
+    p_out: ArrayLike,
+    weight_in: ArrayLike | None,
+    weight_out: ArrayLike | None,
+    nan_policy: NanPolicy,
     sum_tolerance: float | None,
-) -> tuple[Rows, Rows]:
+) -> tuple[LabelledRows, LabelledRows]:
     """Return the rows of two sets of the same classes."""
     inside = read_probabilities(p_in, weight_in, nan_policy, sum_tolerance, "p_in", "weight_in")
     outside = read_probabilities(
@@ -236,7 +245,7 @@ def read_two_sets(
     return inside, outside
 
 
-def check_same_classes(inside: Rows, outside: Rows) -> None:
+def check_same_classes(inside: LabelledRows, outside: LabelledRows) -> None:
     """Raise unless two sets have the same number of classes."""
     if inside.classes != outside.classes:
         raise ValueError(

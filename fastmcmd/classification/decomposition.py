@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.metric import metric
@@ -79,15 +80,15 @@ class BrierDecomposition:
 
 @metric
 def brier_decomposition(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     bins: int = 15,
     binning: str = "width",
     closed: str = "right",
     scale_by_half: bool | str = "auto",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> BrierDecomposition:
     """Return uncertainty, resolution and reliability of the mean Brier score.

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_count, check_flag
 from fastmcmd.classification.above_confidence import (
     AccuracyAboveConfidence,
@@ -31,7 +33,7 @@ from fastmcmd.classification.confidence import (
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
-from fastmcmd.classification.inputs import Rows, read, read_probabilities
+from fastmcmd.classification.inputs import LabelledRows, read, read_probabilities
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
@@ -158,10 +160,10 @@ class ClassificationEvaluation:
 
 @metric
 def evaluate(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
-    p_out: Any = None,
+    p_out: ArrayLike | None = None,
     ordered: bool = False,
     k: int = 5,
     bins: int = 15,
@@ -170,9 +172,9 @@ def evaluate(
     of: str | None = None,
     clip: float | None = None,
     scale_by_half: bool | str = "auto",
-    thresholds: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    thresholds: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> ClassificationEvaluation:
     """Return all measures of predicted probabilities of classes.
@@ -268,7 +270,11 @@ def evaluate(
 
 
 def _ood(
-    rows: Rows, summary: RowSummary, p_out: Any, nan_policy: str, sum_tolerance: float | None
+    rows: LabelledRows,
+    summary: RowSummary,
+    p_out: ArrayLike,
+    nan_policy: NanPolicy,
+    sum_tolerance: float | None,
 ) -> dict[str, tuple[float, UncertaintyHistogram]]:
     """Return areas and histograms of both measures of uncertainty, each row read once."""
     outside = read_probabilities(p_out, None, nan_policy, sum_tolerance, "p_out")

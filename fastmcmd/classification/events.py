@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.arrays import card_of, on_its_card
+from fastmcmd.annotations import NanPolicy
+from fastmcmd.arrays import kind_of, on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
+    exact_edges,
     gather_values,
     mass_edges,
+    spoil,
     width_edges,
 )
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.metrics.variance_bins import piece_sums
 from fastmcmd.predictive.base import Array
-
-if TYPE_CHECKING:
-    from fastmcmd.classification.card_events import CardRows
 
 __all__ = ["EVENTS", "check_event", "event_of", "event_sums", "gather_event"]
 
 EVENTS = ("top", "positive")
 
 
-def check_event(of: Any, rows: Rows | CardRows) -> str:
+def check_event(of: Any, rows: LabelledRows) -> str:
     """Return which event is predicted, "top" or "positive"."""
     if of is None:
         return "positive" if rows.binary else "top"
@@ -42,7 +43,7 @@ def check_event(of: Any, rows: Rows | CardRows) -> str:
 
 
 def event_of(
-    rows: Rows, of: str, summary: RowSummary | None = None
+    rows: LabelledRows, of: str, summary: RowSummary | None = None
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the probabilities (m,) of an event and whether it happened (m,).
 
@@ -60,29 +61,26 @@ def event_of(
 
 @on_its_card
 def event_sums(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     of: str | None,
     binning: Binning,
-    sample_weight: Any,
-    nan_policy: str,
+    sample_weight: ArrayLike | None,
+    nan_policy: NanPolicy,
     sum_tolerance: float | None,
 ) -> BinSums:
-    """Return the sums in bins of one event's probabilities, computed on the card where p lies on one."""
-    card = card_of(p)
-    if card is None:
-        rows = read(y, p, sample_weight, nan_policy, sum_tolerance, labels_later=True)
-        return gather_event(rows, check_event(of, rows), binning)
-    from fastmcmd.classification.card_events import gather_on_card, read_on_card
-
-    there = read_on_card(card, y, p, sample_weight, nan_policy, sum_tolerance)
-    return gather_on_card(there, check_event(of, there), binning)
+    """Return the sums in bins of one event's probabilities, computed on the device where p lies."""
+    given = (sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, *given, labels_later=True, on_device=True)
+    return gather_event(rows, check_event(of, rows), binning)
 
 
 def gather_event(
-    rows: Rows, of: str, binning: Binning, summary: RowSummary | None = None
+    rows: LabelledRows, of: str, binning: Binning, summary: RowSummary | None = None
 ) -> BinSums:
     """Return the sums of one event's probabilities in bins; reads p unless a summary is given."""
+    if not rows.namespace.on_host:
+        return _gather_on_device(rows, of, binning)
     values, hits = event_of(rows, of, summary)
     if binning.kind == "width":
         edges = width_edges(binning.bins, rows.p.dtype)
@@ -92,3 +90,46 @@ def gather_event(
         ordered = np.sort(values) if weights is None else values[order]
         edges = mass_edges(ordered, None if weights is None else weights[order], binning)
     return gather_values(rows, values, hits, edges, binning)
+
+
+def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
+    """Return the sums of one event's probabilities in bins; see `gather_event`.
+
+    Rows are sorted once; each bin is a piece of the sorted rows.
+    """
+    arrays, weights = rows.namespace, rows.weights
+    values, predicted = _event_on_device(rows, of)
+    hits = arrays.cast(predicted == rows.labels, "float64")
+    order = arrays.argsort(values)
+    ordered, hits = arrays.xp.take(values, order), arrays.xp.take(hits, order)
+    weights = None if weights is None else arrays.xp.take(weights, order)
+    if binning.kind == "width":
+        edges = width_edges(binning.bins, np.dtype(kind_of(rows.p)))
+    else:
+        edges = mass_edges(ordered, weights, binning)
+    cuts = edges.astype(kind_of(values))
+    inner = arrays.positions(ordered, cuts[1:-1], "right" if binning.right else "left")
+    ends = np.concatenate([[0], inner, [values.shape[0]]])
+    columns = [arrays.full(values.shape[0], 1.0), arrays.cast(ordered, "float64"), hits]
+    if weights is not None:
+        columns = [weights * column for column in columns]
+    weight, value, hit = piece_sums(arrays, columns, ends).T[:, None, :]
+    exact = exact_edges(cuts[:, None], binning)
+    value = value - (exact[1:] + exact[:-1]).T / 2 * weight
+    missing = np.full_like(hit, np.nan)
+    count = np.diff(ends).astype(np.float64)[None]
+    found = BinSums(exact, count, weight, value, hit, missing, missing)
+    return spoil(found) if rows.spoiled else found
+
+
+def _event_on_device(rows: LabelledRows, of: str) -> tuple[Any, Any]:
+    """Return the probabilities (m,) of an event, and the label (m,) with which it happens."""
+    arrays, p = rows.namespace, rows.given(slice(None))
+    if of == "positive":
+        return (p if rows.binary else p[:, 1]), 1
+    if not rows.binary:
+        return arrays.greatest(p), arrays.argmax(p)
+    positive = arrays.cast(p, "float64")
+    negative = 1.0 - positive
+    second = positive > negative  # the first of equal ones is class 0
+    return arrays.xp.where(second, positive, negative), arrays.cast(second, "int64")

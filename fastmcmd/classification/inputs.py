@@ -9,22 +9,27 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.arrays import HOST, Namespace, card_of, kind_of, namespace_of, shape_only
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import (
     as_array,
-    as_weights,
     check_choice,
     check_positive,
     check_same_length,
     is_cupy,
-    weights_of_rows,
 )
-from fastmcmd.metrics.inputs import NAN_POLICIES
+from fastmcmd.metrics.inputs import (
+    NAN_POLICIES,
+    SelectedRows,
+    check_weights_shape,
+    checked_weights,
+    rows_without_nan,
+)
 from fastmcmd.predictive.base import Array
 
 __all__ = [
     "SUM_TOLERANCES",
-    "Rows",
+    "LabelledRows",
     "as_labels",
     "as_numbers",
     "count_classes",
@@ -44,8 +49,8 @@ _NOTHING = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Labels, probabilities and weights; the rows kept are those without NaN.
+class LabelledRows(SelectedRows):
+    """Labels, probabilities and weights, which may lie on a device; the rows kept hold no NaN.
 
     Attributes
     ----------
@@ -54,20 +59,14 @@ class Rows:
         they are read: by `summarize`, or by `check`.
     labels : ndarray (m,) or None
         Labels of the rows kept, from 0 to C - 1.
-    weights : ndarray (m,) or None
-        Their weights.
-    kept : ndarray (m,) or None
-        Which of the n rows these are; None for all.
     classes : int
         C.
     tolerance : float
         How far the sum of a row may be from one.
-    propagate : bool
-        Whether a row left out makes aggregates NaN.
+    weights, kept, n, propagate, blank
+        See `SelectedRows`.
     name : str
         What p is called in messages.
-    blank : bool
-        Whether all rows held NaN, which propagates: p only stands in, and all that follows is NaN.
     unchecked : bool
         Whether labels of two classes are still to be looked at, by `check_labels` or where they are read.
     """
@@ -84,7 +83,7 @@ class Rows:
     blank: bool = False
 
     def __len__(self) -> int:
-        return len(self.p) if self.kept is None else len(self.kept)
+        return self.n if self.kept is None else len(self.kept)
 
     @property
     def binary(self) -> bool:
@@ -92,13 +91,20 @@ class Rows:
         return self.p.ndim == 1
 
     @property
-    def spoiled(self) -> bool:
-        """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
-        return self.kept is not None and self.propagate
+    def n(self) -> int:
+        """Rows given."""
+        return int(self.p.shape[0])
+
+    @property
+    def namespace(self) -> Namespace:
+        """The library and device of these arrays: NumPy, or that of a GPU."""
+        return namespace_of(self.p)
 
     def given(self, rows: slice) -> Array:
         """Return p of a block of the rows kept, as given."""
-        return self.p[rows] if self.kept is None else self.p[self.kept[rows]]
+        if self.kept is None:
+            return self.p[rows, ...]
+        return self.namespace.rows(self.p, self.kept[rows])
 
     def block(self, rows: slice) -> Array:
         """Return p (b, C) of a block of the rows kept, contiguous; of class 1 alone in float64."""
@@ -159,9 +165,21 @@ class Rows:
         if bad >= 0:
             self.refuse(rows.start + bad)
 
-    def check(self) -> Rows:
+    def check(self) -> LabelledRows:
         """Return these rows after one pass that raises unless all are probabilities."""
-        self.over(self.check_block)
+        if self.namespace.on_host:
+            self.over(self.check_block)
+            return self
+        arrays, p = self.namespace, self.given(slice(None))
+        xp = arrays.xp
+        if p.ndim == 1:
+            fits = (p >= 0) & (p <= 1)
+        else:
+            total = xp.sum(p, axis=1, dtype=xp.float64)
+            fits = (xp.abs(total - 1.0) <= self.tolerance) & (arrays.least(p) >= 0)
+            fits = fits & (arrays.greatest(p) <= 1)
+        if not bool(xp.all(fits)):
+            self.refuse(int(arrays.argmax(arrays.cast(~fits, "int8"))))
         return self
 
     def check_labels(self) -> None:
@@ -173,7 +191,7 @@ class Rows:
         """Raise the error that says what is wrong with a row."""
         if self.labels is not None and not 0 <= self.labels[row] < self.classes:
             _refuse_label(self.labels, row, self.classes, self.kept)
-        values = np.atleast_1d(self.given(slice(row, row + 1))[0])
+        values = np.atleast_1d(self.namespace.to_host(self.given(slice(row, row + 1)))[0])
         row = row if self.kept is None else int(self.kept[row])
         if np.isnan(values).any():
             raise ValueError(
@@ -192,15 +210,6 @@ class Rows:
             f"{self.tolerance:g}); divide each row by its sum, or raise sum_tolerance"
         )
 
-    def scatter(self, values: Array) -> Array:
-        """Return values (m,) of the rows kept as (n,), NaN in the rows left out."""
-        if self.kept is None:
-            return values
-        out = np.full(len(self.p), np.nan)
-        if not self.blank:
-            out[self.kept] = values
-        return out
-
 
 def read(
     y: Any,
@@ -210,7 +219,8 @@ def read(
     sum_tolerance: float | None = None,
     name: str = "p",
     labels_later: bool = False,
-) -> Rows:
+    on_device: bool = False,
+) -> LabelledRows:
     """Return labels, probabilities and weights whose shapes, labels and weights are checked.
 
     Parameters
@@ -231,6 +241,9 @@ def read(
         What p is called in messages.
     labels_later : bool
         Leave integer labels beside p of shape (n,) to whoever reads them, to save a pass over them.
+    on_device : bool
+        Whether rows stay on the device where p lies: all are checked there, and labels and weights of the
+        host are copied to it. Without it, arrays are copied to the host.
 
     Raises
     ------
@@ -238,9 +251,10 @@ def read(
         Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
         weights; that of p is found where its values are read), or no row left.
     """
-    if isinstance(y, Rows):  # already read
+    if isinstance(y, LabelledRows):  # already read
         return y
-    return _read(as_numbers(y), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
+    arrays = (card_of(p) if on_device else None) or HOST
+    return _read(arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
 
 
 def read_probabilities(
@@ -250,13 +264,14 @@ def read_probabilities(
     sum_tolerance: float | None = None,
     name: str = "p",
     weight_name: str = "sample_weight",
-) -> Rows:
+) -> LabelledRows:
     """Return probabilities and weights without labels, checked as by `read`."""
-    return _read(None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name)
+    return _read(HOST, None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name)
 
 
 def _read(
-    labels: NDArray[Any] | None,
+    arrays: Namespace,
+    y: tuple[Any] | None,
     p: Any,
     sample_weight: Any,
     nan_policy: str,
@@ -264,37 +279,48 @@ def _read(
     name: str,
     labels_later: bool,
     weight_name: str = "sample_weight",
-) -> Rows:
+) -> LabelledRows:
+    """Return checked rows; ``y`` holds the labels where there are some."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
-    size = 2 if "float16" in str(getattr(p, "dtype", "")) else 0  # float16 and torch's bfloat16
-    p = as_array(p, name)
-    classes = count_classes(p.shape, name)
-    tolerance = SUM_TOLERANCES[size or p.dtype.itemsize]
+    labels = as_numbers(*y) if y is not None and arrays.on_host else None
+    rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
+    p = arrays.bring(p, name)
+    n, classes = int(p.shape[0]) if p.ndim else 0, count_classes(tuple(p.shape), name)
     if sum_tolerance is not None:
         tolerance = check_positive(sum_tolerance, "sum_tolerance")
-    if labels is not None:
-        check_same_length(y=labels, **{name: p})
+    else:
+        kind = p.dtype if arrays.on_host else np.dtype(kind_of(p))
+        tolerance = SUM_TOLERANCES[2 if rounded else kind.itemsize]
+    if y is not None:
+        labels = _labels_on_device(arrays, *y) if labels is None else labels
+        check_same_length(y=range(labels.shape[0]), **{name: range(n)})
+    weights = None
     if sample_weight is not None:
-        sample_weight = weights_of_rows(sample_weight, weight_name, len(p))
+        weights = arrays.bring(sample_weight, weight_name)
+        check_weights_shape(weights, n, weight_name)
     kept, blank = None, False
     if nan_policy != "raise":
-        kept = _without_nan(p, labels, sample_weight)
-        blank = kept is not None and not len(kept)
+        has_nan = labels is not None and kind_of(labels).startswith("float")
+        kept = rows_without_nan(arrays, n, (p, weights, labels if has_nan else None))
+    if kept is not None:
+        kept = np.flatnonzero(arrays.to_host(kept))
+        blank = not len(kept)
         if blank and nan_policy == "omit":
-            raise ValueError(f"all {len(p)} rows hold NaN; at least one without is needed")
+            raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
         if blank:
-            kept, sample_weight = np.arange(len(p)), None
-            labels = None if labels is None else kept % classes
-            p = _stand_in(p)
-        elif kept is not None:
-            labels = None if labels is None else labels[kept]
-            sample_weight = None if sample_weight is None else sample_weight[kept]
-    count = len(p) if kept is None else len(kept)
-    later = labels_later and p.ndim == 1 and labels is not None and labels.dtype == np.int64
-    return Rows(
+            kept, weights = np.arange(n), None
+            labels = None if labels is None else arrays.from_host(kept % classes)
+            p = arrays.from_host(_stand_in(arrays.to_host(p)))
+        else:
+            labels = None if labels is None else arrays.rows(labels, kept)
+            weights = None if weights is None else arrays.rows(weights, kept)
+    count = n if kept is None else len(kept)
+    later = labels_later and arrays.on_host and p.ndim == 1
+    later = later and labels is not None and labels.dtype == np.int64
+    rows = LabelledRows(
         p,
-        labels if later or labels is None else as_labels(labels, classes, kept),
-        as_weights(sample_weight, weight_name, count),
+        labels if later or labels is None else _checked_labels(arrays, labels, classes, kept),
+        checked_weights(arrays, weights, count, weight_name),
         kept,
         classes,
         tolerance,
@@ -303,6 +329,38 @@ def _read(
         later,
         blank,
     )
+    return rows if arrays.on_host else rows.check()
+
+
+def _labels_on_device(arrays: Namespace, y: Any) -> Any:
+    """Return y (n,) on the device as booleans, integers or floats."""
+    if card_of(y) is None:
+        numbers = as_numbers(y)
+        # Of integers, torch computes with int64 alone on all devices.
+        return arrays.from_host(numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers)
+    arrays.check_same(y, "y")
+    if y.ndim != 1:
+        as_numbers(shape_only(y))
+    return y if kind_of(y).startswith(("bool", "int", "uint")) else arrays.as_real(y, "y")
+
+
+def _checked_labels(arrays: Namespace, y: Any, classes: int, kept: Any) -> Any:
+    """Return labels as int64, or raise what `as_labels` says of them."""
+    if arrays.on_host:
+        return as_labels(y, classes, kept)
+    xp, kind = arrays.xp, kind_of(y)
+    if kind == "bool" and classes == 2:
+        return arrays.cast(y, "int64")
+    if kind.startswith("float"):
+        whole = xp.isfinite(y) & (xp.abs(y) < classes)  # what is not has no meaning as an integer
+        labels = arrays.cast(xp.where(whole, y, -1.0), "int64")
+        fits = (labels >= 0) & (arrays.cast(labels, kind) == y)
+    elif kind != "bool":
+        labels = arrays.cast(y, "int64")
+        fits = (labels >= 0) & (labels < classes)
+    if kind == "bool" or not bool(xp.all(fits)):
+        as_labels(arrays.to_host(y), classes, kept)
+    return labels
 
 
 def count_classes(shape: tuple[int, ...], name: str) -> int:
@@ -369,24 +427,6 @@ def _refuse_label(
     raise ValueError(
         f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
     )
-
-
-def _without_nan(
-    p: Array, labels: NDArray[Any] | None, weights: Array | None
-) -> NDArray[np.intp] | None:
-    """Return which rows hold no NaN, or None if none does."""
-    bad = np.zeros(len(p), dtype=bool)
-    columns = 1 if p.ndim == 1 else p.shape[1]
-
-    def mark(rows: slice) -> None:
-        found = np.isnan(p[rows])
-        bad[rows] = found if p.ndim == 1 else found.any(axis=1)
-
-    over_rows(mark, len(p), max(1, _BLOCK // columns))
-    for values in (labels, weights):
-        if values is not None:
-            bad |= np.isnan(values)
-    return np.flatnonzero(~bad) if bad.any() else None
 
 
 def _stand_in(p: Array) -> Array:

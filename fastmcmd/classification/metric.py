@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.totals import total
 from fastmcmd.docstrings import describe_as_mean, entries, with_shared_parameters
@@ -58,11 +61,11 @@ class MeanScore(Protocol):
 
     def __call__(
         self,
-        y: Any,
-        p: Any,
+        y: ArrayLike,
+        p: ArrayLike,
         *,
-        sample_weight: Any = None,
-        nan_policy: str = "raise",
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
         **options: Any,
     ) -> float:
@@ -74,11 +77,11 @@ def mean_of(score: Callable[..., Any], summary: str, example: str, *, name: str 
     name = name or f"mean_{score.__name__}"
 
     def mean(
-        y: Any,
-        p: Any,
+        y: ArrayLike,
+        p: ArrayLike,
         *,
-        sample_weight: Any = None,
-        nan_policy: str = "raise",
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
         **options: Any,
     ) -> float:

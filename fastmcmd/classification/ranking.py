@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.blocks import row_blocks
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import class_columns, sort_column
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import MEASURES, read_two_sets, uncertainty_of
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
 
@@ -40,13 +41,13 @@ _SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the ca
 
 @metric
 def auroc(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     average: str | None = "macro",
     absent: str = "raise",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Any:
     """Return the area under the receiver operating characteristic.
@@ -104,13 +105,13 @@ def auroc(
 
 @metric
 def ood_auroc(
-    p_in: Any,
-    p_out: Any,
+    p_in: ArrayLike,
+    p_out: ArrayLike,
     *,
     of: str = "entropy",
-    weight_in: Any = None,
-    weight_out: Any = None,
-    nan_policy: str = "raise",
+    weight_in: ArrayLike | None = None,
+    weight_out: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
     """Return how well uncertainty tells rows unlike the training data from rows like them.
@@ -148,7 +149,7 @@ def ood_auroc(
 
 
 def area_of_sets(
-    inside: Rows, outside: Rows, values_in: Array, values_out: Array, of: str
+    inside: LabelledRows, outside: LabelledRows, values_in: Array, values_out: Array, of: str
 ) -> float:
     """Return `ood_auroc` from the uncertainties of the rows kept."""
     from fastmcmd.classification import loops
@@ -177,7 +178,7 @@ class ClassAreas:
 
     Attributes
     ----------
-    rows : Rows
+    rows : LabelledRows
         Labels, probabilities and weights.
     order : ndarray (m,)
         Rows in order of their labels.
@@ -187,13 +188,13 @@ class ClassAreas:
         Weight of the rows of each class.
     """
 
-    rows: Rows
+    rows: LabelledRows
     order: NDArray[np.intp]
     starts: NDArray[np.intp]
     weights: Array
 
     @staticmethod
-    def of(rows: Rows) -> ClassAreas:
+    def of(rows: LabelledRows) -> ClassAreas:
         """Return what the areas of all classes need."""
         labels = rows.known_labels
         counts = np.bincount(labels, minlength=rows.classes)
@@ -327,7 +328,7 @@ class RankSketch:
         )
 
 
-def gather_sketch(rows: Rows, resolution: int) -> RankSketch:
+def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
     """Return the histograms; ``resolution`` bins in each halving of the distance to 0 and to 1."""
     from fastmcmd.classification import loops
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
@@ -74,15 +75,15 @@ class ReliabilityCurve:
 
 @metric
 def reliability_curve(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     bins: int = 15,
     binning: str = "width",
     closed: str = "right",
     of: str | None = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> ReliabilityCurve:
     """Return mean predicted probability and observed frequency in bins.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_flag, check_positive
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import mean_of, metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
@@ -29,11 +31,11 @@ __all__ = [
 
 @metric
 def log_score(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     clip: float | None = None,
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return minus the logarithm of the probability of each label.
@@ -77,11 +79,11 @@ nll = mean_of(
 
 @metric
 def brier_score(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     scale_by_half: bool | str = "auto",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the squared distance of the probabilities from the label, of each row.
@@ -122,11 +124,11 @@ mean_brier_score = mean_of(
 
 @metric
 def ranked_probability_score(
-    y: Any,
-    p: Any,
+    y: ArrayLike,
+    p: ArrayLike,
     *,
     normalize: bool = False,
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
     """Return the squared distance of cumulative probabilities from the label, of each row.
@@ -207,7 +209,7 @@ def brier_of(summary: RowSummary, half: bool) -> Array:
     return score / 2 if half else score
 
 
-def ranked_probability_score_of(rows: Rows, normalize: bool) -> Array:
+def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:
     """Return `ranked_probability_score` of the rows kept; raise unless all are probabilities."""
     from fastmcmd.classification import loops
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.classification.bins import ClassBins
-from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
 
 __all__ = ["RowSummary", "entropy_of_block", "summarize"]
@@ -48,7 +48,7 @@ class RowSummary:
 
 
 def summarize(
-    rows: Rows, entropy: bool = False, also: ClassBins | None = None
+    rows: LabelledRows, entropy: bool = False, also: ClassBins | None = None
 ) -> tuple[RowSummary, list[Any]]:
     """Return the summary of all rows, and what ``also`` gathers, in the same pass.
 

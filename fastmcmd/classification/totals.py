@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.inputs import LabelledRows
 
 __all__ = ["Totals", "total"]
 
@@ -46,7 +46,7 @@ class Totals:
         return self.value / self.weight
 
 
-def total(rows: Rows, values: NDArray[Any]) -> Totals:
+def total(rows: LabelledRows, values: NDArray[Any]) -> Totals:
     """Return the sums of values (m,) of the rows kept; NaN where rows with NaN must spoil them."""
     if rows.weights is None:
         counted, weight, weighted = len(values), float(len(values)), values

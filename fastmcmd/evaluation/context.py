@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +159,7 @@ class Context:
         """Return the weighted mean of values by row."""
         return float(weighted_mean(values, self.weights))
 
-    def score(self, name: str, compute: Callable[[Outcomes, None], Array]) -> Array:
+    def score(self, name: str, compute: Callable[..., Array]) -> Array:
         """Return a score by row, computed once.
 
         It is given the prediction itself, not the one that remembers: families have fast ways.
@@ -218,8 +218,8 @@ class Context:
     def variance_curve(self) -> Any:
         """Errors against predicted variances, in bins."""
         return metrics.ence_curve(
-            self.rows,
-            None,
+            cast(Any, self.rows),  # checked already
+            self.prediction,
             bins=min(self.settings.bins, len(self.y)),
             binning=self.settings.binning,
         )

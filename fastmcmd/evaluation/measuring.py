@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,9 @@ def evaluation_of(
     if config.adversarial and context.numbers and not outcomes.blank:
         progress.stage("random groups")
         curves["groups"] = adversarial_group_calibration(
-            replace(context.rows, weights=None), None, random_state=settings.random_state
+            cast(Any, replace(context.rows, weights=None)),  # checked already
+            context.prediction,
+            random_state=settings.random_state,
         )
     parts = None if labels is None else _by_label(context, labels, progress)
     if outcomes.spoiled:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.arrays import on_its_card
 from fastmcmd.checks import check_choice
 from fastmcmd.docstrings import entries, with_shared_parameters
@@ -27,6 +29,7 @@ from fastmcmd.metrics.point_sums import (
     read_points,
     weighted_median,
 )
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["bias", "mae", "marpd", "median_absolute_error", "pearson", "r2", "rmse"]
 
@@ -48,40 +51,42 @@ def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _read(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     point: str,
-    sample_weight: Any,
+    sample_weight: ArrayLike | None,
     multioutput: str,
-    nan_policy: str,
-    on_card: bool = False,
+    nan_policy: NanPolicy,
+    on_device: bool = False,
 ) -> Points:
     check_choice(multioutput, "multioutput", MULTIOUTPUTS)
-    return read_points(y, prediction, point, sample_weight, nan_policy, on_card)
+    return read_points(y, prediction, point, sample_weight, nan_policy, on_device)
 
 
 def _gathered(
     gather: Callable[[Points], Sums],
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     point: str,
-    sample_weight: Any,
+    sample_weight: ArrayLike | None,
     multioutput: str,
-    nan_policy: str,
+    nan_policy: NanPolicy,
 ) -> Sums:
     """Return sums over checked rows, added up on the card where the prediction lies on one."""
-    return gather(_read(y, prediction, point, sample_weight, multioutput, nan_policy, on_card=True))
+    return gather(
+        _read(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
+    )
 
 
 @_point_metric
 def mae(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the mean absolute error.
 
@@ -102,13 +107,13 @@ def mae(
 
 @_point_metric
 def rmse(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the root mean squared error.
 
@@ -133,13 +138,13 @@ def rmse(
 
 @_point_metric
 def bias(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the mean error, positive where predictions are too high.
 
@@ -160,13 +165,13 @@ def bias(
 
 @_point_metric
 def marpd(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the mean absolute relative percent difference.
 
@@ -191,13 +196,13 @@ def marpd(
 
 @_point_metric
 def r2(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the coefficient of determination.
 
@@ -222,13 +227,13 @@ def r2(
 
 @_point_metric
 def pearson(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return Pearson's correlation between outcomes and point predictions.
 
@@ -249,13 +254,13 @@ def pearson(
 
 @_point_metric
 def median_absolute_error(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     point: str = "mean",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the median absolute error.
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array, check_choice, check_count, check_flag, shown
 from fastmcmd.metrics.inputs import read
@@ -16,7 +17,7 @@ from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
 from fastmcmd.metrics.reliability_sums import KINDS, TOOLBOX_LEVELS, read_levels
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.tables import aligned
 
@@ -112,9 +113,9 @@ class _Places:
 
 @metric
 def adversarial_group_calibration(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     *,
     norm: str = "mean_absolute",
     kind: str = "interval",
@@ -124,9 +125,9 @@ def adversarial_group_calibration(
     replace: bool = False,
     groups: Any = None,
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> GroupCalibration:
     """Return the calibration error of the worst of random groups, by group size.
 

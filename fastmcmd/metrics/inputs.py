@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import HOST, Namespace, card_among
+from fastmcmd.arrays import HOST, Namespace, card_among, card_of, namespace_of, shape_only
+from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import (
     as_array,
     as_rows,
     as_weights,
     check_choice,
     check_same_length,
-    weights_of_rows,
 )
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.on_device import (
+    DevicePrediction,
+    bring_parameters,
+    on_device_predictive,
+)
 
-__all__ = ["NAN_POLICIES", "Outcomes", "read", "weighted_mean"]
+__all__ = [
+    "NAN_POLICIES",
+    "Outcomes",
+    "SelectedRows",
+    "check_weights_shape",
+    "checked_weights",
+    "read",
+    "rows_without_nan",
+    "weighted_mean",
+]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
+_BLOCK = 1 << 24  # numbers in which NaN are looked for together: a mask of 16 MB
+_HOST_BLOCK = 1 << 17  # the same on the host: 1 MB of float64, which the cache holds
 _COARSE = 2.0**512  # unit of values whose weighted sum overflows
 
 
-@dataclass(frozen=True)
-class Outcomes:
-    """Checked rows: those without NaN, and where they belong.
+class SelectedRows:
+    """Rows of a test set, without those that hold NaN; for outcomes of a regression and of classes.
 
     Attributes
     ----------
-    y : ndarray (m,), or (m, k) for vector outputs
-        Observed outputs of the rows kept; it may be the caller's own array.
-    prediction : Predictive of m rows
-        Their predicted distributions.
     weights : ndarray (m,) or None
-        Their weights.
-    kept : ndarray (m,) or None
+        Weights of the rows that are left.
+    kept : ndarray (m,), mask (n,) on a device, or None
         Which of the n rows these are; None for all.
     n : int
         Rows given.
@@ -48,6 +61,43 @@ class Outcomes:
     blank : bool
         Whether all rows held NaN, which propagates: these rows only stand in, so that every metric runs as
         usual, and all that follows from them is NaN.
+    """
+
+    weights: Array | None
+    kept: NDArray[np.intp] | None
+    propagate: bool
+    blank: bool
+
+    if TYPE_CHECKING:  # a field of one subclass and a property of the other
+
+        @property
+        def n(self) -> int: ...  # noqa: D102
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
+        return self.kept is not None and self.propagate
+
+    def scatter(self, values: Array) -> Array:
+        """Return values (m, ...) of the rows kept as (n, ...), NaN in the rows left out."""
+        if self.kept is None:
+            return values
+        found = values * np.nan if self.blank else values
+        return namespace_of(found).scatter(found, self.kept, self.n)
+
+
+@dataclass(frozen=True)
+class Outcomes(SelectedRows):
+    """Checked outcomes and predictions of the rows without NaN.
+
+    Attributes
+    ----------
+    y : ndarray (m,), or (m, k) for vector outputs
+        Observed outputs of the rows kept; it may be the caller's own array.
+    prediction : Predictive of m rows
+        Their predicted distributions.
+    weights, kept, n, propagate, blank
+        See `SelectedRows`.
     """
 
     y: Array
@@ -59,34 +109,37 @@ class Outcomes:
     blank: bool = field(default=False, kw_only=True)
 
     @property
-    def spoiled(self) -> bool:
-        """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
-        return self.kept is not None and self.propagate
-
-    @property
     def namespace(self) -> Namespace:
-        """Whose arrays these are: NumPy's, or those of a card."""
-        return HOST
+        """The library and device of these arrays: NumPy, or that of a GPU."""
+        return namespace_of(self.y)
 
     def on_host(self) -> Outcomes:
         """Return these rows as arrays of the host."""
-        return self
-
-    def scatter(self, values: Array) -> Array:
-        """Return values (m, ...) of the rows kept as (n, ...), NaN in the rows left out."""
-        if self.kept is None:
-            return values
-        out = np.full((self.n, *values.shape[1:]), np.nan)
-        if not self.blank:
-            out[self.kept] = values
-        return out
+        arrays = self.namespace
+        if arrays.on_host:
+            return self
+        return replace(
+            self,
+            y=arrays.to_host(self.y),
+            prediction=cast(DevicePrediction, self.prediction).on_host(),
+            weights=None if self.weights is None else arrays.to_host(self.weights),
+            kept=None if self.kept is None else np.flatnonzero(arrays.to_host(self.kept)),
+        )
 
     def mean(self, values: Array) -> Any:
         """Return the weighted mean of values (m, ...) over rows: a float for (m,), else an array."""
+        arrays, weights = namespace_of(values), self.weights
         if self.spoiled:
             found = np.full(values.shape[1:], np.nan)
-        else:
-            found = np.asarray(weighted_mean(values, self.weights))
+        elif arrays.on_host:
+            weights = None if weights is None else self.namespace.to_host(weights)
+            found = np.asarray(weighted_mean(values, weights))
+        elif weights is None:
+            found = arrays.to_host(arrays.xp.sum(values)) / values.shape[0]
+        else:  # rows of weight 0 do not count, though infinite
+            total = arrays.xp.sum(weights * arrays.xp.where(weights > 0, values, 0.0))
+            total, weight = arrays.numbers([total, arrays.xp.sum(weights)])
+            found = total / weight
         return float(found) if found.ndim == 0 else found
 
 
@@ -96,7 +149,7 @@ def read(
     sample_weight: Any = None,
     nan_policy: str = "raise",
     columns: int | None = 1,
-    on_card: bool = False,
+    on_device: bool = False,
 ) -> Outcomes:
     """Return checked outcomes, predictions and weights.
 
@@ -113,10 +166,10 @@ def read(
         them out of means; or let them make means NaN. Values by row are NaN there in both cases.
     columns : int or None
         Components that y must have; None for any.
-    on_card : bool
-        Whether rows stay on the card where an array given as prediction, or one of (mean, std), lies: for
-        metrics that compute there. What else is of the host is copied to that card. Otherwise, and
-        where the prediction is of the host, arrays of a card are copied to the host.
+    on_device : bool
+        Whether rows stay on the device of an array given as prediction, or of one of (mean, std): for
+        metrics that compute there. Arrays of the host are copied to that device. Without it, and where the
+        prediction is of the host, all arrays are copied to the host.
 
     Raises
     ------
@@ -126,51 +179,88 @@ def read(
     if isinstance(y, Outcomes):
         return y
     check_order(y)
-    card = card_among(prediction) if on_card else None
-    if card is not None:
-        from fastmcmd.metrics.card_inputs import read_on_card
-
-        return read_on_card(card, y, prediction, sample_weight, nan_policy, columns)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
-    blank = False
-    if nan_policy == "raise":
-        rows = as_rows(y, "y", columns=columns)
-        n, kept = len(rows), None
-        if sample_weight is not None:
-            sample_weight = as_array(sample_weight, "sample_weight")
-            if sample_weight.ndim == 1:
-                check_same_length(y=rows, sample_weight=sample_weight)
-    else:
-        y = as_array(y, "y")
-        n = len(y) if y.ndim else 0
-        bad = _with_nan(y, n)
-        if sample_weight is not None:
-            sample_weight = weights_of_rows(sample_weight, "sample_weight", n)
+    arrays = (card_among(prediction) if on_device else None) or HOST
+    y = arrays.bring(y, "y")
+    if not arrays.on_host:
+        prediction = bring_parameters(arrays, prediction)
+    n = y.shape[0] if y.ndim else 0
+    weights = None
+    if sample_weight is not None:
+        weights = arrays.bring(sample_weight, "sample_weight")
+    kept, blank = None, False
+    if nan_policy != "raise":
+        if weights is not None:
+            check_weights_shape(weights, n)
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
-        for part in (sample_weight, *parts):
-            bad |= _with_nan(part, n)
-        kept = np.flatnonzero(~bad) if bad.any() else None
-        blank = kept is not None and not len(kept)
+        kept = rows_without_nan(arrays, n, (y, weights, *parts))
+        blank = kept is not None and not bool(arrays.xp.any(kept))
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
         if blank:
-            kept = np.arange(n)
-            y, prediction = _stand_in(y, 0.0), _stand_ins(prediction, n)
-            sample_weight = None
+            kept = ~cast(Any, kept)
+            y, prediction, weights = _stand_in(arrays, y, 0.0), _stand_ins(arrays, prediction), None
         elif kept is not None:
-            y = y[kept]
-            sample_weight = _rows(sample_weight, kept, n)
-            if isinstance(prediction, tuple):
-                prediction = tuple(_rows(part, kept, n) for part in prediction)
-            elif _is_array(prediction):
-                prediction = _rows(prediction, kept, n)
-            else:
-                prediction = as_predictive(prediction, n, columns or 1).take(kept)
-        rows = as_rows(y, "y", columns=columns)
-    weights = as_weights(sample_weight, "sample_weight", len(rows))
-    predictive = as_predictive(prediction, len(rows), rows.shape[1], y=rows)
-    values = (rows[:, 0] if rows.shape[1] == 1 else rows).astype(np.float64, copy=False)
+            y, weights = y[kept], None if weights is None else weights[kept]
+            prediction = _rows_of_prediction(arrays, prediction, kept, n, columns)
+        if kept is not None and arrays.on_host:
+            kept = np.flatnonzero(kept)
+    rows = _as_rows(arrays, y, columns)
+    if weights is not None:
+        if nan_policy == "raise" and weights.ndim == 1:
+            check_same_length(y=range(rows.shape[0]), sample_weight=range(weights.shape[0]))
+        weights = checked_weights(arrays, weights, rows.shape[0])
+    if arrays.on_host:
+        predictive = as_predictive(prediction, len(rows), rows.shape[1], y=rows)
+    else:
+        predictive = on_device_predictive(arrays, prediction, rows)
+    values = arrays.cast(rows[:, 0] if rows.shape[1] == 1 else rows, "float64")
     return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate", blank=blank)
+
+
+def check_weights_shape(weights: Any, n: int, name: str = "sample_weight") -> None:
+    """Raise unless there is a weight for each of n rows."""
+    if tuple(weights.shape) != (n,):
+        as_weights(shape_only(weights), name, n)
+
+
+def checked_weights(arrays: Namespace, weights: Any, n: int, name: str = "sample_weight") -> Any:
+    """Return nonnegative weights (n,) in float64, checked as by `fastmcmd.checks.as_weights`."""
+    if weights is None or arrays.on_host:
+        return as_weights(weights, name, n)
+    xp = arrays.xp
+    check_weights_shape(weights, n, name)
+    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
+        as_weights(arrays.to_host(weights), name, n)
+    return arrays.cast(weights, "float64")
+
+
+def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[Any]) -> Any:
+    """Return which of n rows (n,) hold no NaN in any array of n rows, or None if none does."""
+    xp, bad = arrays.xp, arrays.full(n, 0.0) > 0
+    for part in parts:
+        if not _is_array(part):
+            continue
+        array = as_array(part, "prediction") if arrays.on_host else part
+        if array.ndim and array.shape[0] == n:
+            bad = bad | _with_nan(arrays, array)
+    return ~bad if bool(xp.any(bad)) else None
+
+
+def _with_nan(arrays: Namespace, array: Any) -> Any:
+    """Return which rows of an array (n, ...) hold NaN, looked for in blocks."""
+    xp, n = arrays.xp, array.shape[0]
+    if array.ndim == 1:
+        return xp.isnan(array)
+    size = max(1, math.prod(array.shape[1:]))
+    flat = xp.reshape(array, (n, -1))
+
+    def block(rows: slice) -> Any:
+        return xp.any(xp.isnan(flat[rows, ...]), axis=1)
+
+    if arrays.on_host:
+        return np.concatenate(over_rows(block, n, max(1, _HOST_BLOCK // size)))
+    return arrays.concat([block(rows) for rows in row_blocks(n, _BLOCK // size)])
 
 
 def weighted_mean(values: Array, weights: Array | None) -> Any:
@@ -184,43 +274,58 @@ def weighted_mean(values: Array, weights: Array | None) -> Any:
         return np.average(values / _COARSE, axis=0, weights=weights) * _COARSE  # the sum overflowed
 
 
-def _stand_in(array: Any, least: float) -> Array:
-    """Return finite numbers of the shape of an array, ``least`` and more, rising along its rows."""
-    if np.isfinite(array).all():
-        return array
-    row, *within = np.indices(array.shape)
-    return np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
+def _as_rows(arrays: Namespace, y: Any, columns: int | None) -> Any:
+    """Return y (n,) or (n, k) as (n, k), finite."""
+    if arrays.on_host:
+        return as_rows(y, "y", columns=columns)
+    rows = y[:, None] if y.ndim == 1 else y
+    if rows.ndim != 2 or 0 in rows.shape or columns not in (None, rows.shape[1]):
+        as_rows(shape_only(y), "y", columns=columns)
+    if not bool(arrays.xp.all(arrays.xp.isfinite(rows))):
+        as_rows(arrays.to_host(rows), "y", columns=columns)
+    return rows
 
 
-def _stand_ins(prediction: Any, n: int) -> Any:
-    """Return a prediction without NaN in its arrays of n rows."""
+def _rows_of_prediction(
+    arrays: Namespace, prediction: Any, kept: Any, n: int, columns: int | None
+) -> Any:
+    """Return the prediction of the rows kept; parameters that are not arrays of n rows as they are."""
+
+    def rows(part: Any) -> Any:
+        if not _is_array(part):
+            return part
+        array = as_array(part, "prediction") if arrays.on_host else part
+        return array[kept] if array.ndim and array.shape[0] == n else array
+
     if isinstance(prediction, tuple):
-        return tuple(
-            _stand_in(as_array(part, "prediction"), float(place)) if _is_array(part) else part
-            for place, part in enumerate(prediction)  # a mean from 0, a standard deviation from 1
-        )
-    return (
-        _stand_in(as_array(prediction, "prediction"), 0.0) if _is_array(prediction) else prediction
-    )
+        return tuple(map(rows, prediction))
+    if _is_array(prediction) or not arrays.on_host:
+        return rows(prediction)
+    return as_predictive(prediction, n, columns or 1).take(np.flatnonzero(kept))
+
+
+def _stand_in(arrays: Namespace, array: Any, least: float) -> Any:
+    """Return finite numbers of the shape of an array, ``least`` and more, rising along its rows."""
+    if bool(arrays.xp.all(arrays.xp.isfinite(array))):
+        return array
+    row, *within = np.indices(tuple(array.shape))
+    found = np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
+    return found if arrays.on_host else arrays.from_host(found)
+
+
+def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
+    """Return a prediction without NaN in its arrays."""
+
+    def one(part: Any, least: float) -> Any:
+        if not _is_array(part):
+            return part
+        array = as_array(part, "prediction") if arrays.on_host else part
+        return _stand_in(arrays, array, least)
+
+    if isinstance(prediction, tuple):  # a mean from 0, a standard deviation from 1
+        return tuple(one(part, float(place)) for place, part in enumerate(prediction))
+    return one(prediction, 0.0)
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") or isinstance(value, list)
-
-
-def _with_nan(value: Any, n: int) -> NDArray[np.bool_]:
-    """Return which of n rows hold NaN; none where ``value`` is not an array of n rows."""
-    if not _is_array(value):
-        return np.zeros(n, dtype=bool)
-    array = as_array(value, "prediction")
-    if array.ndim == 0 or len(array) != n:
-        return np.zeros(n, dtype=bool)
-    return np.asarray(np.isnan(array.reshape(n, -1)).any(axis=1))
-
-
-def _rows(value: Any, kept: NDArray[np.intp], n: int) -> Any:
-    """Return the rows kept of an array of n rows; anything else as it is."""
-    if not _is_array(value):
-        return value
-    array = as_array(value, "prediction")
-    return array[kept] if array.ndim and len(array) == n else array
+    return hasattr(value, "__array__") or isinstance(value, list) or card_of(value) is not None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import as_array, as_rows, check_choice, check_same_length
 from fastmcmd.metrics.inputs import NAN_POLICIES, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.quantile_scores import open_levels, scored
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = [
     "HUB",
@@ -29,7 +31,11 @@ HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 @metric
 def interval_score(
-    y: Any, prediction: Any, *, level: Any = 0.9, nan_policy: str = "raise"
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    level: ArrayLike = 0.9,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return interval (Winkler) scores of central prediction intervals (n,).
 
@@ -85,7 +91,12 @@ def interval_terms(level: Array) -> tuple[Array, Array]:
 
 @metric
 def interval_score_from(
-    y: Any, lower: Any, upper: Any, *, level: Any = 0.9, nan_policy: str = "raise"
+    y: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    level: ArrayLike = 0.9,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return interval (Winkler) scores of given prediction intervals (n,).
 
@@ -139,7 +150,7 @@ def interval_score_from(
     return outcomes.scatter(scores)
 
 
-def _interval_end(value: Any, name: str, count: int, nan_policy: str) -> Array:
+def _interval_end(value: Any, name: str, count: int, nan_policy: NanPolicy) -> Array:
     array = as_array(value, name)
     if nan_policy == "raise":
         array = as_rows(array, name)
@@ -155,7 +166,11 @@ def _interval_end(value: Any, name: str, count: int, nan_policy: str) -> Array:
 
 @metric
 def weighted_interval_score(
-    y: Any, prediction: Any, *, levels: Any = HUB, nan_policy: str = "raise"
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    levels: ArrayLike = HUB,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return weighted interval scores (n,): of the median and K central intervals.
 
@@ -201,7 +216,7 @@ mean_weighted_interval_score = mean_of(
 )
 
 
-def weighted_terms(levels: Any) -> tuple[Array, Array]:
+def weighted_terms(levels: ArrayLike) -> tuple[Array, Array]:
     """Return levels and factors of the check losses that add up to weighted interval scores."""
     found = open_levels(levels, "levels")
     if len(np.unique(found)) < len(found):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.base import Array, check_levels
+from fastmcmd.predictive.base import Array, PredictionLike, check_levels
 
 __all__ = [
     "IntervalSums",
@@ -133,12 +134,12 @@ def conclude_sharpness(sums: IntervalSums) -> float:
 
 @metric
 def coverage(
-    y: Any,
-    prediction: Any,
-    level: Any = 0.9,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    level: ArrayLike = 0.9,
     *,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the share of outcomes in central prediction intervals.
 
@@ -165,18 +166,18 @@ def coverage(
     0.5
     """
     levels = check_levels(level)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_intervals(gather_coverage(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
 @metric
 def mean_interval_width(
-    y: Any,
-    prediction: Any,
-    level: Any = 0.9,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    level: ArrayLike = 0.9,
     *,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Any:
     """Return the mean width of central prediction intervals.
 
@@ -199,13 +200,17 @@ def mean_interval_width(
     4.0
     """
     levels = check_levels(level)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_intervals(gather_widths(rows, np.atleast_1d(levels)), levels.ndim == 0)
 
 
 @metric
 def sharpness(
-    y: Any, prediction: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the root of the mean predicted variance.
 
@@ -234,5 +239,5 @@ def sharpness(
     >>> fm.metrics.sharpness([0.0, 0.0], ([0.0, 0.0], [1.0, 7.0]))
     5.0
     """
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_sharpness(gather_variance(rows))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.arrays import on_its_card
 from fastmcmd.docstrings import describe_as_mean, entries, with_shared_parameters
 from fastmcmd.metrics.inputs import read
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["SHARED_PARAMETERS", "MeanScore", "mean_of", "metric"]
 
@@ -69,11 +74,11 @@ class MeanScore(Protocol):
 
     def __call__(
         self,
-        y: Any,
-        prediction: Any,
+        y: ArrayLike,
+        prediction: PredictionLike,
         *,
-        sample_weight: Any = None,
-        nan_policy: str = "raise",
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
         **options: Any,
     ) -> float:
         """Return the weighted mean."""
@@ -101,18 +106,19 @@ def mean_of(
         Components that y must have; None for any.
     """
     name = name or f"mean_{score.__name__}"
+    score_rows = inspect.unwrap(score)  # `mean` itself runs on the device of its arrays
 
     @on_its_card
     def mean(
-        y: Any,
-        prediction: Any,
+        y: ArrayLike,
+        prediction: PredictionLike,
         *,
-        sample_weight: Any = None,
-        nan_policy: str = "raise",
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
         **options: Any,
     ) -> float:
-        rows = read(y, prediction, sample_weight, nan_policy, columns, on_card=True)
-        values = score(rows, rows.prediction, **options)
+        rows = read(y, prediction, sample_weight, nan_policy, columns, on_device=True)
+        values = score_rows(rows, rows.prediction, **options)
         return rows.mean(values if rows.kept is None else values[rows.kept])
 
     describe_as_mean(mean, score, name, summary, example)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.arrays import namespace_of
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.tables import aligned
 
@@ -37,12 +39,12 @@ _BAR = 40  # characters of the longest bar of a histogram in a terminal
 
 @metric
 def pit_values(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     pit: str = "randomized",
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     *,
-    nan_policy: str = "raise",
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return the probability integral transform of each outcome.
 
@@ -62,11 +64,11 @@ def pit_values(
     [0.5]
     """
     check_choice(pit, "pit", PITS)
-    rows = read(y, prediction, None, nan_policy, on_card=True)
+    rows = read(y, prediction, None, nan_policy, on_device=True)
     return rows.scatter(pit_of_rows(rows.y, rows.prediction, pit, random_state))
 
 
-def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Any) -> Array:
+def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: RandomState) -> Array:
     """Return the PIT of checked rows; see `pit_values`."""
     high = _checked(prediction.cdf(y))
     low = high if pit == "plain" else _below(y, prediction, high)
@@ -229,7 +231,7 @@ class PITHistogram:
         return f"PITHistogram of {self.n:,} rows ({self.pit})\n{self.table()}"
 
 
-def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: Any) -> PITSums:
+def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: RandomState) -> PITSums:
     """Return the weight of PIT values in even bins; see `pit_histogram`."""
     edges = np.linspace(0.0, 1.0, bins + 1)[1:]
     if pit == "nonrandomized":
@@ -276,14 +278,14 @@ def conclude_histogram(sums: PITSums, pit: str) -> PITHistogram:
 
 @metric
 def pit_histogram(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     bins: int = 10,
     *,
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> PITHistogram:
     """Return the histogram of the PIT, flat for a calibrated model.
 
@@ -313,5 +315,5 @@ def pit_histogram(
     """
     bins = check_count(bins, "bins")
     check_choice(pit, "pit", (*PITS, "nonrandomized"))
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_histogram(gather_histogram(rows, bins, pit, random_state), pit)

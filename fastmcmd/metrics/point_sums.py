@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.arrays import Namespace, namespace_of
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = [
     "MULTIOUTPUTS",
@@ -198,21 +200,21 @@ def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
 
 
 def read_points(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     point: str = "mean",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
-    on_card: bool = False,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
+    on_device: bool = False,
 ) -> Points:
     """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.
 
-    Rows may stay ``on_card``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
+    Rows may stay ``on_device``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
     draws are of the host.
     """
     check_choice(point, "point", POINTS)
-    on_card = on_card and point == "mean"
-    rows = read(y, prediction, sample_weight, nan_policy, columns=None, on_card=on_card)
+    on_device = on_device and point == "mean"
+    rows = read(y, prediction, sample_weight, nan_policy, columns=None, on_device=on_device)
     shape = (len(rows.prediction), rows.prediction.columns)
     points = point_prediction(rows.prediction, point)
     reshape = rows.namespace.xp.reshape

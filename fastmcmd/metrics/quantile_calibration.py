@@ -6,16 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import check_choice
-from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.reliability_sums import KINDS, read_levels
 from fastmcmd.metrics.variance import BINNINGS, check_bins, check_limits
-from fastmcmd.metrics.variance_bins import Binned, Cells, mass_bins, mass_groups, width_places
-from fastmcmd.predictive.base import Array
+from fastmcmd.metrics.variance_bins import (
+    Binned,
+    Cells,
+    bins_on_device,
+    mass_bins,
+    mass_groups,
+    width_places,
+)
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = ["QCE_LEVELS", "conclude_qce", "finite_std", "qce", "smallest_level"]
 
@@ -80,18 +88,18 @@ def _binned(
 
 @metric
 def qce(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     bins: int = 10,
     *,
     binning: str = "mass",
-    limits: Any = None,
+    limits: tuple[float, float] | None = None,
     kind: str = "interval",
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the quantile calibration error within bins of predicted standard deviation.
 
@@ -131,7 +139,7 @@ def qce(
     check_choice(pit, "pit", PITS)
     check_choice(binning, "binning", BINNINGS)
     limits = check_limits(limits, binning)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     bins = check_bins(bins, len(rows.prediction))
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
     if rows.spoiled:
@@ -170,7 +178,7 @@ def _on_card(
             yield share if weights is None else weights * share
         yield card.full(spread.shape[0], 0.0)  # no noise
 
-    sums = bins_on_card(card, spread, weights, columns(), bins, binning, limits).sums
+    sums = bins_on_device(card, spread, weights, columns(), bins, binning, limits).sums
     return _error(sums[:, 0], sums[:, 1:], levels)
 
 

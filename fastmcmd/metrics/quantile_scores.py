@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import as_array
-from fastmcmd.metrics.card_predictions import CardGaussian, CardPrediction
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.on_device import DeviceGaussian, DevicePrediction
 
 __all__ = [
     "PERCENTS",
@@ -53,16 +55,16 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
         over_rows(gaussian, len(y), _ROWS)
         return out
 
-    if isinstance(prediction, CardPrediction):
-        return _on_card(y, prediction, levels, factors)
+    if isinstance(prediction, DevicePrediction):
+        return _on_device(y, prediction, levels, factors)
     return losses_together(y, prediction, [(levels, factors)], np.empty(0))[0][0]
 
 
-def _on_card(y: Any, prediction: CardPrediction, levels: Array, factors: Array) -> Any:
+def _on_device(y: Any, prediction: DevicePrediction, levels: Array, factors: Array) -> Any:
     """Return `check_losses` of a prediction on a card."""
     card = prediction.namespace
     xp = card.xp
-    if isinstance(prediction, CardGaussian):
+    if isinstance(prediction, DeviceGaussian):
         knots, slopes, heights = map(card.from_host, _piecewise(levels, factors))
         gap = y - prediction.mean
         piece = xp.searchsorted(knots, gap / prediction.std)
@@ -128,7 +130,13 @@ def _piecewise(levels: Array, factors: Array) -> tuple[Array, Array, Array]:
 
 
 @metric
-def check_score(y: Any, prediction: Any, *, levels: Any = None, nan_policy: str = "raise") -> Array:
+def check_score(
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    levels: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> Array:
     """Return check (pinball) losses of predicted quantiles, averaged over levels (n,).
 
     Parameters
@@ -188,7 +196,9 @@ def open_levels(value: Any, name: str) -> Array:
     return levels
 
 
-def scored(y: Any, prediction: Any, levels: Array, factors: Array, nan_policy: str) -> Array:
+def scored(
+    y: ArrayLike, prediction: PredictionLike, levels: Array, factors: Array, nan_policy: NanPolicy
+) -> Array:
     """Return weighted sums of check losses by row (n,), NaN in rows left out."""
-    outcomes = read(y, prediction, None, nan_policy, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, on_device=True)
     return outcomes.scatter(check_losses(outcomes.y, outcomes.prediction, levels, factors))

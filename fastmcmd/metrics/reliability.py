@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import check_choice, check_positive
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
@@ -18,7 +21,7 @@ from fastmcmd.metrics.reliability_sums import (
     gather_reliability,
     read_levels,
 )
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = [
     "mean_absolute_calibration_error",
@@ -30,32 +33,32 @@ __all__ = [
 
 
 def _curve(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     levels: Array,
     kind: str,
     pit: str,
-    random_state: Any,
-    sample_weight: Any,
-    nan_policy: str,
+    random_state: RandomState,
+    sample_weight: ArrayLike | None,
+    nan_policy: NanPolicy,
 ) -> ReliabilityCurve:
     check_choice(kind, "kind", KINDS)
     check_choice(pit, "pit", PITS)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     return conclude_reliability(gather_reliability(rows, levels, kind, pit, random_state), kind)
 
 
 @metric
 def reliability_curve(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     *,
     kind: str = "quantile",
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> ReliabilityCurve:
     """Return observed against expected shares of outcomes, over levels.
 
@@ -82,17 +85,17 @@ def reliability_curve(
 
 @metric
 def regression_ece(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     weights: Any = "uniform",
     alpha: float = 1.0,
     pit: str = "randomized",
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     *,
     kind: str = "quantile",
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the expected calibration error of a regression.
 
@@ -131,15 +134,15 @@ def regression_ece(
 
 @metric
 def rms_calibration_error(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     *,
     kind: str = "interval",
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the root mean square of observed minus expected shares.
 
@@ -171,15 +174,15 @@ def rms_calibration_error(
 
 @metric
 def mean_absolute_calibration_error(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     *,
     kind: str = "interval",
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the mean absolute difference of observed and expected shares.
 
@@ -206,15 +209,15 @@ def mean_absolute_calibration_error(
 
 @metric
 def miscalibration_area(
-    y: Any,
-    prediction: Any,
-    levels: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    levels: ArrayLike | None = None,
     *,
     kind: str = "interval",
     pit: str = "randomized",
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the area between the reliability curve and the diagonal.
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import RandomState
 from fastmcmd.checks import as_array, check_choice, check_positive
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import SortedPIT, pit_of_rows, sort_pit
@@ -163,7 +165,7 @@ class ReliabilityCurve:
         )
 
 
-def read_levels(levels: Any, default: Array, *, inner: bool = False) -> Array:
+def read_levels(levels: ArrayLike | None, default: Array, *, inner: bool = False) -> Array:
     """Return levels (j,) in [0, 1], or (0, 1) where ``inner``; the default for None."""
     if levels is None:
         return default
@@ -214,7 +216,7 @@ def conclude_reliability(sums: ReliabilitySums, kind: str = "quantile") -> Relia
 
 
 def gather_reliability(
-    rows: Outcomes, levels: Array, kind: str, pit: str, random_state: Any
+    rows: Outcomes, levels: Array, kind: str, pit: str, random_state: RandomState
 ) -> ReliabilitySums:
     """Return the sums of checked rows; see `fastmcmd.metrics.reliability_curve`."""
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)

@@ -5,16 +5,16 @@ Scores are negatively oriented: smaller is better, and in expectation the true d
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice
-from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, Draws
+from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.predictive.quantiles import Quantiles
 
 __all__ = [
@@ -28,7 +28,9 @@ __all__ = [
 
 
 @metric
-def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
+def log_score(
+    y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
+) -> Array:
     """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
 
     Parameters
@@ -59,7 +61,7 @@ def log_score(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
     >>> scores.tolist(), int(np.isinf(scores).sum())
     ([1.0, inf], 1)
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     return outcomes.scatter(-outcomes.prediction.log_prob(outcomes.y))
 
 
@@ -82,7 +84,11 @@ nll = mean_of(
 
 @metric
 def crps(
-    y: Any, prediction: Any, *, estimator: str | None = None, nan_policy: str = "raise"
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    estimator: str | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return continuous ranked probability scores (n,), in the unit of y.
 
@@ -122,7 +128,7 @@ def crps(
     >>> crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
     [0.0]
     """
-    outcomes = read(y, prediction, None, nan_policy, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, on_device=True)
     return outcomes.scatter(_crps(outcomes.y, outcomes.prediction, estimator))
 
 
@@ -141,7 +147,7 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
     if estimator is None:
         return prediction.crps(y)
     check_choice(estimator, "estimator", (*ESTIMATORS, "pinball"))
-    if isinstance(prediction, (Draws, CardDraws)) and estimator in ESTIMATORS:
+    if isinstance(prediction, (Draws, DeviceDraws)) and estimator in ESTIMATORS:
         return prediction.crps(y, estimator)
     if isinstance(prediction, Quantiles) and estimator == "pinball":
         from fastmcmd.metrics.quantile_scores import check_losses
@@ -156,7 +162,9 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
 
 
 @metric
-def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> Array:
+def dawid_sebastiani(
+    y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
+) -> Array:
     """Return Dawid-Sebastiani scores (n,), which look at means and variances only.
 
     Parameters
@@ -188,7 +196,7 @@ def dawid_sebastiani(y: Any, prediction: Any, *, nan_policy: str = "raise") -> A
     >>> dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0)).tolist()
     [0.0, 4.0]
     """
-    outcomes = read(y, prediction, None, nan_policy, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, on_device=True)
     std = outcomes.prediction.std  # its square may leave the range of float64
     xp = outcomes.namespace.xp
     bad = ~((std > 0) & xp.isfinite(std))

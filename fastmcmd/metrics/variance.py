@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
-from fastmcmd.metrics.card_bins import bins_on_card
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.variance_bins import Binned, Cells, cells_of, into_bins
+from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.seeds import Purpose, generator
 
 __all__ = [
@@ -89,26 +90,26 @@ def _binned(
     spread, columns = _weighted(rows, positive)
     spread = rows.namespace.xp.sqrt(spread) if by == "std" else spread
     weights = None if rows.weights is None else columns[0]
-    return bins_on_card(rows.namespace, spread, weights, columns, bins, binning, limits)
+    return bins_on_device(rows.namespace, spread, weights, columns, bins, binning, limits)
 
 
 def _curve(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     bins: Any,
     binning: str,
     by: str,
     limits: Any,
     kurtosis: Any,
-    sample_weight: Any,
-    nan_policy: str,
+    sample_weight: ArrayLike | None,
+    nan_policy: NanPolicy,
     positive: bool = True,
 ) -> VarianceCurve:
     check_choice(binning, "binning", BINNINGS)
     check_choice(by, "by", SPREADS)
     kurtosis = check_kurtosis(kurtosis)
     limits = check_limits(limits, binning)
-    rows = read(y, prediction, sample_weight, nan_policy, on_card=True)
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     n = len(rows.prediction)
     bins = check_bins(bins, n)
     binned = _binned(rows, bins, binning, by, limits, positive)
@@ -142,16 +143,16 @@ def check_limits(limits: Any, binning: str) -> tuple[float, float] | None:
 
 @metric
 def ence_curve(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     bins: int = 10,
     *,
     binning: str = "mass",
     by: str = "std",
-    limits: Any = None,
+    limits: tuple[float, float] | None = None,
     kurtosis: float = 3.0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> VarianceCurve:
     """Return root mean squared errors against root mean variances, in bins of predicted spread.
 
@@ -184,15 +185,15 @@ def ence_curve(
 
 @metric
 def ence(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     bins: int = 10,
     *,
     binning: str = "mass",
     by: str = "std",
-    limits: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    limits: tuple[float, float] | None = None,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the expected normalised calibration error of predicted variances.
 
@@ -220,15 +221,15 @@ def ence(
 
 @metric
 def uce(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     bins: int = 10,
     *,
     binning: str = "width",
     by: str = "variance",
-    limits: Any = None,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    limits: tuple[float, float] | None = None,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the uncertainty calibration error of predicted variances.
 
@@ -265,17 +266,17 @@ def uce(
 
 @metric
 def null_ence(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     bins: int = 10,
     *,
     binning: str = "mass",
     by: str = "std",
-    limits: Any = None,
+    limits: tuple[float, float] | None = None,
     repetitions: int = 20,
-    random_state: Any = 0,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the ENCE that a calibrated model would have on average, by simulation.
 

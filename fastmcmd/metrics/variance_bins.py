@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.arrays import Namespace
 from fastmcmd.predictive.base import Array
 
 __all__ = [
     "Binned",
     "Cells",
+    "bins_on_device",
     "cells_of",
     "into_bins",
     "mass_bins",
     "mass_groups",
+    "piece_sums",
     "width_bins",
     "width_places",
 ]
+
+# Pieces from which rows are copied and summed on the host: a sum of its own for each piece takes some
+# microseconds to start, so many take as long as the copy of ten million rows.
+_MANY = 2048
 
 
 @dataclass(frozen=True)
@@ -172,3 +182,101 @@ def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArra
     place = np.searchsorted(cuts, spread, side="left")
     group = 2 * place + (np.append(cuts, np.nan)[place] == spread)
     return group, np.append(np.repeat(cuts, 2), spread.max())
+
+
+def piece_sums(arrays: Namespace, columns: Iterable[Any], edges: NDArray[np.int64]) -> Array:
+    """Return the sums (p, s) of columns (m,) over pieces of rows, from an edge (p + 1,) to the next.
+
+    Each piece is added up by itself, as in `mass_bins`, and in the same order at every run, which the
+    histograms of libraries for GPUs are not.
+    """
+    found = []
+    for column in columns:
+        if len(edges) - 1 > _MANY:
+            found.append(_sums_on_host(arrays.to_host(column), edges))
+        else:
+            parts = [arrays.xp.sum(column[start:end]) for start, end in pairwise(edges.tolist())]
+            found.append(arrays.numbers(parts))
+    return np.stack(found, axis=1)
+
+
+def _sums_on_host(column: Array, edges: NDArray[np.int64]) -> Array:
+    some = np.diff(edges) > 0  # `reduceat` gives an element, not 0, for an empty piece
+    out = np.zeros(len(some))
+    out[some] = np.add.reduceat(column, edges[:-1][some])
+    return out
+
+
+def bins_on_device(
+    arrays: Namespace,
+    spread: Any,
+    weights: Any,
+    columns: Iterable[Any],
+    bins: int,
+    binning: str,
+    limits: tuple[float, float] | None = None,
+) -> Binned:
+    """Return sums in bins of equal weight or width; see `into_bins`.
+
+    Parameters
+    ----------
+    arrays : Namespace
+        Library and device of the rows.
+    spread : array (m,)
+        Predicted spreads, finite.
+    weights : array (m,) or None
+        Positive weights.
+    columns : iterable of arrays (m,)
+        Weights, whatever is binned, and noise, as in `Cells`; made one after the other.
+    bins, binning, limits
+        As in `into_bins`.
+    """
+    xp, m = arrays.xp, int(spread.shape[0])
+    order = arrays.argsort(spread)
+    ordered = xp.take(spread, order)
+    if binning == "mass":
+        sorted_weights = None if weights is None else xp.take(weights, order)
+        cuts, edges = _mass_pieces(arrays, ordered, sorted_weights, bins)
+    else:
+        cuts, edges = _width_pieces(arrays, ordered, bins, limits)
+    sums = piece_sums(arrays, (xp.take(column, order) for column in columns), edges)
+    if binning == "width":
+        return Binned(sums[:, :-1], sums[:, -1], cuts)
+    cells = Cells(arrays.at(ordered, edges[:-1]), sums[:, :-1], sums[:, -1])
+    ends = arrays.at(ordered, np.asarray([0, m - 1]))
+    return replace(mass_bins(cells, bins), edges=np.concatenate([ends[:1], cuts, ends[1:]]))
+
+
+def _mass_pieces(
+    arrays: Namespace, ordered: Any, weights: Any, bins: int
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return the spreads (bins - 1,) at the inner edges of bins of equal weight, and edges of pieces.
+
+    Rows whose spread is that at an edge are a piece, and so is what lies between two such pieces: as
+    cells, they give the same bins as cells of each spread.
+    """
+    m = int(ordered.shape[0])
+    steps = np.arange(1, bins)
+    if weights is None:
+        at = (float(m) * steps / bins).astype(np.int64)
+    else:
+        running = arrays.running(weights)
+        total = float(arrays.at(running, np.asarray([m]))[0])
+        at = arrays.positions(running, total * steps / bins, "right") - 1
+    cuts = arrays.at(ordered, np.minimum(at, m - 1))
+    ends = [arrays.positions(ordered, cuts, side) for side in ("left", "right")]
+    return cuts, np.unique(np.concatenate([[0, m], *ends]))
+
+
+def _width_pieces(
+    arrays: Namespace, ordered: Any, bins: int, limits: tuple[float, float] | None
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return the edges (bins + 1,) of bins of equal width, and those of their pieces.
+
+    Bins hold what `width_places` says.
+    """
+    m = int(ordered.shape[0])
+    low, high = limits or arrays.at(ordered, np.asarray([0, m - 1])).tolist()
+    cuts = np.linspace(low, high, bins + 1)
+    inner = np.full(bins - 1, m) if low == high else arrays.positions(ordered, cuts[1:-1], "left")
+    return cuts, np.concatenate([[0], inner, [m]])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import as_float
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["SpreadSums", "conclude_variation", "gather_spread", "variance_variation"]
 
@@ -58,12 +60,12 @@ def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
 
 @metric
 def variance_variation(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     ddof: float = 1,
-    sample_weight: Any = None,
-    nan_policy: str = "raise",
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
 ) -> float:
     """Return the coefficient of variation c_v of predicted standard deviations.
 

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
-from fastmcmd.metrics.card_predictions import CardDraws, family
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.seeds import Purpose, generator
 
 __all__ = [
@@ -33,14 +35,14 @@ Loop = Callable[[Array, Array, Array], None]  # draws (b, k, m), y (b, k), score
 
 @metric
 def energy_score(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     beta: float = 1.0,
     estimator: str = "nrg",
     draws: int | None = None,
-    random_state: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return energy scores (n,): the CRPS of vectors.
 
@@ -84,7 +86,7 @@ def energy_score(
     >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
     [2.5]
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True)
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     if draws is not None:  # the host draws them
         outcomes = outcomes.on_host()
     return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
@@ -103,7 +105,7 @@ mean_energy_score = mean_of(
 
 
 def _energy(
-    outcomes: Outcomes, beta: float, estimator: str, draws: int | None, random_state: Any
+    outcomes: Outcomes, beta: float, estimator: str, draws: int | None, random_state: RandomState
 ) -> Array:
     beta = check_positive(beta, "beta")
     if beta >= 2:
@@ -111,7 +113,7 @@ def _energy(
     check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
     prediction = outcomes.prediction
     if prediction.columns == 1 and beta == 1:
-        if isinstance(prediction, (Draws, CardDraws)) and draws is None:
+        if isinstance(prediction, (Draws, DeviceDraws)) and draws is None:
             return prediction.crps(outcomes.y, estimator)
         if draws is None:
             return prediction.crps(outcomes.y)
@@ -119,7 +121,7 @@ def _energy(
 
     count = _draw_count(outcomes, draws, estimator)
     pairs = float(count * (count - 1 if estimator == "fair" else count))
-    if isinstance(prediction, CardDraws):
+    if isinstance(prediction, DeviceDraws):
         return prediction.energy_score(outcomes.y, beta, pairs)
     return _over_draws(
         outcomes,
@@ -131,15 +133,15 @@ def _energy(
 
 @metric
 def variogram_score(
-    y: Any,
-    prediction: Any,
+    y: ArrayLike,
+    prediction: PredictionLike,
     *,
     p: float = 0.5,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     estimator: str = "nrg",
     draws: int | None = None,
-    random_state: Any = None,
-    nan_policy: str = "raise",
+    random_state: RandomState = None,
+    nan_policy: NanPolicy = "raise",
 ) -> Array:
     """Return variogram scores (n,), which tell wrong dependence between components.
 
@@ -185,7 +187,7 @@ def variogram_score(
     >>> variogram_score([[0.0, 4.0]], [[[0.0, 1.0], [1.0, 0.0]]]).tolist()
     [2.0]
     """
-    outcomes = read(y, prediction, None, nan_policy, columns=None, on_card=True).on_host()
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     return outcomes.scatter(_variogram(outcomes, p, weights, estimator, draws, random_state))
 
 
@@ -207,7 +209,7 @@ def _variogram(
     weights: Any,
     estimator: str,
     draws: int | None,
-    random_state: Any,
+    random_state: RandomState,
 ) -> Array:
     from fastmcmd.metrics.vector_loops import variogram_rows
 
@@ -244,7 +246,7 @@ def _pair_weights(value: Any, columns: int) -> Array:
 def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     """Return the draws of a row, checked against what was asked for."""
     draws = check_count(draws, "draws", optional=True)
-    if isinstance(outcomes.prediction, (Draws, CardDraws)):
+    if isinstance(outcomes.prediction, (Draws, DeviceDraws)):
         if draws is not None:
             raise ValueError(f"draws is {draws}, but prediction is draws already; leave it out")
         count = outcomes.prediction.node_count
@@ -260,7 +262,9 @@ def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     return count
 
 
-def _over_draws(outcomes: Outcomes, draws: int | None, random_state: Any, loop: Loop) -> Array:
+def _over_draws(
+    outcomes: Outcomes, draws: int | None, random_state: RandomState, loop: Loop
+) -> Array:
     """Return the scores (m,) that a loop writes, of draws given or made block by block."""
     prediction = outcomes.prediction
     n, k = len(prediction), prediction.columns

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.checks import shown
 from fastmcmd.kernels import Kernel
 
-__all__ = ["Array", "Nodes", "Predictive", "check_levels", "parameter"]
+__all__ = [
+    "Array",
+    "DistributionLike",
+    "Nodes",
+    "PredictionLike",
+    "Predictive",
+    "check_levels",
+    "parameter",
+]
 
 Array = NDArray[np.float64]
 Nodes = tuple[Array, Array]
+
+
+class DistributionLike(Protocol):
+    """A distribution object of another library, such as SciPy, PyTorch or TensorFlow Probability."""
+
+    @property
+    def mean(self) -> Any: ...  # noqa: D102
+
 
 _MOST_SPLITS = 64  # parts of a panel, where kernels are narrow
 _PANELS_OF_NODES = 10  # panels over which the bulk of the usual nodes is spread, about
@@ -237,6 +253,10 @@ class Predictive(ABC):
         if y.ndim and y.shape != self.shape:
             raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: an output an input")
         return y
+
+
+# What `as_predictive` converts: draws, (mean, std), distributions of other libraries.
+PredictionLike: TypeAlias = Predictive | ArrayLike | tuple[ArrayLike, ArrayLike] | DistributionLike
 
 
 def _numbers(value: Any, name: str) -> Array:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 from abc import update_abstractmethods
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastmcmd.predictive.base import Predictive
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.predictive.base import Array, Nodes, Predictive
 
 __all__ = ["Wrapped"]
 
@@ -23,6 +26,19 @@ class Wrapped(Predictive):
     base : Predictive
         The prediction.
     """
+
+    if TYPE_CHECKING:  # the abstract members, which `_forward_all` makes
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def variance(self) -> Array: ...
+        def cdf(self, y: Any) -> Array: ...
+        def log_prob(self, y: Any) -> Array: ...
+        def quantile(self, level: Any) -> Array: ...
+        def sample(self, size: int, random_state: Any = None) -> Array: ...
+        def take(self, rows: NDArray[np.intp]) -> Predictive: ...
+        def nodes(self, splits: int = 1) -> Nodes: ...
 
     def __init__(self, base: Predictive) -> None:
         self.base = base

@@ -7,16 +7,14 @@ siblings and three lines here: its import, its name, its registration for `load`
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
-from fastmcmd.recalibration.histogram_binning_std import HistogramBinningStd
 from fastmcmd.recalibration.interval_recalibrator import IntervalRecalibrator
 from fastmcmd.recalibration.isotonic_cdf import IsotonicCDF
-from fastmcmd.recalibration.isotonic_std import IsotonicStd
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.quantile_recalibrator import QuantileRecalibrator
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 from fastmcmd.recalibration.rescaled import Rescaled
+from fastmcmd.recalibration.spread import HistogramBinningStd, IsotonicStd, StdScaling
 from fastmcmd.recalibration.std_ratio import StdRatio
-from fastmcmd.recalibration.std_scaling import StdScaling
 from fastmcmd.recalibration.stored import load, register
 from fastmcmd.recalibration.temperature_scaling import TemperatureScaling
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import RandomState
 from fastmcmd.blocks import row_blocks
 from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
@@ -57,7 +59,7 @@ class RecalibratedAtoms(RecalibratedCDF):
     [2.5]
     """
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = self.mapping.inverse(check_levels(level))
         if self.inner.discrete:
@@ -107,7 +109,7 @@ class RecalibratedAtoms(RecalibratedCDF):
             std[rows] = root_of_squares(masses, values - mean[rows, None])
         return mean, std
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)
         out = np.empty((len(self), check_count(size, "size")))
@@ -122,7 +124,7 @@ class RecalibratedAtoms(RecalibratedCDF):
             out[rows] = np.take_along_axis(values, which, axis=1)
         return out
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): the integral of a step function."""
         y = np.asarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))

@@ -7,10 +7,13 @@ from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.recalibration import stored
 
 __all__ = ["Fitted", "Recalibrator", "read_rows", "to_predictive"]
@@ -76,11 +79,11 @@ class Recalibrator(Fitted, ABC):
 
     def fit(
         self: AnyRecalibrator,
-        prediction: Any,
-        y: Any,
+        prediction: PredictionLike,
+        y: ArrayLike,
         *,
-        sample_weight: Any = None,
-        nan_policy: str = "raise",
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
     ) -> AnyRecalibrator:
         """Learn from predictions and outcomes of rows that the model was not trained on.
 
@@ -108,7 +111,7 @@ class Recalibrator(Fitted, ABC):
         self.learn(read_rows(prediction, y, sample_weight, nan_policy))
         return self
 
-    def transform(self, prediction: Any) -> Predictive:
+    def transform(self, prediction: PredictionLike) -> Predictive:
         """Return mended predicted distributions.
 
         Parameters
@@ -125,14 +128,21 @@ class Recalibrator(Fitted, ABC):
         return self.apply(to_predictive(prediction))
 
     def fit_transform(
-        self, prediction: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+        self,
+        prediction: PredictionLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
     ) -> Predictive:
         """Fit, and return the same predictions mended; they look better than those of new rows do."""
         self.fit(prediction, y, sample_weight=sample_weight, nan_policy=nan_policy)
         return self.transform(prediction)
 
 
-def read_rows(prediction: Any, y: Any, sample_weight: Any, nan_policy: str) -> Outcomes:
+def read_rows(
+    prediction: PredictionLike, y: ArrayLike, sample_weight: ArrayLike | None, nan_policy: NanPolicy
+) -> Outcomes:
     """Return the checked rows of a ``fit``, which has no use for NaN that propagates."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     return read(y, prediction, sample_weight, nan_policy)

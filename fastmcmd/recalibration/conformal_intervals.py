@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import as_weights, check_choice
 from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.recalibration.base import Fitted, read_rows, to_predictive
 from fastmcmd.recalibration.bins import positive_std
 from fastmcmd.recalibration.state import check_vector
@@ -82,7 +84,12 @@ class ConformalIntervals(Fitted):
             raise ValueError("upto_ is no sum of weights")
 
     def fit(
-        self: Self, prediction: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+        self: Self,
+        prediction: PredictionLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
     ) -> Self:
         """Gather the scores of rows that the model was not trained on.
 
@@ -111,7 +118,9 @@ class ConformalIntervals(Fitted):
         self.upto_ = np.cumsum(weights)
         return self
 
-    def interval(self, prediction: Any, *, sample_weight: Any = None) -> Array:
+    def interval(
+        self, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    ) -> Array:
         """Return lower and upper ends (n, 2).
 
         Parameters

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import RandomState
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics import pit_values
 from fastmcmd.metrics.inputs import Outcomes
@@ -61,7 +61,12 @@ class IntervalRecalibrator(Recalibrator):
     levels_: Array
     observed_: Array
 
-    def __init__(self, levels: Any = None, pit: str = "randomized", random_state: Any = 0) -> None:
+    def __init__(
+        self,
+        levels: ArrayLike | None = None,
+        pit: str = "randomized",
+        random_state: RandomState = 0,
+    ) -> None:
         self.levels = None if levels is None else inner_levels(levels)
         self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))
         self.random_state = random_state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastmcmd.annotations import RandomState
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics import pit_values
 from fastmcmd.metrics.inputs import Outcomes
@@ -68,7 +69,9 @@ class IsotonicCDF(Recalibrator):
     levels_: Array
     observed_: Array
 
-    def __init__(self, knots: Any = "auto", pit: str = "randomized", random_state: Any = 0) -> None:
+    def __init__(
+        self, knots: Any = "auto", pit: str = "randomized", random_state: RandomState = 0
+    ) -> None:
         self.knots: Any = check_count(knots, "knots", also=("auto",), optional=True)
         self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))
         self.random_state = random_state

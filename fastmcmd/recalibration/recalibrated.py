@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import RandomState
 from fastmcmd.blocks import row_blocks
 from fastmcmd.cached import cached_property
 from fastmcmd.checks import check_count
@@ -79,21 +79,21 @@ class RecalibratedCDF(Predictive):
         """``(n,)``."""
         return self.inner.shape
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,): R(F(y))."""
         return self.mapping(self.inner.cdf(y))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         return self.mapping(self.inner.cdf_below(y))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,), small ones with all their digits."""
         level, mapping = self.inner.sf(y), self.mapping
         small = np.interp(level, 1 - mapping.p[::-1], 1 - mapping.r[::-1])
         return np.where(level < 0.5, small, 1 - self.cdf(y))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), ``log f(y) + log R'(F(y))``, or the log probability of an atom."""
         inner = np.asarray(self.inner.log_prob(y))
         low, high = self.inner.cdf_below(y), self.inner.cdf(y)
@@ -107,7 +107,7 @@ class RecalibratedCDF(Predictive):
                 found[across] = np.log(gap)
         return found
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j): those of the inner distributions at R^-1(level)."""
         levels = check_levels(level)
         found = self.inner.quantile(self.mapping.inverse(levels))
@@ -121,7 +121,7 @@ class RecalibratedCDF(Predictive):
         found[:, np.atleast_1d(upper)] = self.inner.upper_quantiles_at(rows)
         return found if levels.ndim else found[:, 0]
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)
         uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
@@ -187,7 +187,7 @@ class RecalibratedCDF(Predictive):
         """Return E k(Y, z) for the kernels that need no integral."""
         return without_atoms(self, kernel, points) if self.has_density else None
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,); for Gaussians in closed form.
 
         With ``z = (y - mean) / std``, ``M(z)`` the first moment below z and ``m = M(inf)`` under R(Phi):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import RandomState
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Draws, Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
@@ -107,28 +108,28 @@ class Rescaled(Predictive):
         """Standard deviations (n,), times the scale."""
         return np.asarray(self.inner.std * self.scale)
 
-    def _back(self, y: Any) -> Array:
+    def _back(self, y: ArrayLike) -> Array:
         """Return the outcomes of the inner distributions that become y."""
         with np.errstate(over="ignore"):
             return np.asarray(self._mean + (self.outcomes(y) - self._mean) / self.scale)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self.inner.cdf(self._back(y))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         return self.inner.cdf_below(self._back(y))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         return self.inner.sf(self._back(y))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,): the inner one, less the log of the scale."""
         return np.asarray(self.inner.log_prob(self._back(y)) - np.log(self.scale))
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), which is homogeneous in the scale."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         back = self._back(y)
@@ -144,7 +145,7 @@ class Rescaled(Predictive):
             mean, scale = mean[:, None], scale[:, None]
         return np.asarray(mean + scale * (values - mean))
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         return self._forth(self.inner.quantile(level))
 
@@ -156,7 +157,7 @@ class Rescaled(Predictive):
         """Return the numbers (n, j) whose `sf` is levels (n, j)."""
         return self._forth(self.inner.upper_quantiles_at(levels))
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         return self._forth(self.inner.sample(size, random_state))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import as_array, as_weights, check_choice
 from fastmcmd.predictive.base import Array
@@ -61,7 +62,12 @@ class TemperatureScaling(Fitted):
         check_number(self.temperature_, "temperature_")
 
     def fit(
-        self: Self, logits: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+        self: Self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
     ) -> Self:
         """Find the temperature.
 
@@ -97,7 +103,7 @@ class TemperatureScaling(Fitted):
         self.temperature_ = likelihood.unit / _root(likelihood, _first_guess(likelihood))
         return self
 
-    def transform(self, logits: Any) -> Array:
+    def transform(self, logits: ArrayLike) -> Array:
         """Return probabilities (n, C) of logits (n, C), or of class 1 (n,) of logits (n,)."""
         self.check_fitted()
         found = _logits(logits)
@@ -119,7 +125,12 @@ class TemperatureScaling(Fitted):
         return out
 
     def fit_transform(
-        self, logits: Any, y: Any, *, sample_weight: Any = None, nan_policy: str = "raise"
+        self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
     ) -> Array:
         """Fit, and return the probabilities of the same rows."""
         self.fit(logits, y, sample_weight=sample_weight, nan_policy=nan_policy)
@@ -248,7 +259,7 @@ def _check_infinite(logits: NDArray[Any]) -> None:
 
 
 def _read(
-    logits: Any, y: Any, sample_weight: Any, nan_policy: str
+    logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, nan_policy: NanPolicy
 ) -> tuple[NDArray[Any], NDArray[np.intp], Array | None]:
     """Return checked logits, labels and weights."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.metrics.point_sums import (
@@ -25,6 +27,7 @@ from fastmcmd.metrics.point_sums import (
     over_outputs,
     read_points,
 )
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.streaming.base import Accumulator
 from fastmcmd.streaming.sketch import LogSketch, check_accuracy
 
@@ -62,7 +65,7 @@ class AccuracyOf(Accumulator[Any]):
         *,
         point: str = "mean",
         multioutput: str = "uniform_average",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         **settings: Any,
     ) -> None:
         check_choice(point, "point", POINTS)
@@ -71,7 +74,9 @@ class AccuracyOf(Accumulator[Any]):
         super().__init__(point=point, multioutput=multioutput, nan_policy=nan_policy, **settings)
         self._point, self._multioutput, self._nan_policy = point, multioutput, nan_policy
 
-    def gather(self, y: Any, prediction: Any, sample_weight: Any = None) -> Any:
+    def gather(
+        self, y: ArrayLike, prediction: PredictionLike, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Return the sums of a batch.
 
         Parameters
@@ -183,14 +188,16 @@ class MedianAbsoluteError(AccuracyOf):
         accuracy: float = 1e-3,
         point: str = "mean",
         multioutput: str = "uniform_average",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         self._accuracy = check_accuracy(accuracy)
         super().__init__(
             point=point, multioutput=multioutput, nan_policy=nan_policy, accuracy=accuracy
         )
 
-    def gather(self, y: Any, prediction: Any, sample_weight: Any = None) -> Sketches:
+    def gather(
+        self, y: ArrayLike, prediction: PredictionLike, sample_weight: ArrayLike | None = None
+    ) -> Sketches:
         """Return the sketches of a batch; see `MAE`."""
         points = read_points(y, prediction, self._point, sample_weight, self._nan_policy)
         errors = np.abs(points.errors())

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import check_choice, check_count, check_positive
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.intervals import (
@@ -78,12 +80,12 @@ class Reliability(OfRows[ReliabilitySums]):
 
     def __init__(
         self,
-        levels: Any = None,
+        levels: ArrayLike | None = None,
         *,
         kind: str | None = None,
         pit: str = "randomized",
-        random_state: Any = 0,
-        nan_policy: str = "raise",
+        random_state: RandomState = 0,
+        nan_policy: NanPolicy = "raise",
         **settings: Any,
     ) -> None:
         self._found = read_levels(levels, self._levels, inner=self._inner)
@@ -131,14 +133,14 @@ class RegressionECE(Reliability):
 
     def __init__(
         self,
-        levels: Any = None,
+        levels: ArrayLike | None = None,
         weights: Any = "uniform",
         alpha: float = 1.0,
         *,
         kind: str = "quantile",
         pit: str = "randomized",
-        random_state: Any = 0,
-        nan_policy: str = "raise",
+        random_state: RandomState = 0,
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         self._alpha = check_positive(alpha, "alpha")
         share = check_weights(weights, read_levels(levels, self._levels, inner=True))
@@ -206,8 +208,8 @@ class PITHistogram(OfRows[PITSums]):
         bins: int = 10,
         *,
         pit: str = "randomized",
-        random_state: Any = 0,
-        nan_policy: str = "raise",
+        random_state: RandomState = 0,
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         self._bins = check_count(bins, "bins")
         self._pit = check_choice(pit, "pit", (*PITS, "nonrandomized"))
@@ -225,7 +227,7 @@ class PITHistogram(OfRows[PITSums]):
 class _AtLevels(OfRows[IntervalSums]):
     """A mean over rows for the central interval of each level."""
 
-    def __init__(self, level: Any = 0.9, *, nan_policy: str = "raise") -> None:
+    def __init__(self, level: ArrayLike = 0.9, *, nan_policy: NanPolicy = "raise") -> None:
         levels = check_levels(level)
         self._level: Array = np.array(np.atleast_1d(levels))
         self._scalar = levels.ndim == 0
@@ -269,7 +271,7 @@ class MeanIntervalWidth(_AtLevels):
 class Sharpness(OfRows[IntervalSums]):
     """Root of the mean predicted variance; see `fastmcmd.metrics.sharpness`."""
 
-    def __init__(self, *, nan_policy: str = "raise") -> None:
+    def __init__(self, *, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(nan_policy)
 
     def gather_rows(self, rows: Outcomes) -> IntervalSums:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.classification.accuracy import TIES, gather_top_k
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.calibration import NORMS, check_threshold, mean_error
 from fastmcmd.classification.events import EVENTS, check_event, event_of, gather_event
-from fastmcmd.classification.inputs import Rows, read
+from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import brier_of, check_clip, halved, log_score_of
 from fastmcmd.classification.summary import summarize
@@ -64,7 +67,7 @@ class TopKAccuracy(MeanScore):
         self,
         k: int = 5,
         ties: str = "first",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         check_choice(ties, "ties", TIES)
@@ -72,7 +75,7 @@ class TopKAccuracy(MeanScore):
             k=check_count(k, "k"), ties=ties, nan_policy=nan_policy, sum_tolerance=sum_tolerance
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
+    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         return gather_top_k(rows, summarize(rows)[0], self.settings["k"], self.settings["ties"])
@@ -99,7 +102,7 @@ class Accuracy(TopKAccuracy):
     def __init__(
         self,
         ties: str = "first",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         super().__init__(1, ties, nan_policy, sum_tolerance)
@@ -126,12 +129,12 @@ class ClassificationNLL(MeanScore):
     def __init__(
         self,
         clip: float | None = None,
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         super().__init__(clip=check_clip(clip), nan_policy=nan_policy, sum_tolerance=sum_tolerance)
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
+    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         return total(rows, log_score_of(summarize(rows)[0], self.settings["clip"]))
@@ -162,7 +165,7 @@ class BrierScore(MeanScore):
     def __init__(
         self,
         scale_by_half: bool | str = "auto",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         halved(scale_by_half, 2)
@@ -170,7 +173,7 @@ class BrierScore(MeanScore):
             scale_by_half=scale_by_half, nan_policy=nan_policy, sum_tolerance=sum_tolerance
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
+    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         half = halved(self.settings["scale_by_half"], rows.classes)
@@ -199,12 +202,14 @@ class BinnedError(Accumulator[Any]):
             **settings,
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums | MassSketch:
+    def gather(
+        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> BinSums | MassSketch:
         """Return the sums of a batch of labels, probabilities and weights."""
         return self.gather_rows(read_batch(self, y, p, sample_weight))
 
     @abstractmethod
-    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
         """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
 
     @abstractmethod
@@ -278,7 +283,7 @@ class ClassificationECE(BinnedError):
         norm: str = "l1",
         closed: str = "right",
         of: str | None = None,
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
         *,
         binning: str = "width",
@@ -297,7 +302,7 @@ class ClassificationECE(BinnedError):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
         """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
         of = check_event(self.settings["of"], rows)
         if self._binning.kind == "mass":
@@ -349,7 +354,7 @@ class ClasswiseECE(BinnedError):
         norm: str = "l1",
         threshold: float | None = None,
         closed: str = "right",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
         *,
         binning: str = "width",
@@ -366,7 +371,7 @@ class ClasswiseECE(BinnedError):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather_rows(self, rows: Rows) -> BinSums | MassSketch:
+    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
         """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
         threshold = self.settings["threshold"]
         if self._binning.kind == "mass":
@@ -378,7 +383,9 @@ class ClasswiseECE(BinnedError):
         return mean_error(gaps, sums)
 
 
-def read_batch(accumulator: Accumulator[Any], y: Any, p: Any, sample_weight: Any) -> Rows:
+def read_batch(
+    accumulator: Accumulator[Any], y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None
+) -> LabelledRows:
     """Return the checked rows of a batch."""
     settings = accumulator.settings
     return read(y, p, sample_weight, settings["nan_policy"], settings["sum_tolerance"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import check_choice, check_count, check_flag
 from fastmcmd.classification.above_confidence import (
     AboveSums,
@@ -63,7 +65,7 @@ class RankedProbabilityScore(MeanScore):
     def __init__(
         self,
         normalize: bool = False,
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         super().__init__(
@@ -72,7 +74,7 @@ class RankedProbabilityScore(MeanScore):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> Totals:
+    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
         """Return the sums of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         return total(rows, ranked_probability_score_of(rows, self.settings["normalize"]))
@@ -105,7 +107,7 @@ class BrierDecomposition(Accumulator[BinSums]):
         bins: int = 10,
         closed: str = "right",
         scale_by_half: bool | str = "auto",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         halved(scale_by_half, 2)
@@ -115,7 +117,7 @@ class BrierDecomposition(Accumulator[BinSums]):
             sum_tolerance=sum_tolerance,
         )  # fmt: skip
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> BinSums:
+    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> BinSums:
         """Return the sums of a batch of labels, probabilities and weights."""
         return gather_classes(read_batch(self, y, p, sample_weight), self._binning)
 
@@ -145,8 +147,8 @@ class AccuracyAboveConfidence(Accumulator[AboveSums]):
 
     def __init__(
         self,
-        thresholds: Any = None,
-        nan_policy: str = "raise",
+        thresholds: ArrayLike | None = None,
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         self._taus = check_thresholds(thresholds)
@@ -154,7 +156,9 @@ class AccuracyAboveConfidence(Accumulator[AboveSums]):
             thresholds=self._taus.tolist(), nan_policy=nan_policy, sum_tolerance=sum_tolerance
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> AboveSums:
+    def gather(
+        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> AboveSums:
         """Return the sums of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         return gather_above(rows, summarize(rows)[0], self._taus)
@@ -208,7 +212,7 @@ class UncertaintyHistogram(Accumulator[TwoHistograms]):
         of: str = "entropy",
         bins: int = 20,
         closed: str = "right",
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         check_choice(of, "of", MEASURES)
@@ -218,7 +222,11 @@ class UncertaintyHistogram(Accumulator[TwoHistograms]):
         )
 
     def gather(
-        self, p_in: Any, p_out: Any, weight_in: Any = None, weight_out: Any = None
+        self,
+        p_in: ArrayLike,
+        p_out: ArrayLike,
+        weight_in: ArrayLike | None = None,
+        weight_out: ArrayLike | None = None,
     ) -> TwoHistograms:
         """Return the histograms of a batch of each set."""
         nan_policy, tolerance = self.settings["nan_policy"], self.settings["sum_tolerance"]
@@ -248,10 +256,12 @@ class ConfusionMatrix(Accumulator[ConfusionCounts]):
     [[1.0, 0.0], [1.0, 1.0]]
     """
 
-    def __init__(self, nan_policy: str = "raise", sum_tolerance: float | None = None) -> None:
+    def __init__(self, nan_policy: NanPolicy = "raise", sum_tolerance: float | None = None) -> None:
         super().__init__(nan_policy=nan_policy, sum_tolerance=sum_tolerance)
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> ConfusionCounts:
+    def gather(
+        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> ConfusionCounts:
         """Return the counts of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         return gather_confusion(rows, summarize(rows)[0])
@@ -293,7 +303,7 @@ class AUROC(Accumulator[RankSketch]):
         average: str = "macro",
         absent: str = "raise",
         resolution: int = 128,
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
     ) -> None:
         check_choice(average, "average", AVERAGES)
@@ -306,7 +316,9 @@ class AUROC(Accumulator[RankSketch]):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather(self, y: Any, p: Any, sample_weight: Any = None) -> RankSketch:
+    def gather(
+        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> RankSketch:
         """Return the histograms of a batch of labels, probabilities and weights."""
         rows = read_batch(self, y, p, sample_weight)
         return gather_sketch(rows, self.settings["resolution"])

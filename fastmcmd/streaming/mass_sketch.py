@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.classification.bins import Binning, BinSums, class_columns, spoil, width_edges
 from fastmcmd.classification.columns import over_columns
-from fastmcmd.classification.inputs import Rows
+from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.classification.ranking import OCTAVES
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.sketch import union
@@ -178,7 +178,9 @@ def error_bounds(sums: BinSums, weight_error: Array, gap_error: Array, norm: str
     return np.asarray(np.maximum(high - value, value - low))
 
 
-def sketch_event(rows: Rows, values: Array, hits: NDArray[Any], resolution: int) -> MassSketch:
+def sketch_event(
+    rows: LabelledRows, values: Array, hits: NDArray[Any], resolution: int
+) -> MassSketch:
     """Return the sketch of values (m,) in [0, 1] and of whether their event happened (m,)."""
     inside = (values >= 0) & (values <= 1)
     if not inside.all():
@@ -187,7 +189,7 @@ def sketch_event(rows: Rows, values: Array, hits: NDArray[Any], resolution: int)
     return MassSketch(1, resolution, (fine,), rows.spoiled)
 
 
-def sketch_classes(rows: Rows, threshold: float | None, resolution: int) -> MassSketch:
+def sketch_classes(rows: LabelledRows, threshold: float | None, resolution: int) -> MassSketch:
     """Return the sketch of each class's probabilities above a threshold."""
     labels, columns = rows.known_labels, class_columns(rows)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.metrics import (
     check_score,
     crps,
@@ -94,7 +96,7 @@ class MeanOf(OfRows[MeanSums]):
         self,
         score: Callable[..., Any],
         *,
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
         vectors: bool = False,
         **options: Any,
     ) -> None:
@@ -132,43 +134,43 @@ class MeanOf(OfRows[MeanSums]):
 class NLL(MeanOf):
     """Mean negative log-likelihood; see `fastmcmd.metrics.nll`."""
 
-    def __init__(self, *, nan_policy: str = "raise") -> None:
+    def __init__(self, *, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(log_score, nan_policy=nan_policy, vectors=True)
 
 
 class CRPS(MeanOf):
     """Mean continuous ranked probability score; see `fastmcmd.metrics.crps`."""
 
-    def __init__(self, *, estimator: str | None = None, nan_policy: str = "raise") -> None:
+    def __init__(self, *, estimator: str | None = None, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(crps, nan_policy=nan_policy, estimator=estimator)
 
 
 class CheckScore(MeanOf):
     """Mean check score; see `fastmcmd.metrics.check_score`."""
 
-    def __init__(self, *, levels: Any = None, nan_policy: str = "raise") -> None:
+    def __init__(self, *, levels: ArrayLike | None = None, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(check_score, nan_policy=nan_policy, levels=levels)
 
 
 class IntervalScore(MeanOf):
     """Mean interval score; see `fastmcmd.metrics.interval_score`."""
 
-    def __init__(self, *, level: Any = 0.9, nan_policy: str = "raise") -> None:
+    def __init__(self, *, level: ArrayLike = 0.9, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(interval_score, nan_policy=nan_policy, level=level)
 
 
 class WeightedIntervalScore(MeanOf):
     """Mean weighted interval score; see `fastmcmd.metrics.weighted_interval_score`."""
 
-    def __init__(self, *, levels: Any = None, nan_policy: str = "raise") -> None:
-        chosen = {} if levels is None else {"levels": levels}
+    def __init__(self, *, levels: ArrayLike | None = None, nan_policy: NanPolicy = "raise") -> None:
+        chosen: dict[str, Any] = {} if levels is None else {"levels": levels}
         super().__init__(weighted_interval_score, nan_policy=nan_policy, **chosen)
 
 
 class DawidSebastiani(MeanOf):
     """Mean Dawid-Sebastiani score; see `fastmcmd.metrics.dawid_sebastiani`."""
 
-    def __init__(self, *, nan_policy: str = "raise") -> None:
+    def __init__(self, *, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(dawid_sebastiani, nan_policy=nan_policy)
 
 
@@ -181,8 +183,8 @@ class EnergyScore(MeanOf):
         beta: float = 1.0,
         estimator: str = "nrg",
         draws: int | None = None,
-        random_state: Any = 0,
-        nan_policy: str = "raise",
+        random_state: RandomState = 0,
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         super().__init__(
             energy_score, nan_policy=nan_policy, vectors=True, beta=beta, estimator=estimator,
@@ -197,11 +199,11 @@ class VariogramScore(MeanOf):
         self,
         *,
         p: float = 0.5,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         estimator: str = "nrg",
         draws: int | None = None,
-        random_state: Any = 0,
-        nan_policy: str = "raise",
+        random_state: RandomState = 0,
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         super().__init__(
             variogram_score, nan_policy=nan_policy, vectors=True, p=p, weights=weights,

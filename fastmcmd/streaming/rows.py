@@ -5,8 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import check_choice
 from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes, read
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.streaming.base import Accumulator, State
 
@@ -28,14 +32,20 @@ class OfRows(Accumulator[State]):
     """
 
     def __init__(
-        self, nan_policy: str, random_state: Any = 0, columns: int | None = 1, **settings: Any
+        self,
+        nan_policy: NanPolicy,
+        random_state: RandomState = 0,
+        columns: int | None = 1,
+        **settings: Any,
     ) -> None:
         check_choice(nan_policy, "nan_policy", NAN_POLICIES)
         super().__init__(**settings, nan_policy=nan_policy)
         self._nan_policy, self._columns = nan_policy, columns
         self._stream = generator(random_state, Purpose.PIT)
 
-    def gather(self, y: Any, prediction: Any, sample_weight: Any = None) -> State:
+    def gather(
+        self, y: ArrayLike, prediction: PredictionLike, sample_weight: ArrayLike | None = None
+    ) -> State:
         """Return the sums of a batch.
 
         Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.checks import as_float
 from fastmcmd.predictive.base import Array
@@ -110,7 +110,7 @@ class LogSketch:
         sizes = np.exp((np.abs(self.keys) - _ZERO) * log_gamma + middle)
         return np.asarray(np.sign(self.keys) * np.where(self.keys == 0, 0.0, sizes))
 
-    def quantile(self, levels: Any) -> Array:
+    def quantile(self, levels: ArrayLike) -> Array:
         """Return quantiles (j,), within ``accuracy`` of the least values with that share of weight."""
         sums = self.sums[:, 0]
         some = sums > 0

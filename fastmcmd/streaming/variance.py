@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS, pit_of_rows
@@ -91,10 +93,10 @@ class ENCECurve(OfRows[SpreadSketch]):
         *,
         binning: str | None = None,
         by: str | None = None,
-        limits: Any = None,
+        limits: tuple[float, float] | None = None,
         kurtosis: float = 3.0,
         accuracy: float = 1e-3,
-        nan_policy: str = "raise",
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         self._bins = check_count(bins, "bins")
         self._equal = check_choice(
@@ -170,16 +172,16 @@ class QCE(OfRows[SpreadSketch]):
 
     def __init__(
         self,
-        levels: Any = None,
+        levels: ArrayLike | None = None,
         bins: int = 10,
         *,
         binning: str = "mass",
-        limits: Any = None,
+        limits: tuple[float, float] | None = None,
         kind: str = "interval",
         pit: str = "randomized",
         accuracy: float = 1e-3,
-        random_state: Any = 0,
-        nan_policy: str = "raise",
+        random_state: RandomState = 0,
+        nan_policy: NanPolicy = "raise",
     ) -> None:
         self._levels = np.sort(read_levels(levels, QCE_LEVELS))
         self._bins = check_count(bins, "bins")
@@ -236,7 +238,7 @@ class VarianceVariation(OfRows[SpreadSums]):
         What to do with rows that hold NaN.
     """
 
-    def __init__(self, *, ddof: float = 1, nan_policy: str = "raise") -> None:
+    def __init__(self, *, ddof: float = 1, nan_policy: NanPolicy = "raise") -> None:
         self._ddof = ddof
         super().__init__(nan_policy, ddof=ddof)
 

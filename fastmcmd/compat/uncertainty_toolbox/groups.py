@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import metrics
 from fastmcmd.checks import check_choice, check_count, check_flag
-from fastmcmd.compat.uncertainty_toolbox.inputs import gaussian
+from fastmcmd.compat.uncertainty_toolbox.inputs import documented, gaussian
 from fastmcmd.progress import Progress
 
 __all__ = ["PROPORTIONS", "adversarial_group_calibration"]
@@ -20,10 +19,11 @@ PROPORTIONS = ("interval", "quantile")
 _NORMS = {"mean_abs": "mean_absolute", "root_mean_sq": "rms"}
 
 
+@documented
 def adversarial_group_calibration(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     cali_type: str,
     prop_type: str = "interval",
     num_bins: int = 100,
@@ -37,14 +37,8 @@ def adversarial_group_calibration(
 
     Parameters
     ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
     cali_type : {"mean_abs", "root_mean_sq"}
         Mean absolute or root mean square calibration error.
-    prop_type : {"interval", "quantile"}
-        Proportions in central intervals, or below quantiles.
-    num_bins : int
-        Even levels, 0 and 1 included.
     num_group_bins : int
         Even group sizes, from 0 (2 rows) to all rows.
     draw_with_replacement : bool

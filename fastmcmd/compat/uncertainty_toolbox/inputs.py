@@ -5,14 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.checks import as_array, as_rows, check_same_length
+from fastmcmd.docstrings import entries, with_shared_parameters
 from fastmcmd.predictive import Gaussian
 
-__all__ = ["Vector", "gaussian", "number", "vector", "vectors"]
+__all__ = ["Vector", "documented", "gaussian", "number", "vector", "vectors"]
 
 Vector = NDArray[np.float64]
+
+documented = with_shared_parameters(
+    entries("""
+y_pred : array_like (n,)
+    Predicted means.
+y_std : array_like (n,)
+    Predicted standard deviations.
+y_true : array_like (n,)
+    Observed outputs.
+num_bins : int, default 100
+    Number of evenly spaced levels, 0 and 1 included.
+vectorized : bool, default False
+    Without effect.
+recal_model : object with ``predict``, optional
+    Maps levels to those at which proportions are observed: what `iso_recal` returns.
+prop_type : {"interval", "quantile"}, default "interval"
+    Proportions in central intervals, or below quantiles.
+scaled : bool, default True
+    Return the mean over rows; else their sum.
+resolution : int, default 99
+    Levels of the check and the interval score.
+verbose : bool
+    Say what is computed.
+""")
+)
 
 
 def vector(value: Any, name: str) -> Vector:
@@ -35,7 +61,7 @@ def vectors(**values: Any) -> tuple[Vector, ...]:
     return tuple(found.values())
 
 
-def gaussian(y_pred: Any, y_std: Any, y_true: Any) -> tuple[Vector, Gaussian]:
+def gaussian(y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike) -> tuple[Vector, Gaussian]:
     """Return outcomes (n,) and their predicted distributions."""
     mean, std, outcomes = vectors(y_pred=y_pred, y_std=y_std, y_true=y_true)
     return outcomes, Gaussian(mean, std)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from fastmcmd.compat.uncertainty_toolbox.inputs import documented
 from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
 from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
     adversarial_group_calibration,
@@ -61,15 +64,11 @@ METRIC_NAMES = {
 _SHOWN_GROUPS = 3  # group sizes printed of each error
 
 
-def get_all_accuracy_metrics(y_pred: Any, y_true: Any, verbose: bool = True) -> dict[str, float]:
+@documented
+def get_all_accuracy_metrics(
+    y_pred: ArrayLike, y_true: ArrayLike, verbose: bool = True
+) -> dict[str, float]:
     """Return all metrics of accuracy: those of `prediction_error_metrics`.
-
-    Parameters
-    ----------
-    y_pred, y_true : array_like (n,)
-        Predicted means and observed outputs.
-    verbose : bool
-        Say what is computed.
 
     Returns
     -------
@@ -79,19 +78,11 @@ def get_all_accuracy_metrics(y_pred: Any, y_true: Any, verbose: bool = True) -> 
     return prediction_error_metrics(y_pred, y_true)
 
 
+@documented
 def get_all_average_calibration(
-    y_pred: Any, y_std: Any, y_true: Any, num_bins: int, verbose: bool = True
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, num_bins: int, verbose: bool = True
 ) -> dict[str, float]:
     """Return all metrics of average calibration: "rms_cal", "ma_cal" and "miscal_area".
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
-    num_bins : int
-        Even levels, 0 and 1 included.
-    verbose : bool
-        Say what is computed.
 
     Returns
     -------
@@ -106,15 +97,11 @@ def get_all_average_calibration(
     }
 
 
+@documented
 def get_all_adversarial_group_calibration(
-    y_pred: Any, y_std: Any, y_true: Any, num_bins: int, verbose: bool = True
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, num_bins: int, verbose: bool = True
 ) -> dict[str, dict[str, Any]]:
     """Return both errors of adversarial group calibration: "ma_adv_group_cal" and "rms_adv_group_cal".
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true, num_bins, verbose
-        As of `get_all_average_calibration`.
 
     Returns
     -------
@@ -135,15 +122,9 @@ def get_all_adversarial_group_calibration(
     return found
 
 
-def get_all_sharpness_metrics(y_std: Any, verbose: bool = True) -> dict[str, float]:
+@documented
+def get_all_sharpness_metrics(y_std: ArrayLike, verbose: bool = True) -> dict[str, float]:
     """Return all metrics of sharpness: "sharp".
-
-    Parameters
-    ----------
-    y_std : array_like (n,)
-        Predicted standard deviations.
-    verbose : bool
-        Say what is computed.
 
     Returns
     -------
@@ -153,21 +134,21 @@ def get_all_sharpness_metrics(y_std: Any, verbose: bool = True) -> dict[str, flo
     return {"sharp": sharpness(y_std)}
 
 
+@documented
 def get_all_scoring_rule_metrics(
-    y_pred: Any, y_std: Any, y_true: Any, resolution: int, scaled: bool, verbose: bool = True
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    resolution: int,
+    scaled: bool,
+    verbose: bool = True,
 ) -> dict[str, float]:
     """Return all proper scores: "nll", "crps", "check" and "interval".
 
     Parameters
     ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
-    resolution : int
-        Levels of the check and the interval score.
     scaled : bool
         Means; else sums, see each score.
-    verbose : bool
-        Say what is computed.
 
     Returns
     -------
@@ -183,10 +164,11 @@ def get_all_scoring_rule_metrics(
     }
 
 
+@documented
 def get_all_metrics(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     num_bins: int = 100,
     resolution: int = 99,
     scaled: bool = True,
@@ -196,12 +178,6 @@ def get_all_metrics(
 
     Parameters
     ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
-    num_bins : int
-        Levels of the calibration metrics.
-    resolution : int
-        Levels of the check and the interval score.
     scaled : bool
         Means of scores; else sums.
     verbose : bool

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
-from fastmcmd.compat.uncertainty_toolbox.inputs import vectors
+from fastmcmd.compat.uncertainty_toolbox.inputs import documented, vectors
 
 __all__ = ["prediction_error_metrics"]
 
 
-def prediction_error_metrics(y_pred: Any, y_true: Any) -> dict[str, float]:
+@documented
+def prediction_error_metrics(y_pred: ArrayLike, y_true: ArrayLike) -> dict[str, float]:
     """Return metrics of point predictions.
-
-    Parameters
-    ----------
-    y_pred, y_true : array_like (n,)
-        Predicted means and observed outputs.
 
     Returns
     -------

@@ -11,11 +11,19 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
 from fastmcmd.checks import as_array, check_choice, check_count, check_same_length
 from fastmcmd.compat.uncertainty_toolbox.groups import PROPORTIONS, adversarial_group_calibration
-from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number, vector, vectors
+from fastmcmd.compat.uncertainty_toolbox.inputs import (
+    Vector,
+    documented,
+    gaussian,
+    number,
+    vector,
+    vectors,
+)
 from fastmcmd.metrics import ReliabilityCurve
 
 __all__ = [
@@ -34,13 +42,9 @@ __all__ = [
 ]
 
 
-def sharpness(y_std: Any) -> float:
+@documented
+def sharpness(y_std: ArrayLike) -> float:
     """Return the root of the mean predicted variance.
-
-    Parameters
-    ----------
-    y_std : array_like (n,)
-        Predicted standard deviations.
 
     Returns
     -------
@@ -61,29 +65,17 @@ def sharpness(y_std: Any) -> float:
     return metrics.sharpness(np.zeros(len(std)), (np.zeros(len(std)), std))
 
 
+@documented
 def root_mean_squared_calibration_error(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     num_bins: int = 100,
     vectorized: bool = False,
     recal_model: Any = None,
     prop_type: str = "interval",
 ) -> float:
     """Return the root mean square of observed minus expected proportions.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
-    num_bins : int
-        Even levels, 0 and 1 included.
-    vectorized : bool
-        Without effect.
-    recal_model : object with ``predict``, optional
-        Maps levels to those at which proportions are observed: what `iso_recal` returns.
-    prop_type : {"interval", "quantile"}
-        Proportions in central intervals, or below quantiles.
 
     Returns
     -------
@@ -106,21 +98,17 @@ def root_mean_squared_calibration_error(
     return curve.rms_calibration_error
 
 
+@documented
 def mean_absolute_calibration_error(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     num_bins: int = 100,
     vectorized: bool = False,
     recal_model: Any = None,
     prop_type: str = "interval",
 ) -> float:
     """Return the mean absolute difference of observed and expected proportions.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true, num_bins, vectorized, recal_model, prop_type
-        As of `root_mean_squared_calibration_error`.
 
     Returns
     -------
@@ -136,21 +124,17 @@ def mean_absolute_calibration_error(
     return curve.mean_absolute_calibration_error
 
 
+@documented
 def miscalibration_area(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     num_bins: int = 100,
     vectorized: bool = False,
     recal_model: Any = None,
     prop_type: str = "interval",
 ) -> float:
     """Return the area between the curve of observed over expected proportions and the diagonal.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true, num_bins, vectorized, recal_model, prop_type
-        As of `root_mean_squared_calibration_error`.
 
     Returns
     -------
@@ -166,6 +150,7 @@ def miscalibration_area(
     return curve.miscalibration_area
 
 
+@documented
 def miscalibration_area_from_proportions(exp_proportions: Any, obs_proportions: Any) -> float:
     """Return the area between a curve of observed over expected proportions and the diagonal.
 
@@ -194,20 +179,16 @@ def miscalibration_area_from_proportions(exp_proportions: Any, obs_proportions: 
     ).miscalibration_area
 
 
+@documented
 def get_proportion_lists_vectorized(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     num_bins: int = 100,
     recal_model: Any = None,
     prop_type: str = "interval",
 ) -> tuple[Vector, Vector]:
     """Return expected and observed proportions (j,) over even levels.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true, num_bins, recal_model, prop_type
-        As of `root_mean_squared_calibration_error`.
 
     Returns
     -------
@@ -224,20 +205,16 @@ def get_proportion_lists_vectorized(
     return curve.expected, curve.observed
 
 
+@documented
 def get_proportion_lists(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     num_bins: int = 100,
     recal_model: Any = None,
     prop_type: str = "interval",
 ) -> tuple[Vector, Vector]:
     """Return expected and observed proportions (j,) over even levels.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true, num_bins, recal_model, prop_type
-        As of `root_mean_squared_calibration_error`.
 
     Returns
     -------
@@ -247,13 +224,14 @@ def get_proportion_lists(
     return get_proportion_lists_vectorized(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
 
 
-def get_proportion_in_interval(y_pred: Any, y_std: Any, y_true: Any, quantile: float) -> float:
+@documented
+def get_proportion_in_interval(
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, quantile: float
+) -> float:
     """Return the share of outcomes in the central interval of a probability.
 
     Parameters
     ----------
-    y_pred, y_std, y_true : array_like (n,)
-        As of `root_mean_squared_calibration_error`.
     quantile : float
         Probability of the interval, in [0, 1].
 
@@ -270,13 +248,14 @@ def get_proportion_in_interval(y_pred: Any, y_std: Any, y_true: Any, quantile: f
     return _share(y_pred, y_std, y_true, quantile, "interval")
 
 
-def get_proportion_under_quantile(y_pred: Any, y_std: Any, y_true: Any, quantile: float) -> float:
+@documented
+def get_proportion_under_quantile(
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, quantile: float
+) -> float:
     """Return the share of outcomes below the predicted quantile.
 
     Parameters
     ----------
-    y_pred, y_std, y_true : array_like (n,)
-        As of `root_mean_squared_calibration_error`.
     quantile : float
         Level of the quantile, in [0, 1].
 
@@ -295,15 +274,14 @@ def get_proportion_under_quantile(y_pred: Any, y_std: Any, y_true: Any, quantile
     return _share(y_pred, y_std, y_true, quantile, "quantile")
 
 
+@documented
 def get_prediction_interval(
-    y_pred: Any, y_std: Any, quantile: Any, recal_model: Any = None
+    y_pred: ArrayLike, y_std: ArrayLike, quantile: Any, recal_model: Any = None
 ) -> Namespace:
     """Return central prediction intervals of a probability.
 
     Parameters
     ----------
-    y_pred, y_std : array_like (n,)
-        Predicted means and standard deviations.
     quantile : float or array of one element
         Probability of the intervals, in (0, 1).
     recal_model : object with ``predict``, optional
@@ -325,13 +303,14 @@ def get_prediction_interval(
     return Namespace(upper=mean + half, lower=mean - half)
 
 
-def get_quantile(y_pred: Any, y_std: Any, quantile: Any, recal_model: Any = None) -> Vector:
+@documented
+def get_quantile(
+    y_pred: ArrayLike, y_std: ArrayLike, quantile: Any, recal_model: Any = None
+) -> Vector:
     """Return predicted quantiles (n,) at a level.
 
     Parameters
     ----------
-    y_pred, y_std : array_like (n,)
-        Predicted means and standard deviations.
     quantile : float or array of one element
         Level, in (0, 1).
     recal_model : object with ``predict``, optional
@@ -352,7 +331,12 @@ def get_quantile(y_pred: Any, y_std: Any, quantile: Any, recal_model: Any = None
 
 
 def _curve(
-    y_pred: Any, y_std: Any, y_true: Any, num_bins: Any, recal_model: Any, prop_type: Any
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    num_bins: Any,
+    recal_model: Any,
+    prop_type: Any,
 ) -> ReliabilityCurve:
     """Return observed proportions over even levels, at the levels of a recalibration model."""
     check_choice(prop_type, "prop_type", PROPORTIONS)
@@ -377,7 +361,9 @@ def _recalibrated(recal_model: Any, levels: Vector) -> Vector:
     return found
 
 
-def _share(y_pred: Any, y_std: Any, y_true: Any, quantile: Any, kind: str) -> float:
+def _share(
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, quantile: Any, kind: str
+) -> float:
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
     level = number(quantile, "quantile")
     if not 0 <= level <= 1:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd.checks import check_count, check_flag
-from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, gaussian, number
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, gaussian, number
 from fastmcmd.metrics.interval_scores import mean_interval_score
 from fastmcmd.metrics.quantile_scores import mean_check_score
 from fastmcmd.metrics.scores import mean_crps, nll
@@ -15,15 +16,11 @@ from fastmcmd.metrics.scores import mean_crps, nll
 __all__ = ["check_score", "crps_gaussian", "interval_score", "nll_gaussian"]
 
 
-def nll_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> float:
+@documented
+def nll_gaussian(
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, scaled: bool = True
+) -> float:
     """Return the negative log-likelihood of outcomes under Gaussian predictions.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
-    scaled : bool
-        Return the mean over rows; else their sum.
 
     Returns
     -------
@@ -44,13 +41,11 @@ def nll_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> f
     return nll(outcomes, predicted) * (1 if check_flag(scaled, "scaled") else len(outcomes))
 
 
-def crps_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> float:
+@documented
+def crps_gaussian(
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, scaled: bool = True
+) -> float:
     """Return the continuous ranked probability score of Gaussian predictions; smaller is better.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true, scaled
-        As of `nll_gaussian`.
 
     Returns
     -------
@@ -71,10 +66,11 @@ def crps_gaussian(y_pred: Any, y_std: Any, y_true: Any, scaled: bool = True) -> 
     return mean_crps(outcomes, predicted) * (1 if check_flag(scaled, "scaled") else len(outcomes))
 
 
+@documented
 def check_score(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     scaled: bool = True,
     start_q: float = 0.01,
     end_q: float = 0.99,
@@ -84,8 +80,6 @@ def check_score(
 
     Parameters
     ----------
-    y_pred, y_std, y_true : array_like (n,)
-        As of `nll_gaussian`.
     scaled : bool
         Return the mean over levels; else their sum. Over rows it is the mean in both cases.
     start_q, end_q : float
@@ -114,10 +108,11 @@ def check_score(
     return score * (1 if check_flag(scaled, "scaled") else len(levels))
 
 
+@documented
 def interval_score(
-    y_pred: Any,
-    y_std: Any,
-    y_true: Any,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     scaled: bool = True,
     start_p: float = 0.01,
     end_p: float = 0.99,
@@ -127,8 +122,8 @@ def interval_score(
 
     Parameters
     ----------
-    y_pred, y_std, y_true, scaled
-        As of `check_score`.
+    scaled : bool
+        Return the mean over levels; else their sum. Over rows it is the mean in both cases.
     start_p, end_p : float
         First and last probability of an interval, in (0, 1).
     resolution : int

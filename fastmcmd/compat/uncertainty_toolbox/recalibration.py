@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd.checks import check_same_length
-from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, number, vector, vectors
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, number, vector, vectors
 from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
     get_prediction_interval,
     get_proportion_lists_vectorized,
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 
+@documented
 def get_q_idx(exp_props: Any, q: float) -> int:
     """Return the index of the proportion at or next below a level.
 
@@ -68,6 +70,7 @@ def get_q_idx(exp_props: Any, q: float) -> int:
     )
 
 
+@documented
 def iso_recal(exp_props: Any, obs_props: Any) -> Any:
     """Return the isotonic regression of expected on observed proportions.
 
@@ -158,10 +161,11 @@ def _last(observed: Vector, zero: int, one: int, first: int) -> int:
     return int(start + found[0]) if len(found) else first - 1
 
 
+@documented
 def optimize_recalibration_ratio(
-    y_mean: Any,
-    y_std: Any,
-    y_true: Any,
+    y_mean: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     criterion: str = "ma_cal",
     optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
 ) -> float:
@@ -204,10 +208,11 @@ def optimize_recalibration_ratio(
     return found.ratio_
 
 
+@documented
 def get_std_recalibrator(
-    y_mean: Any,
-    y_std: Any,
-    y_true: Any,
+    y_mean: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
     criterion: str = "ma_cal",
     optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
 ) -> Callable[[Any], Vector]:
@@ -231,8 +236,9 @@ def get_std_recalibrator(
     return recalibrate
 
 
+@documented
 def get_quantile_recalibrator(
-    y_pred: Any, y_std: Any, y_true: Any
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike
 ) -> Callable[[Any, Any, Any], Vector]:
     """Return a function of means, standard deviations and a level that returns recalibrated quantiles.
 
@@ -252,21 +258,17 @@ def get_quantile_recalibrator(
     """
     model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="quantile"))
 
-    def recalibrate(y_pred: Any, y_std: Any, quantile: Any) -> Vector:
+    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: Any) -> Vector:
         return get_quantile(y_pred, y_std, quantile, recal_model=model)
 
     return recalibrate
 
 
+@documented
 def get_interval_recalibrator(
-    y_pred: Any, y_std: Any, y_true: Any
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike
 ) -> Callable[[Any, Any, Any], Namespace]:
     """Return a function of means, standard deviations and a probability that returns intervals.
-
-    Parameters
-    ----------
-    y_pred, y_std, y_true : array_like (n,)
-        Predicted means and standard deviations, observed outputs.
 
     Returns
     -------
@@ -280,7 +282,7 @@ def get_interval_recalibrator(
     """
     model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="interval"))
 
-    def recalibrate(y_pred: Any, y_std: Any, quantile: Any) -> Namespace:
+    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: Any) -> Namespace:
         return get_prediction_interval(y_pred, y_std, quantile, recal_model=model)
 
     return recalibrate

@@ -1,4 +1,4 @@
-"""Predictions given as arrays that lie on a card, (mean, std) and draws; formulas are those of the host."""
+"""Predictions given as arrays on a GPU, (mean, std) and draws, with the formulas of the host."""
 
 from __future__ import annotations
 
@@ -12,26 +12,33 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import Namespace
+from fastmcmd.arrays import Namespace, shape_only
 from fastmcmd.blocks import row_blocks
-from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.base import Array, Nodes, check_levels
+from fastmcmd.predictive.adapters.convert import as_predictive
+from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.draws import Draws, crps_factors, places_of, refuse_density
 from fastmcmd.predictive.gaussian import Gaussian
 
-__all__ = ["CardDraws", "CardGaussian", "CardPrediction", "family"]
+__all__ = [
+    "DeviceDraws",
+    "DeviceGaussian",
+    "DevicePrediction",
+    "bring_parameters",
+    "family",
+    "on_device_predictive",
+]
 
 # Draws worked on together: some arrays of 64 MB beside those given, and enough work for any card.
 _BLOCK = 1 << 23
 
 
 def family(prediction: Predictive) -> str:
-    """Return the name of a prediction's class for messages: wherever its arrays lie."""
-    return type(prediction).__name__.removeprefix("Card")
+    """Return the name of a prediction's class for messages: wherever its arrays are."""
+    return type(prediction).__name__.removeprefix("Device")
 
 
-class CardPrediction(Predictive):
-    """Predicted distributions whose parameters lie on a card, as what comes out does.
+class DevicePrediction(Predictive):
+    """Predicted distributions whose parameters lie on a device, as the results do.
 
     Attributes
     ----------
@@ -55,8 +62,8 @@ class CardPrediction(Predictive):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CardGaussian(CardPrediction):
-    """Normal distributions (n,), or (n, k) of independent components, on a card.
+class DeviceGaussian(DevicePrediction):
+    """Normal distributions (n,), or (n, k) of independent components, on a device.
 
     Parameters
     ----------
@@ -108,10 +115,10 @@ class CardGaussian(CardPrediction):
             return self.mean + self.std * float(z)
         return self.mean[..., None] + self.std[..., None] * self.namespace.from_host(z)
 
-    def take(self, rows: NDArray[np.intp]) -> CardGaussian:
+    def take(self, rows: NDArray[np.intp]) -> DeviceGaussian:
         """Return the distributions of some rows."""
         mean, std = (self.namespace.rows(part, rows) for part in (self.mean, self.std))
-        return CardGaussian(self.namespace, mean, std)
+        return DeviceGaussian(self.namespace, mean, std)
 
     def on_host(self) -> Gaussian:
         """Return the same distributions on the host."""
@@ -119,8 +126,8 @@ class CardGaussian(CardPrediction):
         return Gaussian(to_host(self.mean), to_host(self.std))
 
 
-class CardDraws(CardPrediction):
-    """Empirical distributions of draws on a card.
+class DeviceDraws(DevicePrediction):
+    """Empirical distributions of draws on a device.
 
     Parameters
     ----------
@@ -247,10 +254,68 @@ class CardDraws(CardPrediction):
             found.append(near / self.node_count - far / pairs)
         return self.namespace.concat(found)
 
-    def take(self, rows: NDArray[np.intp]) -> CardDraws:
+    def take(self, rows: NDArray[np.intp]) -> DeviceDraws:
         """Return the draws of some rows."""
-        return CardDraws(self.namespace, self.namespace.rows(self.array, rows))
+        return DeviceDraws(self.namespace, self.namespace.rows(self.array, rows))
 
     def on_host(self) -> Draws:
         """Return the same draws on the host."""
         return Draws(self.namespace.to_host(self.array))
+
+
+def bring_parameters(arrays: Namespace, prediction: Any) -> Any:
+    """Return draws, or (mean, std), as real arrays of the device."""
+    if not isinstance(prediction, tuple):
+        return arrays.bring(prediction, "prediction")
+    if len(prediction) != 2:
+        as_predictive(prediction, 1)  # says what is needed
+    mean, std = prediction
+    return arrays.bring(mean, "mean"), arrays.bring(std, "std")
+
+
+def on_device_predictive(arrays: Namespace, prediction: Any, rows: Any) -> DevicePrediction:
+    """Return the distributions of checked outcomes (n, k) from what `bring_parameters` gave."""
+    if isinstance(prediction, tuple):
+        mean, std = prediction
+        found = _gaussian(arrays, mean, std, rows)
+    else:
+        found = _draws(arrays, prediction, rows)
+    as_predictive(found, rows.shape[0], rows.shape[1])  # as many rows and components as y
+    return found
+
+
+def _gaussian(arrays: Namespace, mean: Any, std: Any, rows: Any) -> DevicePrediction:
+    """Return normal distributions, checked as `Gaussian`."""
+    xp = arrays.xp
+    mean, std = arrays.cast(mean, "float64"), arrays.cast(std, "float64")
+    if mean.ndim == 0:
+        mean = arrays.full(rows.shape[0], 0.0) + mean
+    if not bool(xp.all(xp.isfinite(mean)) & xp.all(xp.isfinite(std) & (std > 0))):
+        Gaussian(arrays.to_host(mean), arrays.to_host(std))
+    try:
+        fits = np.broadcast_shapes(tuple(std.shape), tuple(mean.shape)) == tuple(mean.shape)
+    except ValueError:
+        fits = False
+    if mean.ndim not in (1, 2) or not fits:
+        Gaussian(shape_only(mean), shape_only(std) + 1.0)
+    std = xp.broadcast_to(std, mean.shape)
+    if mean.ndim == 2 and mean.shape[1] == 1:
+        mean, std = mean[:, 0], std[:, 0]
+    return DeviceGaussian(arrays, mean, std)
+
+
+def _draws(arrays: Namespace, draws: Any, rows: Any) -> DevicePrediction:
+    """Return draws, checked as `Draws`."""
+    if rows.shape[1] > 1 and draws.ndim == 2:  # one vector an input
+        draws = draws[:, None, :]
+    if draws.ndim not in (1, 2, 3) or 0 in draws.shape:
+        as_predictive(shape_only(draws), 1)  # says what is needed
+    if draws.ndim == 1:
+        draws = draws[:, None]
+    elif draws.ndim == 3 and draws.shape[2] == 1:
+        draws = draws[:, :, 0]
+    found, xp = DeviceDraws(arrays, draws), arrays.xp
+    if not bool(xp.all(xp.stack([xp.all(xp.isfinite(block)) for _, block in found.blocks()]))):
+        nan = xp.any(xp.stack([xp.any(xp.isnan(block)) for _, block in found.blocks()]))
+        as_predictive(np.array([math.nan if bool(nan) else math.inf]), 1)  # says so
+    return found
