@@ -18,7 +18,6 @@ PRESENTATION = {"plots", "report"}
 # Imports inside functions that lead back, each within one package: operations that make another kind.
 LAZY_CYCLES = {
     ("kernels.base", "kernels.combined"): "a sum of two kernels is a Sum",
-    ("metrics.inputs", "metrics.card_inputs"): "rows on a device have a reader of their own",
     ("predictive.base", "predictive.expectation"): "expected values by quadrature",
     ("predictive.base", "predictive.numerics.crps"): "CRPS by quadrature",
     ("predictive.base", "predictive.numerics.inverse"): "quantiles by inversion",
