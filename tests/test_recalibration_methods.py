@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
@@ -156,23 +154,6 @@ def test_isotonic_std_without_bins_is_scikit_learn():
     np.testing.assert_allclose(
         found.transform(new).variance, known.predict(new.variance), rtol=1e-9
     )
-
-
-@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 9)), min_size=1, max_size=30))
-def test_pooled_is_the_nearest_nondecreasing_sequence(pairs):
-    from fastmcmd.recalibration.pool import pooled
-
-    values, weights = (np.array(part) for part in zip(*pairs, strict=True))
-    found = pooled(values, weights)
-    assert (np.diff(found) >= 0).all()
-    n = len(values)
-    # Largest of the least means: max over a <= i of min over b >= i of mean(a..b).
-    for i in range(n):
-        best = max(
-            min(np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(i, n))
-            for a in range(i + 1)
-        )
-        assert found[i] == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.slow
