@@ -1,9 +1,11 @@
-"""A process that is killed at random moments, and started again until it ends by itself."""
+"""Runs that end early: a process that is killed and started again, and a computation stopped at a save."""
 
 import subprocess
 import time
 
 import numpy as np
+
+from fastmcmd.checkpoint import Checkpoint
 
 _KILLED = 3  # times at most
 _STARTS = 20
@@ -28,3 +30,22 @@ def killed_until_done(command, longest, first=None):
             break
         killed += 1
     return killed
+
+
+class Stopped(Exception):
+    pass
+
+
+def stopping(monkeypatch, after, stages=None):
+    """Let the computation end at its save number ``after``, which is not made."""
+    save, left = Checkpoint.save, [after]
+
+    def counted(self, stage, state, *, force=False):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stopped
+        if stages is not None:
+            stages.add(stage)
+        save(self, stage, state, force=force)
+
+    monkeypatch.setattr(Checkpoint, "save", counted)

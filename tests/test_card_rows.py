@@ -6,6 +6,7 @@ import types
 import fake_cupy
 import numpy as np
 import pytest
+from builders import unit_inputs
 from host_device import HostDevice
 
 import fastmcmd as fm
@@ -93,12 +94,6 @@ def tensor(put, monkeypatch):
     return Tensor
 
 
-def problem(n, d, seed=0):
-    rng = np.random.default_rng(seed)
-    x = (rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
-    return x, x[:, 0] + 0.3 * rng.normal(size=n), x[:, 0] + 0.4 * rng.normal(size=n)
-
-
 def agree(there, here):
     assert (
         np.abs(np.asarray(there) - np.asarray(here)).max() <= there.error_bound + here.error_bound
@@ -178,7 +173,7 @@ def test_bad_arrays_are_told(put, values, error, told):
 
 
 def test_what_is_not_finite_is_told_with_its_row(put, blocks, cards):
-    x, y, draws = problem(900, 5)
+    x, y, draws = unit_inputs(900, 5)
     x[700, 3] = np.nan
     with pytest.raises(
         ValueError, match=r"x \(a CuPy array on cuda:1\) holds NaN \(first in row 700"
@@ -200,7 +195,7 @@ def test_without_cupy_tensors_are_refused_with_the_command(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_rows_on_cards(put, budget, dtype):
     """On their own card nothing is copied, on another each block comes from there; kept or streamed."""
-    x, y, _ = problem(700, 40)
+    x, y, _ = unit_inputs(700, 40)
     kernel, v = fm.RBF(0.4), y[:, None]
     devices = [HostDevice(budget, f"stand-in {i}", index=i) for i in range(2)]
     exact = kernel(x.astype(float)) @ v
@@ -225,7 +220,7 @@ def test_products_of_rows_on_cards(put, budget, dtype):
 @pytest.mark.parametrize("home", [0, 1])
 def test_features_of_blocks_are_made_where_these_lie(put, blocks, home):
     """The host reads a block, for what it needs itself; the card does not get it back from there."""
-    x, _, _ = problem(600, 24)
+    x, _, _ = unit_inputs(600, 24)
     device = HostDevice(10**8, index=1)
     backend, kernel = CupyBackend(devices=(device,)), fm.RBF(0.3)
     marks = backend.points(x[:30], np.float64)
@@ -258,7 +253,7 @@ def test_what_is_made_of_a_block_has_no_place(put):
 @pytest.mark.parametrize("solver", ["cg", "cholesky"])
 @pytest.mark.parametrize("used", [None, [0, 1]])
 def test_the_host_never_holds_them(cards, put, blocks, solver, used):
-    x, y, draws = problem(1100, 24)
+    x, y, draws = unit_inputs(1100, 24)
     options = dict(x_kernel=fm.RBF(0.05), solver=solver, tol=1e-6)
     here = fm.cce(x, y, draws, backend="cpu", **options)
     given = put(x)
@@ -278,7 +273,7 @@ def test_the_host_never_holds_them(cards, put, blocks, solver, used):
 
 @pytest.mark.parametrize("used", [None, [0, 1]])
 def test_low_rank(cards, put, blocks, used):
-    x, y, draws = problem(900, 1)
+    x, y, draws = unit_inputs(900, 1)
     options = dict(x_kernel=fm.RBF(0.5), solver="lowrank", tol=1e-4)
     there = fm.cce(put(x), y, draws, devices=used, **options)
     assert there.info.solver == "lowrank"
@@ -286,9 +281,9 @@ def test_low_rank(cards, put, blocks, used):
 
 
 def test_samples_and_points_on_cards_and_on_the_host(cards, put, blocks):
-    x, y, _ = problem(600, 5)
-    z, w, _ = problem(500, 5, seed=1)
-    grid = problem(300, 5, seed=2)[0]
+    x, y, _ = unit_inputs(600, 5)
+    z, w, _ = unit_inputs(500, 5, seed=1)
+    grid = unit_inputs(300, 5, seed=2)[0]
     here = fm.mcmd(grid, x, y, z, w, tol=1e-7, backend="cpu")
     for given in (
         (put(grid), put(x), z),
@@ -301,7 +296,7 @@ def test_samples_and_points_on_cards_and_on_the_host(cards, put, blocks):
 
 
 def test_dense_form(cards, put, blocks):
-    x, y, _ = problem(150, 2)
+    x, y, _ = unit_inputs(150, 2)
     draws = np.random.default_rng(5).normal(size=(150, 2))
     options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
     there = fm.cce(put(x), y, draws, at=put(x[:20]), **options)
@@ -310,7 +305,7 @@ def test_dense_form(cards, put, blocks):
 
 
 def test_tensors_weights_and_the_estimator(cards, tensor, blocks):
-    x, y, draws = problem(600, 5)
+    x, y, draws = unit_inputs(600, 5)
     weights = np.random.default_rng(3).integers(0, 3, 600)
     here = fm.cce(x, y, draws, weights=weights, tol=1e-7, backend="cpu")
     there = fm.cce(tensor(x), y, draws, weights=weights, tol=1e-7)
@@ -324,7 +319,7 @@ def test_tensors_weights_and_the_estimator(cards, tensor, blocks):
 
 
 def test_a_checkpoint_knows_data_on_a_card(cards, put, blocks, tmp_path):
-    x, y, draws = problem(600, 5)
+    x, y, draws = unit_inputs(600, 5)
     plain = fm.cce(put(x), y, draws, tol=1e-6)
     kept = fm.cce(put(x), y, draws, tol=1e-6, checkpoint=tmp_path / "state")
     np.testing.assert_array_equal(np.asarray(kept), np.asarray(plain))
@@ -332,7 +327,7 @@ def test_a_checkpoint_knows_data_on_a_card(cards, put, blocks, tmp_path):
 
 def test_small_ones_are_simply_copied(cards, put):
     """So that equal inputs collapse."""
-    x, y, draws = problem(600, 5)
+    x, y, draws = unit_inputs(600, 5)
     x[300:] = x[:300]
     found = fm.cce(put(x), y, draws, tol=1e-6)
     assert found.info.n == 300
@@ -341,7 +336,7 @@ def test_small_ones_are_simply_copied(cards, put):
 
 
 def test_another_backend_copies_them(put, blocks):
-    x, y, draws = problem(300, 5)
+    x, y, draws = unit_inputs(300, 5)
     found = fm.cce(put(x), y, draws, backend="cpu")
     assert found.info.backend == "cpu"
     assert put.downloads[0] == x.nbytes

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from builders import class_probabilities
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
@@ -15,12 +16,9 @@ from fastmcmd.classification.bins import Binning, mass_edges
 
 
 def problem(seed, n, classes, kind=np.float64, tied=False):
-    """Return labels, probabilities and integer weights; ties are exact in binary."""
+    """Return labels drawn from their probabilities, these, and integer weights."""
     rng = np.random.default_rng(seed)
-    if tied:
-        p = rng.multinomial(8, np.ones(classes) / classes, size=n) / 8.0
-    else:
-        p = rng.dirichlet(np.full(classes, 0.4), size=n)
+    p = class_probabilities(rng, n, classes, tied)
     y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, classes - 1)
     return y, p.astype(kind), rng.integers(1, 4, size=n)
 

@@ -6,29 +6,21 @@ import json
 
 import numpy as np
 import pytest
+from builders import labelled_with_every_class
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import fastmcmd.classification as c
 
-
-def problem(seed, n, classes, kind=np.float64, tied=False):
-    """Return labels with every class, probabilities and integer weights; ties are exact in binary."""
-    rng = np.random.default_rng(seed)
-    n += classes
-    if tied:
-        p = rng.multinomial(8, np.ones(classes) / classes, size=n) / 8.0
-    else:
-        p = rng.dirichlet(np.full(classes, 0.4), size=n)
-    y = rng.integers(0, classes, size=n)
-    y[:classes] = np.arange(classes)
-    return y, p.astype(kind), rng.integers(1, 4, size=n)
-
-
 KINDS = st.sampled_from([np.float32, np.float64])
 PROBLEMS = st.builds(
-    problem, st.integers(0, 2**32 - 1), st.integers(0, 60), st.integers(2, 7), KINDS, st.booleans()
+    labelled_with_every_class,
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 60),
+    st.integers(2, 7),
+    KINDS,
+    st.booleans(),
 )
 
 
@@ -69,7 +61,7 @@ def test_auroc_of_many_rows_with_ties_is_that_of_scikit_learn(rng):
 
 
 def test_columns_are_taken_in_groups(rng, monkeypatch):
-    y, p, w = problem(0, 500, 7)
+    y, p, w = labelled_with_every_class(0, 500, 7)
     expected = c.auroc(y, p), c.auroc(y, p, sample_weight=w), c.adaptive_ece(y, p)
     monkeypatch.setattr("fastmcmd.classification.columns._GROUP_BYTES", 2 * len(y) * 8)
     assert (c.auroc(y, p), c.auroc(y, p, sample_weight=w), c.adaptive_ece(y, p)) == expected
@@ -109,7 +101,7 @@ def test_classes_without_rows():
 @given(PROBLEMS, st.integers(0, 100), st.booleans())
 def test_ood_auroc_is_that_of_scikit_learn(data, seed, tied):
     _, p_in, w_in = data
-    _, p_out, w_out = problem(seed, 20, p_in.shape[1], p_in.dtype.type, tied)
+    _, p_out, w_out = labelled_with_every_class(seed, 20, p_in.shape[1], p_in.dtype.type, tied)
     labels = np.repeat([0, 1], [len(p_in), len(p_out)])
     for of, sign in (("confidence", -1), ("entropy", 1)):
         values = sign * np.concatenate([getattr(c, of)(p_in), getattr(c, of)(p_out)])
@@ -143,7 +135,7 @@ def test_evaluate_gives_what_each_function_gives(data, weighted, closed, norm):
     y, p, w = data
     weights = {"sample_weight": w if weighted else None}
     bins = {"bins": 7, "closed": closed, **weights}
-    p_out = problem(9, 5, p.shape[1])[1]
+    p_out = labelled_with_every_class(9, 5, p.shape[1])[1]
     found = c.evaluate(y, p, p_out=p_out, ordered=True, k=2, norm=norm, **bins)
     parts = c.brier_decomposition(y, p, **bins).to_dict()
     parts.pop("score")
@@ -184,7 +176,7 @@ def test_evaluate_gives_what_each_function_gives(data, weighted, closed, norm):
 
 
 def test_evaluation_tells_what_it_holds():
-    y, p, _ = problem(0, 100, 7)
+    y, p, _ = labelled_with_every_class(0, 100, 7)
     found = c.evaluate(y, p)
     assert repr(found).startswith("Classification of 107 rows, 7 classes\nmeasure")
     assert "ranked_probability_score" not in found.to_dict()
@@ -197,7 +189,7 @@ def test_evaluation_tells_what_it_holds():
 
 
 def test_evaluate_with_rows_of_nan():
-    y, p, w = problem(0, 100, 4)
+    y, p, w = labelled_with_every_class(0, 100, 4)
     expected = c.evaluate(y[1:], p[1:], sample_weight=w[1:]).to_dict()
     p[0, 0] = np.nan
     assert c.evaluate(y, p, sample_weight=w, nan_policy="omit").to_dict() == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import peers
 import pytest
+from builders import labelled
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -15,19 +16,8 @@ import fastmcmd.classification as c
 KINDS = st.sampled_from([np.float32, np.float64])
 
 
-def problem(seed, n, classes, kind=np.float64, tied=False):
-    """Return labels, probabilities and integer weights; ties are exact in binary."""
-    rng = np.random.default_rng(seed)
-    if tied:
-        p = rng.multinomial(8, np.ones(classes) / classes, size=n) / 8.0
-    else:
-        p = rng.dirichlet(np.full(classes, 0.4), size=n)
-    y = rng.integers(0, classes, size=n)
-    return y, p.astype(kind), rng.integers(1, 4, size=n)
-
-
 PROBLEMS = st.builds(
-    problem, st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(2, 7), KINDS, st.booleans()
+    labelled, st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(2, 7), KINDS, st.booleans()
 )
 
 
@@ -54,7 +44,7 @@ def test_top_k_accuracy_is_that_of_scikit_learn_with_the_last_of_equals_first(da
 
 
 def test_shared_ties_are_the_mean_over_random_orders(rng):
-    y, p, _ = problem(3, 200, 5, tied=True)
+    y, p, _ = labelled(3, 200, 5, tied=True)
     for k in (1, 2, 3):
         hits = []
         for _ in range(2000):
@@ -332,7 +322,7 @@ def test_thresholds_are_rounded_to_the_type_of_the_probabilities():
 @given(PROBLEMS, PROBLEMS, st.integers(1, 12))
 def test_uncertainty_histograms_count_as_numpy_does(data, other, bins):
     classes = data[1].shape[1]
-    p_in, p_out = data[1], problem(0, len(other[0]), classes)[1]
+    p_in, p_out = data[1], labelled(0, len(other[0]), classes)[1]
     for of in ("confidence", "entropy"):
         found = c.uncertainty_histogram(p_in, p_out, of=of, bins=bins, closed="left")
         top = np.log(classes) if of == "entropy" else 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from builders import labelled_with_every_class
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,16 +13,9 @@ from fastmcmd import streaming
 
 
 def problem(seed, n, classes, kind=np.float64, tied=False):
-    """Return labels with every class, probabilities and weights."""
-    rng = np.random.default_rng(seed)
-    n += classes
-    if tied:
-        p = rng.multinomial(8, np.ones(classes) / classes, size=n) / 8.0
-    else:
-        p = rng.dirichlet(np.full(classes, 0.4), size=n)
-    y = rng.integers(0, classes, size=n)
-    y[:classes] = np.arange(classes)
-    return y, p.astype(kind), rng.random(n) + 0.1
+    """Return labels with every class, probabilities and weights that are no integers."""
+    y, p, _ = labelled_with_every_class(seed, n, classes, kind, tied)
+    return y, p, np.random.default_rng(seed).random(n + classes) + 0.1
 
 
 PROBLEMS = st.builds(

@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import test_panels
-from killing import killed_until_done
+from killing import Stopped, killed_until_done, stopping
 from test_panels import dense
-from test_resume import Stopped, stopping
 
 import fastmcmd as fm
 from fastmcmd.backends.base import NotPositiveDefiniteError
@@ -474,7 +473,7 @@ def test_killed_at_random_moments(case, tmp_path):
 
 def test_a_factor_on_a_card_has_no_file(tmp_path, rng):
     """The card is done before BLAS on the host would be; where its tiles do not fit, panels are kept."""
-    from test_device import backend_of
+    from host_device import backend_of
 
     shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []

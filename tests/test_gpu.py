@@ -8,6 +8,7 @@ import zlib
 import fake_cupy
 import numpy as np
 import pytest
+from builders import unit_inputs
 from host_device import HostDevice
 
 import fastmcmd as fm
@@ -97,18 +98,12 @@ def cupy_backend(request, monkeypatch):
     return lambda limit: device(0, limit)
 
 
-def problem(n=700, d=64, seed=0):
-    rng = np.random.default_rng(seed)
-    x = (rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
-    return x, x[:, 0] + 0.3 * rng.normal(size=n), x[:, 0] + 0.4 * rng.normal(size=n)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("precision", ["float32", "split"])
 def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
     """Rows kept or passing through two streams, tiles of any size: the same to rounding."""
-    x, y, z = problem()
+    x, y, z = unit_inputs(700)
     v = np.stack([y, z, np.ones_like(y)], axis=1)
     exact = kernel(x.astype(float)) @ v
     size = np.abs(kernel(x.astype(float))) @ np.abs(v)
@@ -125,7 +120,7 @@ def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
 
 
 def test_rows_that_are_used_again_are_copied_once(make):
-    x, y, _ = problem()
+    x, y, _ = unit_inputs(700)
     device = make(10**8)
     backend = CupyBackend(devices=(device,))
     points = backend.points(x, np.float32)
@@ -139,7 +134,7 @@ def test_rows_that_are_used_again_are_copied_once(make):
 
 
 def test_out_of_memory_is_told(make):
-    x, y, _ = problem(3000)
+    x, y, _ = unit_inputs(3000)
     backend = CupyBackend(devices=(make(200_000),))
     with pytest.raises(fm.MemoryLimitError, match=r"device_memory_limit is .* needs at least"):
         backend.symmetric_matmul(fm.RBF(0.5), backend.points(x, np.float32), y[:, None])
@@ -149,7 +144,7 @@ def test_out_of_memory_is_told(make):
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
 @pytest.mark.parametrize("columns", [2, 64])
 def test_certified_on_a_card(cupy_backend, solver, columns):
-    x, y, draws = problem(900, columns)
+    x, y, draws = unit_inputs(900, columns)
     options = dict(x_kernel=fm.RBF(0.5), solver=solver, tol=1e-6)
     exact = fm.cce(x, y, draws, x_kernel=fm.RBF(0.5), tol=1e-10, dtype="float64", backend="cpu")
     found = fm.cce(x, y, draws, backend="cupy", device_memory_limit="40MB", **options)
@@ -164,7 +159,7 @@ def test_certified_on_a_card(cupy_backend, solver, columns):
 def test_two_cards(cupy_backend, solver):
     if cuda.cuda_cards()[0] < 2:
         pytest.skip("one card only")
-    x, y, draws = problem(700, 2)
+    x, y, draws = unit_inputs(700, 2)
     options = dict(x_kernel=fm.RBF(0.5), tol=1e-6)
     here = fm.cce(x, y, draws, backend="cpu", dtype="float64", **options)
     there = fm.cce(x, y, draws, backend="cupy", devices=[0, 1], solver=solver, **options)
@@ -173,7 +168,7 @@ def test_two_cards(cupy_backend, solver):
 
 
 def test_weights_and_the_bootstrap(cupy_backend):
-    x, y, draws = problem(500, 3)
+    x, y, draws = unit_inputs(500, 3)
     weights = np.random.default_rng(1).integers(0, 3, 500)
     there = fm.cce(x, y, draws, weights=weights, backend="cupy", tol=1e-7)
     here = fm.cce(x, y, draws, weights=weights, backend="cpu", tol=1e-7)
@@ -184,7 +179,7 @@ def test_weights_and_the_bootstrap(cupy_backend):
 
 @pytest.mark.slow
 def test_inputs_on_disk(cupy_backend, tmp_path):
-    x, y, draws = problem(3000, 16)
+    x, y, draws = unit_inputs(3000, 16)
     path = tmp_path / "x.npy"
     np.save(path, x)
     options = dict(x_kernel=fm.RBF(0.05), solver="lowrank", tol=1e-3, memory_limit="40MB")
@@ -196,7 +191,7 @@ def test_inputs_on_disk(cupy_backend, tmp_path):
 @pytest.mark.gpu
 def test_arrays_of_cupy_and_torch_on_a_card():
     cp = cuda.cupy()
-    x, y, draws = problem(400, 8)
+    x, y, draws = unit_inputs(400, 8)
     here = fm.cce(x, y, draws)
     there = fm.cce(cp.asarray(x), cp.asarray(y), cp.asarray(draws))
     assert isinstance(there.values, cp.ndarray)
@@ -204,7 +199,7 @@ def test_arrays_of_cupy_and_torch_on_a_card():
     bound = here.error_bound + float(there.error_bound)
     assert np.abs(np.asarray(there) - here.values).max() <= bound
     # Too large to be simply copied: rows that stay there, and are read in blocks.
-    x, y, draws = problem(9000, 128)
+    x, y, draws = unit_inputs(9000, 128)
     options = dict(x_kernel=fm.RBF(0.05), tol=1e-5)
     here, there = fm.cce(x, y, draws, **options), fm.cce(cp.asarray(x), y, draws, **options)
     bound = here.error_bound + float(there.error_bound)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+from builders import two_samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -70,15 +71,6 @@ def off_mcmd(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weight
     return off(result, square, slack)
 
 
-def problem(rng, n=60, m=45, q=20, d=2, k=1, dtype=np.float64):
-    x = rng.normal(size=(n, d)).astype(dtype)
-    x_prime = rng.normal(size=(m, d)).astype(dtype)
-    grid = rng.normal(size=(q, d)).astype(dtype)
-    y = np.sin(x[:, :1]) + 0.3 * rng.normal(size=(n, k))
-    y_prime = 0.8 * np.cos(x_prime[:, :1]) + 0.4 * rng.normal(size=(m, k))
-    return grid, x, y, x_prime, y_prime
-
-
 def shared(args):
     """Both samples at the same inputs, evaluated there."""
     _, x, y, _, y_prime = args
@@ -114,7 +106,9 @@ def test_random_problems(
 ):  # fmt: skip
     """A rigorous bound holds at every point; a sampled one is looked at in bulk below."""
     rng = np.random.default_rng(seed)
-    grid, x, y, x_prime, y_prime = problem(rng, n, m, 9, d, k, np.float32 if single else np.float64)
+    grid, x, y, x_prime, y_prime = two_samples(
+        rng, n, m, 9, d, k, np.float32 if single else np.float64
+    )
     if duplicates:
         x = x[rng.integers(0, max(1, n // 3), n)]
     if shared:
@@ -149,7 +143,7 @@ def test_sampled_bounds_hold_at_nearly_all_points():
         ("narrow", "matern12", "laplacian", "rbf", "polynomial"), (0.01, 0.1, 1.0), (1e-3, 1e-5)
     ):
         for d, solver in ((1, "lowrank"), (4, "nystrom")):
-            args = problem(rng, 110, 110, 270, d)
+            args = two_samples(rng, 110, 110, 270, d)
             args = (np.vstack([args[0], args[1]]), args[1], args[2], args[1], args[4])
             result = quiet(
                 fm.mcmd, *args, x_kernel=KERNELS[x_name], y_kernel=Y_KERNEL, lam=lam, tol=tol,
@@ -167,7 +161,7 @@ def test_sampled_bounds_hold_at_nearly_all_points():
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-8])
 def test_tolerance_is_kept(rng, tol, backend):
     """With rank=None and no warning (an error in these tests) every value is within tol."""
-    args = shared(problem(rng, 300, 300, 1, 2))
+    args = shared(two_samples(rng, 300, 300, 1, 2))
     result = fm.mcmd(
         *args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver="lowrank", tol=tol, backend=backend
     )
@@ -177,7 +171,7 @@ def test_tolerance_is_kept(rng, tol, backend):
 
 
 def test_fewer_landmarks_for_a_larger_tolerance(rng):
-    args = shared(problem(rng, 400, 400, 1, 2))
+    args = shared(two_samples(rng, 400, 400, 1, 2))
     ranks = [
         fm.mcmd(*args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver="lowrank", tol=tol)
         for tol in (1e-2, 1e-5, 1e-8)
@@ -187,7 +181,7 @@ def test_fewer_landmarks_for_a_larger_tolerance(rng):
 
 
 def test_warns_where_the_tolerance_is_missed(rng):
-    args = problem(rng, 300, 300, 50, 3)
+    args = two_samples(rng, 300, 300, 50, 3)
     with pytest.warns(fm.ToleranceWarning, match="certified to be at most"):
         result = fm.mcmd(*args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver="lowrank", rank=5)
     assert result.info.landmarks == 5
@@ -281,7 +275,7 @@ def test_equal_outputs_cancel_only_under_one_regulariser(rng):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_fixed_rank(rng, solver):
-    args = problem(rng, 200, 200, 30, 2)
+    args = two_samples(rng, 200, 200, 30, 2)
     bounds = []
     for rank in (1, 10, 60):
         result = quiet(
@@ -294,7 +288,7 @@ def test_fixed_rank(rng, solver):
 
 
 def test_rank_above_the_rows_is_all_rows(rng):
-    args = problem(rng, 50, 50, 10, 2)
+    args = two_samples(rng, 50, 50, 10, 2)
     result = quiet(
         fm.mcmd, *args, x_kernel=fm.Laplacian(0.5), y_kernel=Y_KERNEL, solver="lowrank", rank=5000
     )
@@ -306,7 +300,7 @@ def test_rank_above_the_rows_is_all_rows(rng):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_given_landmarks(rng, dtype):
     """Any points serve, rows of the sample or not; the certificate tells how well."""
-    args = problem(rng, 150, 150, 30, 2)
+    args = two_samples(rng, 150, 150, 30, 2)
     line = np.linspace(-3, 3, 9)
     lattice = np.array(list(itertools.product(line, line)), dtype=dtype)
     options = {"x_kernel": fm.RBF(0.3), "y_kernel": Y_KERNEL, "solver": "lowrank"}
@@ -324,7 +318,7 @@ def test_given_landmarks(rng, dtype):
 
 
 def test_all_rows_as_landmarks_are_exact(rng):
-    given = problem(rng, 90, 90, 30, 3)
+    given = two_samples(rng, 90, 90, 30, 3)
     for args in (shared(given), (given[0], *shared(given)[1:])):
         result = quiet(
             fm.mcmd, *args, x_kernel=fm.Laplacian(0.5), y_kernel=Y_KERNEL, solver="lowrank",
@@ -430,7 +424,7 @@ def test_outliers_beyond_the_candidates_are_found_in_a_second_round():
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_outliers_with_few_landmarks(rng, solver):
     """With too few landmarks the bound tells of the rows that were missed."""
-    args = problem(rng, 200, 200, 20, 1)
+    args = two_samples(rng, 200, 200, 20, 1)
     x = args[1]
     x[:5, 0] = 50 * np.arange(1, 6)
     args = (np.vstack([args[0], x[:5]]), x, args[2], x, args[4])
@@ -469,7 +463,7 @@ def test_equal_rows_and_single_rows(rng, n, solver):
     result = fm.mcmd(*args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver=solver)
     assert result.info.landmarks == 1
     assert off_mcmd(result, args, fm.RBF(0.4), Y_KERNEL).max() <= 1
-    apart = problem(rng, n, n, 5, 3)
+    apart = two_samples(rng, n, n, 5, 3)
     result = quiet(fm.mcmd, *apart, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver=solver)
     assert off_mcmd(result, apart, fm.RBF(0.4), Y_KERNEL).max() <= 1
 
@@ -477,7 +471,7 @@ def test_equal_rows_and_single_rows(rng, n, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_rows_where_the_kernel_is_zero(rng, solver):
     """Linear at x = 0: those rows say nothing, and the answer there is 0."""
-    args = problem(rng, 80, 70, 10, 3)
+    args = two_samples(rng, 80, 70, 10, 3)
     for rows in (args[0][:3], args[1][:50], args[3][:50]):
         rows[:] = 0
     result = fm.mcmd(*args, x_kernel=fm.Linear(), y_kernel=Y_KERNEL, solver=solver)
@@ -557,7 +551,7 @@ def test_far_from_the_origin_in_many_columns(rng):
 def test_float32_features_are_certified(x_name, certificate):
     """Rounding of float32 features, large where their factor is badly conditioned, is in the bound."""
     rng = np.random.default_rng(6)
-    args = problem(rng, 200, 200, 40, 1)
+    args = two_samples(rng, 200, 200, 40, 1)
     result = quiet(
         fm.mcmd, *args, x_kernel=KERNELS[x_name], y_kernel=Y_KERNEL, solver="lowrank", tol=1e-4,
         dtype=np.float32, certificate=certificate,

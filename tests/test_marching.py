@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
@@ -93,6 +93,7 @@ ANY = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ANY)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 80))
 def test_any_shapes_have_the_quantiles_of_single_levels(name, seed, n):
     """Those that SciPy gives one by one, which the march does not touch; to its errors."""

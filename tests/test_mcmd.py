@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import oracle
 import pytest
+from builders import two_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,15 +25,6 @@ KERNELS = {
     "sum": fm.RBF(0.3) + fm.Polynomial(2),
     "product": fm.RBF(0.3) * fm.Matern(2.5, 1.5),
 }
-
-
-def problem(rng, n=60, m=45, q=20, d=2, k=1, dtype=np.float64):
-    x = rng.normal(size=(n, d)).astype(dtype)
-    x_prime = rng.normal(size=(m, d)).astype(dtype)
-    grid = rng.normal(size=(q, d)).astype(dtype)
-    y = np.sin(x[:, :1]) + 0.3 * rng.normal(size=(n, k))
-    y_prime = 0.8 * np.cos(x_prime[:, :1]) + 0.4 * rng.normal(size=(m, k))
-    return grid, x, y, x_prime, y_prime
 
 
 def check(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weights):
@@ -56,7 +48,7 @@ def check(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weights):
 @pytest.mark.parametrize("y_name", ["rbf", "matern", "laplacian", "polynomial", "delta"])
 @pytest.mark.parametrize("x_name", KERNELS)
 def test_kernels(rng, x_name, y_name):
-    args = problem(rng)
+    args = two_samples(rng)
     y_kernel = fm.Delta() if y_name == "delta" else KERNELS[y_name]
     if y_name == "delta":
         args = (*args[:2], args[2].round(1), args[3], args[4].round(1))
@@ -68,7 +60,7 @@ def test_kernels(rng, x_name, y_name):
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
 @pytest.mark.parametrize("dtype", [None, np.float32, np.float64])
 def test_solvers_backends_dtypes(rng, solver, backend, dtype):
-    args = problem(rng, n=300, m=280, q=30, d=3)
+    args = two_samples(rng, n=300, m=280, q=30, d=3)
     result = fm.mcmd(
         *args, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(1.0),
         solver=solver, backend=backend, dtype=dtype,
@@ -98,7 +90,7 @@ def test_random_problems(
     seed, n, m, d, k, lam, lam_prime, x_name, y_name, dtype, shared, duplicates, weighted, order
 ):
     rng = np.random.default_rng(seed)
-    grid, x, y, x_prime, y_prime = problem(rng, n, m, 7, d, k, dtype)
+    grid, x, y, x_prime, y_prime = two_samples(rng, n, m, 7, d, k, dtype)
     if duplicates:
         x = x[rng.integers(0, max(1, n // 3), n)]
     if shared:
@@ -122,7 +114,7 @@ def test_random_problems(
 
 @pytest.mark.parametrize("lam", [1e-8, 1e-6, 1e-4, 10.0])
 def test_extreme_lam(rng, lam):
-    args = problem(rng, n=200, m=150, d=2)
+    args = two_samples(rng, n=200, m=150, d=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         result = fm.mcmd(*args, x_kernel=fm.RBF(1.0), y_kernel=fm.RBF(1.0), lam=lam)
@@ -130,7 +122,7 @@ def test_extreme_lam(rng, lam):
 
 
 def test_tolerance_warning_when_rounding_is_above_tol(rng):
-    args = problem(rng, n=200, m=150, d=2)
+    args = two_samples(rng, n=200, m=150, d=2)
     with pytest.warns(fm.ToleranceWarning, match="certified to be at most"):
         fm.mcmd(*args, x_kernel=fm.RBF(1.0), y_kernel=fm.RBF(1.0), lam=1e-8, tol=1e-9)
 
@@ -252,7 +244,7 @@ def test_dense_form_is_chosen_from_rank_not_name(rng):
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-9])
 def test_tolerance_is_kept(rng, tol):
-    args = problem(rng, n=500, m=500, q=50, d=4)
+    args = two_samples(rng, n=500, m=500, q=50, d=4)
     result = fm.mcmd(*args, x_kernel=fm.RBF(0.3), y_kernel=fm.RBF(0.5), tol=tol, solver="cg")
     assert result.error_bound <= tol
     assert check(result, args, fm.RBF(0.3), fm.RBF(0.5)) <= tol
@@ -330,7 +322,7 @@ def test_custom_kernel(rng):
             s += (a[i] - b[i]) ** 2
         return 1.0 / (1.0 + s)
 
-    args = problem(rng, n=90, m=70)
+    args = two_samples(rng, n=90, m=70)
     kernel = fm.CustomKernel(rational_quadratic)
     result = fm.mcmd(*args, x_kernel=kernel, y_kernel=fm.RBF(0.5))
     assert result.info.backend == "numba"

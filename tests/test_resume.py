@@ -7,10 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from killing import killed_until_done
+from killing import Stopped, killed_until_done, stopping
 
 import fastmcmd as fm
-from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.estimate import resume
 
 N = 900
@@ -50,25 +49,6 @@ def saved_each_time(monkeypatch):
     # Small problems are to be preconditioned, too.
     monkeypatch.setattr("fastmcmd.solvers.costs._LANDMARK", 0.0)
     monkeypatch.setattr("fastmcmd.solvers.costs._APPLIED", 0.0)
-
-
-class Stopped(Exception):
-    pass
-
-
-def stopping(monkeypatch, after, stages=None):
-    """Let the computation end at its save number ``after``, which is not made."""
-    save, left = Checkpoint.save, [after]
-
-    def counted(self, stage, state, *, force=False):
-        left[0] -= 1
-        if left[0] < 0:
-            raise Stopped
-        if stages is not None:
-            stages.add(stage)
-        save(self, stage, state, force=force)
-
-    monkeypatch.setattr(Checkpoint, "save", counted)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,6 +15,7 @@ from pathlib import Path
 import fake_cupy
 import numpy as np
 import pytest
+from builders import unit_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -270,12 +271,6 @@ def test_a_pool_splits_and_joins(play):
 # --------------------------------------------------------------------------------------- whole calls
 
 
-def problem(n=420, d=64, seed=0):
-    rng = np.random.default_rng(seed)
-    x = (rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
-    return x, x[:, 0] + 0.3 * rng.normal(size=n), x[:, 0] + 0.4 * rng.normal(size=n)
-
-
 KERNEL = fm.RBF(0.4)
 
 
@@ -287,7 +282,7 @@ def backend_of(budget, cards=1, tile=64):
 
 def rows_that_pass_through(cp, tmp_path):
     """Several blocks of both sides, of two precisions: slots of the second are larger."""
-    x, z = problem()[0], problem(seed=1)[0].astype(np.float64)
+    x, z = unit_inputs(420)[0], unit_inputs(420, seed=1)[0].astype(np.float64)
     backend = backend_of(170_000)
     points, others = backend.points(x, np.float32), backend.points(z, np.float32)
     v = np.random.default_rng(2).normal(size=(420, 3))
@@ -299,7 +294,7 @@ def rows_that_pass_through(cp, tmp_path):
 
 
 def rows_of_another_card(cp, tmp_path):
-    x, z = problem()[0], problem(seed=1)[0]
+    x, z = unit_inputs(420)[0], unit_inputs(420, seed=1)[0]
     with cp.cuda.Device(1):
         there = cp.asarray(x)
         cp.cuda.get_current_stream().synchronize()
@@ -310,7 +305,7 @@ def rows_of_another_card(cp, tmp_path):
 
 
 def rows_that_are_kept(cp, tmp_path):
-    x, z = problem(200)[0], problem(300, seed=1)[0]
+    x, z = unit_inputs(200)[0], unit_inputs(300, seed=1)[0]
     backend = backend_of(10**7, 2)
     points, others = backend.points(x, np.float64), backend.points(z, np.float64)
     found = [backend.gram(KERNEL, points, others), backend.gram(KERNEL, points)]
@@ -318,7 +313,7 @@ def rows_that_are_kept(cp, tmp_path):
 
 
 def a_factor(cp, tmp_path, cards=1):
-    x = problem(300)[0]
+    x = unit_inputs(300)[0]
     v = np.random.default_rng(2).normal(size=(300, 3))
     backend = backend_of(10**6, cards)
     packed, product = backend.pack_matmul(KERNEL, backend.points(x, np.float64), v)
@@ -335,8 +330,8 @@ def a_factor_on_two_cards(cp, tmp_path):
 
 
 def features(cp, tmp_path):
-    x, y, _ = problem(900, 3)
-    rhs, z = np.stack([y, y**2], axis=1), problem(50, 3, seed=1)[0]
+    x, y, _ = unit_inputs(900, 3)
+    rhs, z = np.stack([y, y**2], axis=1), unit_inputs(50, 3, seed=1)[0]
     factor = np.linalg.cholesky(KERNEL(z.astype(float)) + 1e-3 * np.eye(50))
     backend = backend_of(1_000_000, 2)
     marks, points = backend.points(z, np.float64), backend.points(x, np.float64)
@@ -453,7 +448,7 @@ CALLS = {  # how x is given, its columns, options
 def called(cp, name, path):
     """Return the result of a whole call."""
     put, columns, options = CALLS[name]
-    x, y, draws = problem(d=columns)
+    x, y, draws = unit_inputs(420, d=columns)
     options = dict(x_kernel=KERNEL, tol=1e-5) | options
     return fm.cce(put(cp, x, path), y, draws, backend="cupy", **options)
 
@@ -475,7 +470,7 @@ def test_whole_calls(play, layouts, tmp_path, name):
 
 @functools.cache
 def on_the_cpu(d):
-    return fm.cce(*problem(d=d), x_kernel=KERNEL, tol=1e-9, dtype="float64", backend="cpu")
+    return fm.cce(*unit_inputs(420, d=d), x_kernel=KERNEL, tol=1e-9, dtype="float64", backend="cpu")
 
 
 @pytest.fixture
@@ -672,7 +667,7 @@ def test_a_card_is_used_again_after_an_error(play, monkeypatch, mode, error):
     """Slots were full, rows on their way, sums half made; then the rows are larger."""
     play(mode, 3)
     backend = backend_of(200_000)
-    x, v = problem()[0], np.random.default_rng(2).normal(size=(420, 3))
+    x, v = unit_inputs(420)[0], np.random.default_rng(2).normal(size=(420, 3))
     tiles = []
 
     def launch(self, source, name, *arguments):
@@ -704,7 +699,7 @@ def test_two_calls_at_once_on_one_card(play, mode):
     play(mode, 4)
     backend = backend_of(10**6)
     v = np.random.default_rng(2).normal(size=(420, 3))
-    rows = {seed: problem(seed=seed)[0].astype(np.float64) for seed in (1, 2)}
+    rows = {seed: unit_inputs(420, seed=seed)[0].astype(np.float64) for seed in (1, 2)}
 
     def work(seed):
         for _ in range(3):
@@ -718,7 +713,7 @@ def test_two_calls_at_once_on_one_card(play, mode):
 
 @pytest.mark.parametrize("card", [0, 1])
 def test_the_callers_own_stream_is_waited_for(play, card):
-    x, y, draws = problem()
+    x, y, draws = unit_inputs(420)
     cp = play("late")
     with cp.cuda.Device(card), cp.cuda.Stream(non_blocking=True):
         found = fm.cce(cp.asarray(x), y, draws, x_kernel=KERNEL, tol=1e-5, solver="cg")
@@ -749,7 +744,7 @@ class Tensor:
 @pytest.mark.parametrize("card", [0, 1])
 def test_the_stream_of_a_tensor_is_waited_for(play, monkeypatch, card):
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor))
-    x, cp = problem()[0], play("late")
+    x, cp = unit_inputs(420)[0], play("late")
     device = cuda.CudaDevice(card, 10**6)
     with cp.cuda.Device(card), cp.cuda.Stream(non_blocking=True) as stream:
         given, event = cp.zeros(x.shape, x.dtype), cp.cuda.Event()
