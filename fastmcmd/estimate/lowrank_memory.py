@@ -25,9 +25,9 @@ def low_rank_peak(
 ) -> int:
     """Return the bytes that a fit took at its peak.
 
-    Measured peaks of resident memory are between 0.6 and 1.1 times that (``tests/test_peak_bytes.py``
-    asserts a factor of two): the allocator keeps some of what one stage freed, so that output features
-    count beside the stages that follow them.
+    Measured peaks of resident memory are between 0.6 and 1.1 times that (a factor of two is asserted in
+    ``tests/estimate/test_peak_bytes.py``): the allocator keeps some of what one stage freed, so that
+    output features count beside the stages that follow them.
 
     Parameters
     ----------

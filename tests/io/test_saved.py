@@ -15,7 +15,7 @@ from fastmcmd.io.state import encode
 from fastmcmd.recalibration.base import Fitted
 
 pytestmark = pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 GRID = np.linspace(-1, 1, 6).reshape(3, 2)
 SAVABLE = [
     kind

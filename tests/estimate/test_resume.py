@@ -84,7 +84,7 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
 CODE = """
 import sys
 import numpy as np
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']
 import test_resume as t
 t.resume._EVERY = 0.0
 print("begun", flush=True)

@@ -530,7 +530,7 @@ def test_half_precision(rng, monkeypatch):
 
 def _computed_there():
     """Return the names of the documented list."""
-    page = (Path(__file__).parents[1] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     section = page.split("## Arrays on a device")[1].split("\n## ")[0]
     table = [line for line in section.splitlines() if line.startswith("| `")]
     return {name for line in table for name in re.findall(r"`([\w.]+)`", line.split("|")[1])}

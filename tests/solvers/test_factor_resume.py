@@ -448,7 +448,7 @@ def test_progress_tells_columns(tmp_path, monkeypatch, capsys):
 CODE = """
 import sys
 import numpy as np
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']
 import test_factor_resume as t
 t.small(setattr)
 print("begun", flush=True)

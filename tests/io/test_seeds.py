@@ -12,7 +12,7 @@ from scipy import stats
 import fastmcmd as fm
 from fastmcmd.seeds import Purpose, generator, seed_sequence
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_streams_differ_from_each_other_and_from_the_users():
