@@ -474,7 +474,7 @@ def test_refinements_are_resumed(rng, path, monkeypatch):
         tried.append(len(args[1]))
         return refined(*args)
 
-    monkeypatch.setattr(cg.audit, "refined", told)
+    monkeypatch.setattr(cg.certify, "refined", told)
     expected = run(operator_of(x, dtype=np.float32), systems)
     assert tried  # otherwise this tests nothing
     stops = 0
