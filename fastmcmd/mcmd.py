@@ -21,7 +21,7 @@ from fastmcmd.estimate.arguments import (
 )
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
-from fastmcmd.gram import check_sizes, surveyed
+from fastmcmd.gram import check_sizes, shared_row_statistics
 from fastmcmd.io import alone_with
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
@@ -222,7 +222,7 @@ def evaluate_at(
     with nullcontext() if path is None else alone_with(path, "checkpoint"):
         with nullcontext() if out is None else open_out(out, (len(grid),)) as target:
             # Opened before any work is done; the checkpoint stays until the values are written.
-            with surveyed():
+            with shared_row_statistics():
                 check_sizes(x_kernel, x=nature.x, x_prime=model.x, **{points: grid})
                 options, checkpoint = begin((nature, model), (x_kernel, y_kernel), options, grid)
                 options = settled(options, (x_kernel, y_kernel), nature.x, nature.lam)

@@ -468,13 +468,13 @@ def test_resumed_with_a_preconditioner(rng, path):
 def test_refinements_are_resumed(rng, path, monkeypatch):
     x, systems = systems_of(rng, 600, 1e-2)
     tried = []
-    refined = cg.audit.refined
+    refined = cg.certify.refined
 
     def told(*args):
         tried.append(len(args[1]))
         return refined(*args)
 
-    monkeypatch.setattr(cg.audit, "refined", told)
+    monkeypatch.setattr(cg.certify, "refined", told)
     expected = run(operator_of(x, dtype=np.float32), systems)
     assert tried  # otherwise this tests nothing
     stops = 0

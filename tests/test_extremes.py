@@ -13,7 +13,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.errors import NumericalError
-from fastmcmd.estimate.outlook import hopeless, slope
+from fastmcmd.estimate.rank_forecast import cannot_converge, slope
 from fastmcmd.kernels.gamma import resolve_gamma
 
 LONG = np.longdouble
@@ -440,9 +440,9 @@ def test_outlook_without_progress():
         assert slope((48, 2.0), (48, 1.0), kind) == 0.0
         assert slope((48, 0.0), (96, 1.0), kind) == 0.0
         assert slope((48, 2.0), (96, 1.0), kind) < 0.0
-        assert hopeless((48, 2.0), (48, 2.0), 100, kind)
-        assert not hopeless((48, 2.0), (96, 0.0), 100, kind)
-        assert hopeless((48, np.inf), (96, np.inf), 100, kind)
+        assert cannot_converge((48, 2.0), (48, 2.0), 100, kind)
+        assert not cannot_converge((48, 2.0), (96, 0.0), 100, kind)
+        assert cannot_converge((48, np.inf), (96, np.inf), 100, kind)
 
 
 def test_functions_are_tried_on_both_samples():

@@ -118,7 +118,7 @@ def _pivoted_cholesky(
         if rank == len(columns):
             return None if rank < len(y) else _finish(pivots, columns[:rank])
         if rank in _LOOKS and len(columns) < len(y):
-            if _hopeless(looks, rank, worth[pivot] * rest[pivot], limit, len(columns)):
+            if _cannot_converge(looks, rank, worth[pivot] * rest[pivot], limit, len(columns)):
                 return None
             looks.append((rank, worth[pivot] * rest[pivot]))
         column = kernel(y[pivot : pivot + 1], y)[0].astype(np.float64)
@@ -132,7 +132,7 @@ def _pivoted_cholesky(
     return _finish(pivots, columns[: len(pivots)])
 
 
-def _hopeless(
+def _cannot_converge(
     looks: list[tuple[int, float]], rank: int, rest: float, limit: float, most: int
 ) -> bool:
     """Tell whether the residual falls too slowly to reach the limit within the most pivots.

@@ -23,9 +23,9 @@ from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
-from fastmcmd.estimate.foresight import check_room
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
+from fastmcmd.estimate.memory_check import check_room
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task

@@ -49,7 +49,7 @@ class LowRankPart:
         Precision of the features.
     rows, passes : int
         Rows of the sample, and how often they were read.
-    missed : float
+    mean_residual_diagonal : float
         ``sum w e(x, x) / N``: what the landmarks miss on average.
     notes : list of str
         What went differently from the first choice.
@@ -69,7 +69,7 @@ class LowRankPart:
     dtype: np.dtype[Any]
     rows: int
     passes: int
-    missed: float
+    mean_residual_diagonal: float
     notes: list[str] = field(default_factory=list)
     x: Any = None
     known: tuple[Array, Array | None] | None = None
@@ -193,8 +193,8 @@ class LowRankFit:
         for part in self.parts:
             known, own = None, rows if part is self.parts[0] else None
             if own is not None and part.known is not None:
-                missed, sizes = part.known
-                known = missed[own], None if sizes is None else sizes[own]
+                residual_diagonal, sizes = part.known
+                known = residual_diagonal[own], None if sizes is None else sizes[own]
             image, off = part.at(x, scale, known, own)
             total += image
             error += off

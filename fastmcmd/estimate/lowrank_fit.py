@@ -19,12 +19,18 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Stages
+from fastmcmd.estimate.candidate_problem import CandidateProblem
 from fastmcmd.estimate.lowrank import LowRankPart, Term
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
-from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising
 from fastmcmd.estimate.part_problem import PartProblem, Setting
-from fastmcmd.estimate.pilot import Pilot
-from fastmcmd.estimate.rowwise import Abreast
+from fastmcmd.estimate.rank_forecast import (
+    LADDER,
+    LOOKED_AT,
+    SURE,
+    cannot_converge,
+    trace_may_suffice,
+)
+from fastmcmd.estimate.row_stream import StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
 from fastmcmd.kernels import Kernel
 from fastmcmd.progress import Progress
@@ -46,7 +52,7 @@ _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
 def fit_part(
-    stream: Abreast,
+    stream: StackedRowStream,
     terms: list[Term],
     backend: Backend,
     kernel: Kernel,
@@ -61,7 +67,7 @@ def fit_part(
     lam = min(term.lam for term in terms)
     goal, scale, most = setting.goal, setting.scale, setting.most
     hasty = setting.give_up and not setting.patient
-    if hasty and not promising(stream.x, backend, kernel, lam, goal, scale, most):
+    if hasty and not trace_may_suffice(stream.x, backend, kernel, lam, goal, scale, most):
         return [None] * len(stream.streams)
     problem = PartProblem(stream, terms, backend, kernel, setting)
     fitting = _Fitting(problem, progress, stages)
@@ -78,7 +84,7 @@ class _Fitting:
         self.stream, self.setting = problem.stream, problem.setting
         self.backend, self.kernel = problem.backend, problem.kernel
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
-        self.grid_missed = np.zeros(0)
+        self.grid_residual = np.zeros(0)
         self.size = 0.0  # of coefficients of interpolation, the largest seen
         self.notes: list[str] = []
         self.searched = 0  # candidates for landmarks, the most at a time
@@ -101,7 +107,7 @@ class _Fitting:
         index = self._candidates(most)
         most = min(most, len(index))
         search = self._search(self.stream.x[index], self._weight(index), most)
-        pilot = Pilot(self.problem, search, index)
+        candidates = CandidateProblem(self.problem, search, index)
         kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
         if setting.rank is not None:
             self._extend(search, most)
@@ -109,15 +115,16 @@ class _Fitting:
                 kinds = dict.fromkeys(models, "sampled")
             elif setting.certificate == "auto":
                 kinds = {
-                    m: "sampled" if e > 1.0 else "rigorous" for m, e in enumerate(pilot.rigorous())
+                    m: "sampled" if e > 1.0 else "rigorous"
+                    for m, e in enumerate(candidates.rigorous())
                 }
         else:
             left = set(models)
             if setting.certificate != "sampled":
-                left -= self._climb(pilot, most, "rigorous", left)
+                left -= self._climb(candidates, most, "rigorous", left)
             if left and setting.certificate != "rigorous":
                 kinds |= dict.fromkeys(left, "sampled")
-                left -= self._climb(pilot, most, "sampled", left)
+                left -= self._climb(candidates, most, "sampled", left)
             if left and setting.give_up:
                 kinds = {model: kind for model, kind in kinds.items() if model not in left}
                 if not kinds:
@@ -130,16 +137,18 @@ class _Fitting:
             for model, (part, error) in enumerate(zip(parts, errors, strict=True))
         ]
 
-    def _climb(self, pilot: Pilot, most: int, kind: CertificateKind, models: set[int]) -> set[int]:
+    def _climb(
+        self, candidates: CandidateProblem, most: int, kind: CertificateKind, models: set[int]
+    ) -> set[int]:
         """Take landmarks until the predicted errors of some models are within the goal.
 
         Returns those for which they are; it ends where no other will follow.
         """
         looks: list[tuple[int, Array]] = []
-        search, left, reached = pilot.search, set(models), set[int]()
+        search, left, reached = candidates.search, set(models), set[int]()
         for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
             self._extend(search, rank)
-            predicted = pilot.errors(kind)
+            predicted = candidates.errors(kind)
             error = max(predicted[model] for model in left) * self.setting.goal
             self.progress.tell(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
@@ -152,7 +161,7 @@ class _Fitting:
                     left -= {
                         model
                         for model in left
-                        if hopeless(
+                        if cannot_converge(
                             (before, was[model]), (search.rank, predicted[model]), most, kind
                         )
                     }
@@ -198,16 +207,22 @@ class _Fitting:
         return importance_of(weights, done.norms)
 
     def _more(
-        self, features: KernelFeatures, miss: Array, rank: int, importance: Array | None
+        self,
+        features: KernelFeatures,
+        residual_diagonal: Array,
+        rank: int,
+        importance: Array | None,
     ) -> LandmarkSearch:
         """Return a search with more landmarks, from the points that were missed most."""
         size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
-        rows = self._drawn(miss if importance is None else miss * importance, size)
+        rows = self._drawn(
+            residual_diagonal if importance is None else residual_diagonal * importance, size
+        )
         candidates = [features.pivots, self.stream.x[rows]]
         weight = np.ones(len(rows)) if importance is None else importance[rows]
         counts = [np.ones(features.rank), weight]
         if self.setting.grid is not None:
-            some = self._drawn(self.grid_missed, size // 4)
+            some = self._drawn(self.grid_residual, size // 4)
             candidates.append(self.setting.grid[some])
             counts.append(np.full(len(some), float(counts[1].max(initial=1.0))))
         search = self._search(np.concatenate(candidates), np.concatenate(counts), rank)
@@ -242,12 +257,14 @@ class _Fitting:
             # Sampled residuals show what rounding did; rigorous certificates must foresee it.
             sizes = whole or ("rigorous" in kinds.values() and dtype == EXACT)
             done = self.passes.sums(features, dtype, sizes=sizes)
-            sums, miss = done.sums, done.missed
+            sums, residual_diagonal = done.sums, done.residual_diagonal
             if done.sizes is not None:
                 self.size = float(done.sizes.max())
             solutions = self.problem.solve(sums, features, done.rounding)
-            most_missed = max(sums.most_missed, self._missed_on_grid(features, dtype, sizes))
-            errors = self.problem.errors(solutions, most_missed, self.size)
+            max_residual_diagonal = max(
+                sums.max_residual_diagonal, self._residual_on_grid(features, dtype, sizes)
+            )
+            errors = self.problem.errors(solutions, max_residual_diagonal, self.size)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
             asked = {model for model, kind in kinds.items() if kind == "sampled"}
@@ -262,7 +279,7 @@ class _Fitting:
                     measured = self.passes.all_residuals(features, done, solutions)
                 else:
                     measured = self.passes.residuals(features, dtype, done, solutions)
-                better = self.problem.errors(measured, most_missed, self.size)
+                better = self.problem.errors(measured, max_residual_diagonal, self.size)
                 taken = asked | {model for model in late if better[model] < errors[model]}
                 solutions = [
                     other if term.model in taken else one
@@ -270,13 +287,13 @@ class _Fitting:
                         self.problem.terms, solutions, measured, strict=True
                     )
                 ]
-                errors = self.problem.errors(solutions, most_missed, self.size)
+                errors = self.problem.errors(solutions, max_residual_diagonal, self.size)
             worst = float(errors[wanted].max())
             self.progress.certified(worst * self.setting.goal)
             part = LowRankPart(
                 features, solutions, self.problem.terms, dtype, len(self.stream), self.passes.made,
-                sums.missed / sums.weight, self.notes, self.stream.x, (miss, done.sizes),
-                self.searched, self.passes.whole_bytes,
+                sums.residual_trace / sums.weight, self.notes, self.stream.x,
+                (residual_diagonal, done.sizes), self.searched, self.passes.whole_bytes,
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # rounding: more would only cost
                 kept = best[1][0].features.rank
@@ -285,7 +302,9 @@ class _Fitting:
             best = worst, [part.of_model(model) for model in range(self.problem.models)], errors
             if worst <= 1.0 or last:
                 break
-            found = self._more(features, miss, rank, self._importance(done, bool(asked or late)))
+            found = self._more(
+                features, residual_diagonal, rank, self._importance(done, bool(asked or late))
+            )
             if found.rank <= features.rank:
                 break
             self.notes.append(
@@ -296,7 +315,9 @@ class _Fitting:
         assert best is not None
         return best[1], best[2]
 
-    def _missed_on_grid(self, features: KernelFeatures, dtype: np.dtype[Any], sizes: bool) -> float:
+    def _residual_on_grid(
+        self, features: KernelFeatures, dtype: np.dtype[Any], sizes: bool
+    ) -> float:
         """Return the largest e(x, x) at points of the grid, where it is not the sample itself."""
         grid = self.setting.grid
         if grid is None:
@@ -304,7 +325,7 @@ class _Fitting:
         found, _, off = features.of_rows(grid, dtype, keep=False, sizes=sizes)
         if found.sizes is not None:
             self.size = max(self.size, float(found.sizes.max()))
-        self.grid_missed = off
+        self.grid_residual = off
         return float(off.max())
 
     def _precision(self, kinds: set[CertificateKind], features: KernelFeatures) -> np.dtype[Any]:

@@ -19,7 +19,7 @@ from fastmcmd.estimate.lowrank_memory import low_rank_peak
 from fastmcmd.estimate.outputs import MOST_RANK
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.estimate.rowwise import Abreast, RowStream
+from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.progress import Progress
@@ -128,8 +128,8 @@ def _fitted(
             share = replace(share, grid=some_rows(task.grid))
         stages = stages_of(checkpoint, f"low rank {attempt} {number}")
         found_parts = fit_part(
-            Abreast(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share, progress,
-            stages,
+            StackedRowStream(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share,
+            progress, stages,
         )  # fmt: skip
         if not any(found_parts):
             return []

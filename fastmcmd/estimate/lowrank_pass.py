@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends.tall import row_squares
 from fastmcmd.checkpoint import Stages, State, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
-from fastmcmd.estimate.rowwise import Abreast
+from fastmcmd.estimate.row_stream import StackedRowStream
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.progress import Progress
@@ -45,8 +46,8 @@ class Pass:
     ----------
     sums : RowSums
         Sums of the normal equations.
-    missed : ndarray (n,)
-        What the features miss of each row.
+    residual_diagonal : ndarray (n,)
+        What the features leave of ``k(x, x)`` of each row.
     sizes : ndarray (n,) or None
         Sizes of the coefficients of interpolation.
     rounding : Rounding or None
@@ -56,7 +57,7 @@ class Pass:
     """
 
     sums: RowSums
-    missed: Array
+    residual_diagonal: Array
     sizes: Array | None
     rounding: Rounding | None
     norms: NDArray[np.float32]
@@ -92,7 +93,7 @@ class Passes:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
-        miss, found = np.empty(n), np.empty(n) if sizes else None
+        residual_diagonal, found = np.empty(n), np.empty(n) if sizes else None
         norms = np.empty((self.problem.models, n), dtype=np.float32)
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
@@ -108,7 +109,7 @@ class Passes:
             stream.restore(saved)
             start, step = (int(value) for value in saved["rows"])
             largest, norm2 = (float(value) for value in saved["largest"])
-            miss[:start] = saved["missed"]
+            residual_diagonal[:start] = saved["residual_diagonal"]
             norms[:, :start] = saved["norms"]
             if found is not None:
                 found[:start] = saved["sizes"]
@@ -117,7 +118,7 @@ class Passes:
         for block in self.problem.blocks(step, start):
             f, diagonal, off = features.of_rows(block.x, dtype, keep=True, sizes=found is not None)
             assert f.values is not None
-            miss[block.rows] = off
+            residual_diagonal[block.rows] = off
             norms[:, block.rows] = self.problem.norms(block.rhs)
             sums.add(f.values, block.rhs, off, diagonal, block.weight)
             stream.account(block)
@@ -127,11 +128,12 @@ class Passes:
                 norm2 = max(norm2, float(row_squares(block.x, features.offset).max()))
             sweep.done(block.rows.stop)
             if keep is not None:
-                done, most = block.rows.stop, (largest, norm2)
-                keep.save(
-                    lambda: _sums_state(sums, stream, told, (done, step), most, miss, found, norms),  # noqa: B023
-                    force=done == n,  # a pass that is over is not made again
-                )
+                done = block.rows.stop
+                state = partial(
+                    _sums_state, sums, stream, told, (done, step), (largest, norm2),
+                    residual_diagonal, found, norms,
+                )  # fmt: skip
+                keep.save(state, force=done == n)  # a pass that is over is not made again
         sums.settle()
         self.made += 1
         rounding = None
@@ -146,7 +148,7 @@ class Passes:
             )
             size = math.sqrt(float(squares) / sums.weight)
             rounding = Rounding.of(features, entry, largest, size)
-        return Pass(sums, miss, found, rounding, norms)
+        return Pass(sums, residual_diagonal, found, rounding, norms)
 
     def all_is_cheap(self, rank: int) -> bool:
         """Tell whether the residuals of all rows cost little beside the normal equations, and fit."""
@@ -214,7 +216,9 @@ class Passes:
     ) -> tuple[list[LowRankSolution], ResidualSample]:
         stream, total = self.stream, made.sums.weight
         drawn = int(np.clip(features.rank // 2, DRAWN, _MOST_DRAWN))
-        sample = self.problem.sample(features, made.missed, stream.weights, guessed, drawn)
+        sample = self.problem.sample(
+            features, made.residual_diagonal, stream.weights, guessed, drawn
+        )
         sample.begin(stream.x[sample.rows], stream.columns)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         sweep = self.progress.sweep("sampled residuals", len(stream))
@@ -252,13 +256,13 @@ class Passes:
 
 
 def _sums_state(
-    sums: RowSums, stream: Abreast, told: str, rows: tuple[int, int],
-    largest: tuple[float, float], miss: Array, sizes: Array | None, norms: NDArray[np.float32],
+    sums: RowSums, stream: StackedRowStream, told: str, rows: tuple[int, int],
+    largest: tuple[float, float], residual_diagonal: Array, sizes: Array | None, norms: NDArray[np.float32],
 ) -> State:  # fmt: skip
     """Return the state of a pass after ``rows[0]`` rows in blocks of ``rows[1]``."""
     state: State = {**sums.state(), **stream.state()}
     state["of"], state["rows"], state["largest"] = np.array(told), np.array(rows), np.array(largest)
-    state["missed"], state["norms"] = miss[: rows[0]], norms[:, : rows[0]]
+    state["residual_diagonal"], state["norms"] = residual_diagonal[: rows[0]], norms[:, : rows[0]]
     if sizes is not None:
         state["sizes"] = sizes[: rows[0]]
     return state

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.rowwise import Abreast, Block
+from fastmcmd.estimate.row_stream import Block, StackedRowStream
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
@@ -89,7 +89,7 @@ class PartProblem:
 
     Attributes
     ----------
-    stream : Abreast
+    stream : StackedRowStream
         Inputs, right-hand sides and weights.
     terms : list of Term
         The systems, in order of their right-hand sides, which all models have side by side.
@@ -99,7 +99,7 @@ class PartProblem:
         What is asked for.
     """
 
-    stream: Abreast
+    stream: StackedRowStream
     terms: list[Term]
     backend: Backend
     kernel: Kernel
@@ -158,13 +158,13 @@ class PartProblem:
         return slice(own[0].start, own[-1].stop)
 
     def errors(
-        self, solutions: list[LowRankSolution], most_missed: float, size: float = 0.0
+        self, solutions: list[LowRankSolution], max_residual_diagonal: float, size: float = 0.0
     ) -> Array:
         """Return the certified error of each model, relative to the goal.
 
-        Where features miss at most ``most_missed``, with coefficients of interpolation of ``size``.
+        Features leave at most ``max_residual_diagonal``; ``size`` is that of coefficients of interpolation.
         """
-        at = np.array([self.setting.scale]), np.array([most_missed]), np.array([size])
+        at = np.array([self.setting.scale]), np.array([max_residual_diagonal]), np.array([size])
         found = np.zeros(self.models)
         for term, solution in zip(self.terms, solutions, strict=True):
             rows = solution.rows
@@ -186,11 +186,13 @@ class PartProblem:
     def sample(
         self,
         features: KernelFeatures,
-        missed: Array,
+        residual_diagonal: Array,
         weight: Array | None,
         norms: NDArray[Any],
         drawn: int,
     ) -> ResidualSample:
         """Return a sample of rows whose residuals are looked at."""
         terms = [term.columns for term in self.terms]
-        return ResidualSample(features, missed, weight, norms, terms, len(missed), drawn)
+        return ResidualSample(
+            features, residual_diagonal, weight, norms, terms, len(residual_diagonal), drawn
+        )

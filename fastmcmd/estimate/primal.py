@@ -20,7 +20,7 @@ from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers import Solution, Solved
-from fastmcmd.solvers.audit import SAMPLE, rounding
+from fastmcmd.solvers.certify import SAMPLE, rounding
 
 __all__ = ["Part", "PrimalFit", "Truncation"]
 

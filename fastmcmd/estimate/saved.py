@@ -139,7 +139,7 @@ def _low_rank_state(part: LowRankPart) -> LowRankPartState:
         dtype=str(part.dtype),
         rows=part.rows,
         passes=part.passes,
-        residual_diagonal=part.missed,
+        residual_diagonal=part.mean_residual_diagonal,
         notes=part.notes,
     )
 
@@ -280,7 +280,7 @@ class _Reader:
             dtype=_float_dtype(state.dtype),
             rows=_count(state.rows, "rows"),
             passes=_count(state.passes, "passes", least=0),
-            missed=state.residual_diagonal,
+            mean_residual_diagonal=state.residual_diagonal,
             notes=state.notes,
         )
 

@@ -3,9 +3,15 @@
 from fastmcmd.gram.features import KernelFeatures
 from fastmcmd.gram.operator import GramOperator
 from fastmcmd.gram.precision import EXACT, tile_dtype
-from fastmcmd.gram.survey import check_finite, check_sizes, diagonal_of, offset_of, surveyed
+from fastmcmd.gram.row_statistics import (
+    check_finite,
+    check_sizes,
+    diagonal_of,
+    offset_of,
+    shared_row_statistics,
+)
 
 __all__ = [
     "EXACT", "GramOperator", "KernelFeatures", "check_finite", "check_sizes", "diagonal_of", "offset_of",
-    "surveyed", "tile_dtype",
+    "shared_row_statistics", "tile_dtype",
 ]  # fmt: skip

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
 from fastmcmd.gram.precision import EXACT, tile_dtype
-from fastmcmd.gram.survey import check_finite, diagonal_of, largest_norm2, offset_of, surveyed
+from fastmcmd.gram.row_statistics import (
+    check_finite,
+    diagonal_of,
+    largest_norm2,
+    offset_of,
+    shared_row_statistics,
+)
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
@@ -60,7 +66,7 @@ class GramOperator:
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None
-        with surveyed():
+        with shared_row_statistics():
             self.offset = offset_of(kernel, backend, x)
             self.diagonal = diagonal_of(kernel, x)
             self.max_norm2 = largest_norm2(x, self.offset)
@@ -244,7 +250,7 @@ class GramOperator:
         kind = tile_dtype(self.kernel, dtype, self.x, self.x if grid is None else grid)
         unit = self.backend.unit(kind, self.dim)
         norm2 = self.max_norm2
-        with surveyed():
+        with shared_row_statistics():
             largest = self.largest(grid)
             if grid is not None and grid is not self.x:
                 norm2 = max(norm2, largest_norm2(grid, self.offset))

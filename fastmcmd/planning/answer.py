@@ -18,26 +18,26 @@ from fastmcmd.planning.exact import exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import CARD_ROWS
-from fastmcmd.planning.standing import Y_KERNEL, Standing
+from fastmcmd.planning.subsample import Y_KERNEL, Subsample
 from fastmcmd.rows import Rows
 from fastmcmd.seeds import Purpose, generator
 
-__all__ = ["FEATURES", "ROWS", "answer", "standing_for"]
+__all__ = ["FEATURES", "ROWS", "answer", "subsample_of"]
 
 FEATURES = 30  # of a scalar output under an RBF kernel, about
 ROWS = 4000  # that decisions are made on
 
 
-def standing_for(x: NDArray[Any] | Rows, backend: str) -> Standing:
+def subsample_of(x: NDArray[Any] | Rows, backend: str) -> Subsample:
     """Return rows drawn at random that stand for ``x``, for work on a backend."""
     some = _drawn(x, CARD_ROWS if backend == "cupy" else ROWS)
     if isinstance(x, Rows):  # not collapsed
         on_card = backend == "cupy" and x.on_card is not None
-        return Standing(len(x), some, 0 if on_card else int(x.nbytes), on_card)
+        return Subsample(len(x), some, 0 if on_card else int(x.nbytes), on_card)
     if distinct_rows(some)[1] is None:
-        return Standing(len(x), some)
+        return Subsample(len(x), some)
     rows = x[distinct_rows(x)[0]]
-    return Standing(len(x), some, distinct=Standing(len(rows), _drawn(rows, len(some))))
+    return Subsample(len(x), some, distinct=Subsample(len(rows), _drawn(rows, len(some))))
 
 
 def _drawn(x: NDArray[Any] | Rows, count: int) -> NDArray[Any]:
@@ -48,7 +48,7 @@ def _drawn(x: NDArray[Any] | Rows, count: int) -> NDArray[Any]:
 
 
 def answer(
-    rows: Standing,
+    rows: Subsample,
     backend: Backend,
     kernel: Kernel,
     options: Options,
@@ -61,7 +61,7 @@ def answer(
 
     Parameters
     ----------
-    rows : Standing
+    rows : Subsample
         Inputs.
     backend, kernel, options, lam
         What would be computed.

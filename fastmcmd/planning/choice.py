@@ -19,9 +19,9 @@ from fastmcmd.gram.cost import USUAL_ERROR, MatrixSize
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
-from fastmcmd.planning.answer import FEATURES, answer, standing_for
+from fastmcmd.planning.answer import FEATURES, answer, subsample_of
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.standing import Standing
+from fastmcmd.planning.subsample import Subsample
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import BlockCG, ProblemSize
 from fastmcmd.threads import get_num_threads
@@ -87,7 +87,7 @@ def settled(
 def choose(
     options: Options,
     kernel: Kernel,
-    x: NDArray[Any] | Rows | Standing,
+    x: NDArray[Any] | Rows | Subsample,
     lam: float,
     columns: int = FEATURES,
 ) -> Options:
@@ -99,7 +99,7 @@ def choose(
         As asked for, with backend "auto".
     kernel : Kernel
         Resolved input kernel.
-    x : ndarray (n, d), Rows or Standing
+    x : ndarray (n, d), Rows or Subsample
         Inputs.
     lam : float
         Smallest regulariser.
@@ -125,7 +125,7 @@ def choose(
 def _decided(
     options: Options,
     kernel: Kernel,
-    x: NDArray[Any] | Rows | Standing,
+    x: NDArray[Any] | Rows | Subsample,
     lam: float,
     columns: int,
 ) -> tuple[bool, str]:
@@ -161,12 +161,12 @@ def _plan(
     options: Options,
     name: str,
     kernel: Kernel,
-    x: NDArray[Any] | Rows | Standing,
+    x: NDArray[Any] | Rows | Subsample,
     lam: float,
     columns: int,
 ) -> Plan:
-    rows = x if isinstance(x, Standing) else standing_for(x, name)
-    shaped = isinstance(x, Standing)  # from a shape alone
+    rows = x if isinstance(x, Subsample) else subsample_of(x, name)
+    shaped = isinstance(x, Subsample)  # from a shape alone
     return answer(
         rows, options.backend_for(kernel), kernel, options, lam, columns, low_rank=not shaped
     )

@@ -20,10 +20,10 @@ from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import rate, seconds_of
-from fastmcmd.planning.standing import (
-    Standing,
-    StandingOperator,
-    StandingProblem,
+from fastmcmd.planning.subsample import (
+    Subsample,
+    SubsampleOperator,
+    SubsampleProblem,
     WholeOperator,
 )
 from fastmcmd.progress import Progress
@@ -73,7 +73,7 @@ class _Counted(Progress):
 
 
 def exact_plan(
-    rows: Standing,
+    rows: Subsample,
     backend: Backend,
     kernel: Kernel,
     options: Options,
@@ -85,7 +85,7 @@ def exact_plan(
 
     Parameters
     ----------
-    rows : Standing
+    rows : Subsample
         Rows to look at.
     backend, kernel, options, lam
         What would be computed.
@@ -137,7 +137,7 @@ class _Run:
     """A run of the solver on some rows."""
 
     def __init__(
-        self, rows: Standing, backend: Backend, kernel: Kernel, lam: float, goal: float, room: int,
+        self, rows: Subsample, backend: Backend, kernel: Kernel, lam: float, goal: float, room: int,
         columns: int,
     ) -> None:  # fmt: skip
         self._rows, self._backend, self._kernel = rows, backend, kernel
@@ -160,19 +160,19 @@ class _Run:
                 self.solved = solved
                 break
 
-    def _problem_of(self, some: Standing, stop: Callable[[], bool]) -> StandingProblem:
+    def _problem_of(self, some: Subsample, stop: Callable[[], bool]) -> SubsampleProblem:
         _, made = some.features()
         rhs = np.zeros((len(some), self._columns))
         rhs[:, : made.shape[1]] = made[:, : self._columns]
         scale = float(np.sqrt(max(float(np.max(self._kernel.diagonal(self._rows.x))), 0.0)))
         shift = np.full(len(some), len(some) * self._lam)
-        return StandingProblem(
+        return SubsampleProblem(
             self._backend, self._kernel, some.x, [System(rhs, shift)], self._lam,
             Goal(self._goal, scale), self._room, stop=stop, rows=some, reserve=self._rows,
         )  # fmt: skip
 
     @property
-    def operator(self) -> StandingOperator:
+    def operator(self) -> SubsampleOperator:
         """The last operator."""
         return self._problem.made[-1]
 

@@ -9,22 +9,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fastmcmd.backends.base import Backend
+from fastmcmd.estimate.candidate_problem import CandidateProblem
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import fit_part
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.lowrank_memory import low_rank_peak
-from fastmcmd.estimate.outlook import LADDER, LOOKED_AT, SURE, hopeless, promising, slope
 from fastmcmd.estimate.part_problem import PartProblem, Setting
-from fastmcmd.estimate.pilot import Pilot
-from fastmcmd.estimate.rowwise import Abreast, RowStream
+from fastmcmd.estimate.rank_forecast import (
+    LADDER,
+    LOOKED_AT,
+    SURE,
+    cannot_converge,
+    slope,
+    trace_may_suffice,
+)
+from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import seconds_of
-from fastmcmd.planning.standing import Standing
+from fastmcmd.planning.subsample import Subsample
 from fastmcmd.progress import Progress
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch
@@ -64,7 +71,7 @@ class Search:
     reason: str = ""
 
 
-class _Stream(Abreast):
+class _Stream(StackedRowStream):
     """Some rows with their outputs, that stand for all."""
 
     def __init__(self, streams: list[RowStream], n: int) -> None:
@@ -75,12 +82,12 @@ class _Stream(Abreast):
         return self._n
 
 
-def search(rows: Standing, task: Task, lam: float, *, last_resort: bool = False) -> Search | None:
+def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False) -> Search | None:
     """Look for landmarks as the fit would; None where it would not even look.
 
     Parameters
     ----------
-    rows : Standing
+    rows : Subsample
         Rows to look at.
     task : Task
         What is asked for, at these rows.
@@ -101,7 +108,7 @@ def search(rows: Standing, task: Task, lam: float, *, last_resort: bool = False)
         return None
     start = time.perf_counter()
     hasty = setting.give_up and not setting.patient
-    if hasty and not promising(
+    if hasty and not trace_may_suffice(
         rows.x, backend, kernel, lam, setting.goal, setting.scale, setting.most
     ):
         taken = time.perf_counter() - start
@@ -119,7 +126,7 @@ class _Look:
     """A search for landmarks among some rows."""
 
     def __init__(
-        self, rows: Standing, backend: Backend, kernel: Kernel, setting: Setting, lam: float
+        self, rows: Subsample, backend: Backend, kernel: Kernel, setting: Setting, lam: float
     ) -> None:
         self._rows, self._setting = rows, setting
         streams = [RowStream(list(rows.samples(lam)), rows.features()[0], True)]
@@ -132,7 +139,7 @@ class _Look:
             backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
         )  # fmt: skip
-        self._pilot = Pilot(self._problem, self._search, np.arange(count))
+        self._candidates = CandidateProblem(self._problem, self._search, np.arange(count))
         self.searching = 0.0  # seconds
 
     @property
@@ -166,7 +173,7 @@ class _Look:
         return Search(rank, kind, reason="the rank asked for")
 
     def _error(self, kind: str) -> float:
-        return float(self._pilot.errors(kind)[0])
+        return float(self._candidates.errors(kind)[0])
 
     def _extend(self, rank: int) -> None:
         start, search = time.perf_counter(), self._search
@@ -196,7 +203,7 @@ class _Look:
                 if looks and looks[-1][0] == search.rank:  # no rows are left
                     return None
                 # Over two steps: a predicted error scatters.
-                if len(looks) > 1 and hopeless(looks[-2], now, most, kind):
+                if len(looks) > 1 and cannot_converge(looks[-2], now, most, kind):
                     return None
                 looks.append(now)
         if len(looks) < 3 or end == most:
@@ -212,25 +219,25 @@ class _Look:
         problem, rows = self._problem, self._rows
         found = self._search.found()
         setting = replace(self._setting, landmarks=found.pivots, rank=None, certificate=kind)
-        stream = Abreast(problem.stream.streams)
+        stream = StackedRowStream(problem.stream.streams)
         part = fit_part(
             stream, problem.terms, problem.backend, problem.kernel, setting,
             Progress(False, setting.goal),
         )[0]  # fmt: skip
         assert part is not None, "landmarks that are given are taken"
         assert part.known is not None
-        missed, sizes = part.known
-        sizes = np.zeros(len(missed)) if sizes is None else sizes
+        residual_diagonal, sizes = part.known
+        sizes = np.zeros(len(residual_diagonal)) if sizes is None else sizes
         (solution,) = part.solutions
-        scale = np.full(len(missed), setting.scale)
-        error = float(solution.error(scale, missed, sizes).max()) / setting.goal
+        scale = np.full(len(residual_diagonal), setting.scale)
+        error = float(solution.error(scale, residual_diagonal, sizes).max()) / setting.goal
         # Residuals of fewer rows scatter more.
         foreseen = self._error(kind) * (math.sqrt(rows.n / len(rows)) if kind == "sampled" else 1.0)
         return error > max(1.0, _TIMES * foreseen)
 
 
 def plan_of(
-    found: Search, rows: Standing, backend: Backend, kernel: Kernel, options: Options, columns: int
+    found: Search, rows: Subsample, backend: Backend, kernel: Kernel, options: Options, columns: int
 ) -> Plan:
     """Return the plan of the low-rank form with the landmarks found."""
     landmarks, n = found.landmarks, rows.n
@@ -254,7 +261,7 @@ def plan_of(
 
 
 def _seconds_a_row(
-    rows: Standing, backend: Backend, kernel: Kernel, landmarks: int, columns: int, *, sizes: bool
+    rows: Subsample, backend: Backend, kernel: Kernel, landmarks: int, columns: int, *, sizes: bool
 ) -> tuple[float, float]:
     """Return what a row of the normal equations takes, and one of the values."""
     rng = generator(0, Purpose.PLAN)

@@ -14,10 +14,10 @@ from fastmcmd.checks import check_count, check_lam
 from fastmcmd.estimate.arguments import default_kernels, inputs
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
-from fastmcmd.planning.answer import FEATURES, ROWS, answer, standing_for
+from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.standing import Standing
+from fastmcmd.planning.subsample import Subsample
 from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["plan"]
@@ -92,10 +92,10 @@ def plan(
     shaped = _is_shape(x)
     rows = _of_shape(x) if shaped else inputs(x, "x", options)
     kernels = default_kernels(x_kernel, None, rows, np.array([[0.0], [1.0]]))
-    like = Standing(x[0], rows) if isinstance(rows, np.ndarray) and shaped else rows
+    like = Subsample(x[0], rows) if isinstance(rows, np.ndarray) and shaped else rows
     options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]
-    some = like if isinstance(like, Standing) else standing_for(like, options.backend)
+    some = like if isinstance(like, Subsample) else subsample_of(like, options.backend)
     found = answer(
         some, options.backend_for(kernel), kernel, options, lam, features, low_rank=not shaped
     )

@@ -10,7 +10,7 @@ import numpy as np
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.kernels import Kernel
-from fastmcmd.planning.standing import Standing
+from fastmcmd.planning.subsample import Subsample
 from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["CARD_ROWS", "rate", "seconds_of"]
@@ -23,7 +23,7 @@ _KNOWN: dict[tuple[Backend, Kernel, int, int, str], float] = {}
 
 
 def rate(
-    backend: Backend, kernel: Kernel, rows: Standing, columns: int, dtype: np.dtype[np.floating]
+    backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
     """Return float32 operations a second of a streamed product, as `gram.cost` counts them."""
     place = (backend, kernel, rows.dim, columns, np.dtype(dtype).name)
@@ -33,7 +33,7 @@ def rate(
 
 
 def _measured(
-    backend: Backend, kernel: Kernel, rows: Standing, columns: int, dtype: np.dtype[np.floating]
+    backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
     count = CARD_ROWS if backend.on_card else _ROWS
     x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # repeated where there are fewer

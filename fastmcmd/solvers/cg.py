@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import audit
+from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.block_cg import BlockCGRun, Preconditioner
 from fastmcmd.solvers.block_state import BlockState, CGResult
@@ -351,14 +351,14 @@ def _first(
     short = any(result.short for result in results)
     if not short and not _exactly(operator, columns, certificate, spent):
         believed = [result.residual for result in results]
-        if later <= audit.sampled_cost(operator, columns):
+        if later <= certify.sampled_cost(operator, columns):
             # Few rows: a fresh residual is cheap, and free of what the iterations' rounding left in the
             # old one; without it the sampled bound would often miss the goal, and the exact pass follow.
-            believed = audit.replaced(operator, systems, values)
-        found = audit.sampled(operator, systems, values, believed)
+            believed = certify.replaced(operator, systems, values)
+        found = certify.sampled(operator, systems, values, believed)
         if _worst(found, goal) <= 1.0:
             return Iterated(found, iterations, True)
-    found, residuals = audit.exact(operator, systems, values)
+    found, residuals = certify.exact(operator, systems, values)
     largest = max(result.largest for result in results)
     return _next(Round(0, iterations, largest, found, residuals), goal, results)
 
@@ -374,9 +374,9 @@ def _refined(
     iterations = this.iterations + max(result.iterations for result in results)
     corrections = [result.value for result in results]
     left, residuals = [result.residual for result in results], this.residuals
-    better = audit.refined(operator, systems, this.solutions, corrections, left, residuals)
+    better = certify.refined(operator, systems, this.solutions, corrections, left, residuals)
     if _worst(better, goal) > 1.0 and this.attempt + 1 < _REFINEMENTS:
-        better, residuals = audit.exact(operator, systems, [s.value for s in better])
+        better, residuals = certify.exact(operator, systems, [s.value for s in better])
     worst = _worst(this.solutions, goal)
     if _worst(better, goal) > worst / 2:
         return Iterated(this.solutions, iterations, worst <= 1.0)
@@ -388,15 +388,15 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     """Return the next round, or the end where there is none."""
     reached = _worst(this.solutions, goal) <= 1.0
     converged = all(result.converged for result in results)
-    hopeless = any(goal.out_of_reach(solution.certificate) for solution in this.solutions)
-    if reached or hopeless or not converged or this.attempt == _REFINEMENTS:
+    cannot_converge = any(goal.out_of_reach(solution.certificate) for solution in this.solutions)
+    if reached or cannot_converge or not converged or this.attempt == _REFINEMENTS:
         return Iterated(this.solutions, this.iterations, reached)
     return this
 
 
 def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:
     """Tell whether the first certificate comes from a float64 pass over all rows."""
-    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * audit.SAMPLE:
+    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
         return True
     cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * spent
     return certificate == "auto" and cheap

@@ -21,7 +21,7 @@ from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
-from fastmcmd.solvers import audit
+from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Certificate, Goal, Solution, System, by_diagonal
 from fastmcmd.solvers.block_layout import least_room, one_panel_fits
 from fastmcmd.solvers.costs import cholesky_cost, factor_work
@@ -324,7 +324,7 @@ class DirectSolver:
         value = self._solve(factor, system.rhs)
         best: Solution | None = None
         for _ in range(_REFINEMENTS):
-            (solution,), (residual,) = audit.exact(operator, [system], [value])
+            (solution,), (residual,) = certify.exact(operator, [system], [value])
             miss = goal.miss(solution.certificate)
             progress.product(miss * progress.target)
             if best is not None and miss >= goal.miss(best.certificate):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.tall import inner
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.solvers.audit import rounding
 from fastmcmd.solvers.base import scaled_norm
+from fastmcmd.solvers.certify import rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 
 __all__ = ["certified_by_all", "full_residual_bytes"]

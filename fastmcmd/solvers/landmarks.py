@@ -65,14 +65,14 @@ class LandmarkSearch:
 
     Attributes
     ----------
-    missed : ndarray (m,)
-        What they miss: ``k(x, x) - |p(x)|^2``.
+    residual_diagonal : ndarray (m,)
+        Residual diagonal: ``k(x, x) - |p(x)|^2``.
     diagonal : ndarray (m,)
         ``k(x, x)``.
     tried : int
         Rows that were offered to `take`.
     importance : ndarray (m,)
-        Factor of a row's chance to be drawn, beside what is missed of it; at first ``weight``.
+        Factor of a row's chance to be drawn, beside what they miss of it; at first ``weight``.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class LandmarkSearch:
         self._pivots: list[int] = []
         self.tried = 0
         self.diagonal = np.asarray(kernel.diagonal(rows), dtype=np.float64)
-        self.missed = self.diagonal.copy()
+        self.residual_diagonal = self.diagonal.copy()
         self._dull = 0
 
     @property
@@ -122,7 +122,7 @@ class LandmarkSearch:
         rank = min(rank, len(self._columns))
         while self.rank < rank and not self.exhausted:
             chance = self.importance * np.where(
-                self.missed > _FLOOR * self.diagonal, self.missed, 0.0
+                self.residual_diagonal > _FLOOR * self.diagonal, self.residual_diagonal, 0.0
             )
             total = float(chance.sum())
             if total <= 0:
@@ -187,10 +187,10 @@ class LandmarkSearch:
         # where the pivots are nearly dependent: L L' would be off by 1e-10, not by rounding.
         new[:, chosen] = factor.T
         self._columns[self.rank : self.rank + len(kept)] = new
-        self.missed -= np.einsum("ij,ij->j", new, new)
-        np.maximum(self.missed, 0.0, out=self.missed)
+        self.residual_diagonal -= np.einsum("ij,ij->j", new, new)
+        np.maximum(self.residual_diagonal, 0.0, out=self.residual_diagonal)
         self._pivots.extend(int(index) for index in chosen)
-        self.missed[chosen] = 0.0
+        self.residual_diagonal[chosen] = 0.0
 
     def _conjugate(
         self, new: NDArray[np.float64], chosen: NDArray[np.intp], factor: NDArray[np.float64]

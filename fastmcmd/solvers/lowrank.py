@@ -47,9 +47,9 @@ class RowSums:
     ----------
     square : ndarray (c, c)
         ``sum w P P'`` within each system, 0 elsewhere.
-    missed, diagonal, weight : float
+    residual_trace, diagonal, weight : float
         ``sum w e(x, x)``, ``sum w k(x, x)``, ``sum w``.
-    most_missed : float
+    max_residual_diagonal : float
         Largest ``e(x, x)``.
     """
 
@@ -58,35 +58,35 @@ class RowSums:
         self._products: Products | None = backend.products(rank, columns)
         self._settled: tuple[Array, Array] | None = None
         self.square = np.zeros((columns, columns))
-        self.missed = self.diagonal = self.weight = self.most_missed = 0.0
+        self.residual_trace = self.diagonal = self.weight = self.max_residual_diagonal = 0.0
         self._rows, self._blocks = 0, 0
 
     def add(
         self,
         f: Any,
         rhs: Array,
-        missed: Array,
+        residual_diagonal: Array,
         diagonal: Array,
         weight: Array | None,
     ) -> None:
-        """Add a block of rows: features f (p, b), right-hand sides (b, c), what is missed (b,)."""
+        """Add a block of rows: features f (p, b), right-hand sides (b, c), residual diagonal (b,)."""
         if weight is None:
-            self.weight += len(missed)
-            self.missed += float(missed.sum())
+            self.weight += len(residual_diagonal)
+            self.residual_trace += float(residual_diagonal.sum())
             self.diagonal += float(diagonal.sum())
             weighted = rhs
         else:
             self.weight += float(weight.sum())
             # Not `@`: BLAS would wake its threads for each block, and wait where others use the machine.
-            self.missed += float((weight * missed).sum())
+            self.residual_trace += float((weight * residual_diagonal).sum())
             self.diagonal += float((weight * diagonal).sum())
             weighted = rhs * weight[:, None]
         for own in self._systems:
             self.square[own, own] += inner(weighted[:, own], rhs[:, own])
         assert self._products is not None, "rows after the last"
         self._products.add(f, rhs, weight)
-        self.most_missed = max(self.most_missed, float(missed.max()))
-        self._rows, self._blocks = max(self._rows, len(missed)), self._blocks + 1
+        self.max_residual_diagonal = max(self.max_residual_diagonal, float(residual_diagonal.max()))
+        self._rows, self._blocks = max(self._rows, len(residual_diagonal)), self._blocks + 1
 
     def settle(self) -> RowSums:
         """Say that no rows follow, so that a card may forget its sums; returns itself."""
@@ -116,7 +116,7 @@ class RowSums:
 
     def state(self) -> dict[str, Array]:
         """Return the sums so far as arrays, to be written down."""
-        numbers = (self.missed, self.diagonal, self.weight, self.most_missed)
+        numbers = (self.residual_trace, self.diagonal, self.weight, self.max_residual_diagonal)
         counts = (float(self._rows), float(self._blocks))
         gram, cross = self._sums()
         return {
@@ -131,9 +131,14 @@ class RowSums:
         assert self._products is not None
         self._products.start(state["gram"], state["cross"])
         self.square = state["square"]
-        self.missed, self.diagonal, self.weight, self.most_missed, rows, blocks = (
-            float(v) for v in state["numbers"]
-        )
+        (
+            self.residual_trace,
+            self.diagonal,
+            self.weight,
+            self.max_residual_diagonal,
+            rows,
+            blocks,
+        ) = (float(v) for v in state["numbers"])
         self._rows, self._blocks = int(rows), int(blocks)
 
 
@@ -189,10 +194,10 @@ class LowRankSolution:
     hidden: float = 0.0
     rows: RowErrors | None = None
 
-    def error(self, scale: Array, missed: Array, size: Array) -> Array:
-        """Bound the error where ``sqrt(k(x, x)) = scale``, e(x, x) = missed, |c| = size."""
+    def error(self, scale: Array, residual_diagonal: Array, size: Array) -> Array:
+        """Bound the error where ``sqrt(k(x, x)) = scale``, e(x, x) = residual_diagonal, |c| = size."""
         rounding = (2 * self.row + self.pivots * size) * size
-        off = self.miss * np.sqrt(missed + self.floor + rounding)
+        off = self.miss * np.sqrt(residual_diagonal + self.floor + rounding)
         return scale * self.slope + off + self.through * size + self.constant
 
 
@@ -239,7 +244,7 @@ def solve_sums(
     b = float(np.sqrt(max(b2, 0.0)))
     left += slack * (trace * norm + np.sqrt(trace * right))
     if rounding is None:
-        t = sums.missed * scale
+        t = sums.residual_trace * scale
         return LowRankSolution(
             weights=weights,
             slope=t * b / 2,
@@ -254,7 +259,7 @@ def solve_sums(
     g, c = rounding.row / np.sqrt(lam), rounding.size / np.sqrt(lam)
     pivots = rounding.pivots + rounding.upper**2
     mean = sums.diagonal * scale
-    t = sums.missed * scale * (1 + sums.rounding) + rounding.diagonal * mean
+    t = sums.residual_trace * scale * (1 + sums.rounding) + rounding.diagonal * mean
     t += 2 * c * g + pivots * c**2
     # C'B is at most c b, but L' C'B = W + left + H'B: it is L'^-1 W, the coefficients of the image,
     # but for ||L^-1|| times what rounding left.

@@ -110,7 +110,7 @@ class Landmarks:
     @property
     def damping(self) -> float:
         """``mu - 1``: the median of the diagonal of ``E~``."""
-        return float(np.median(self._search.missed * self._share))
+        return float(np.median(self._search.residual_diagonal * self._share))
 
     def features(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""

@@ -42,7 +42,7 @@ class ResidualSample:
     ----------
     features : KernelFeatures
         Gives kernel and backend.
-    missed : ndarray (n,)
+    residual_diagonal : ndarray (n,)
         e(x, x) of every row.
     weight : ndarray (n,) or None
         Weights of the rows.
@@ -59,18 +59,22 @@ class ResidualSample:
     def __init__(
         self,
         features: KernelFeatures,
-        missed: Array,
+        residual_diagonal: Array,
         weight: Array | None,
         norms: NDArray[Any],
         terms: Sequence[slice],
         seed: int,
         drawn: int = DRAWN,
     ) -> None:
-        self._features, self._missed, self._weight = features, missed, weight
+        self._features, self._residual_diagonal, self._weight = features, residual_diagonal, weight
         self._terms = list(terms)
-        self.floor = float(missed.mean() if weight is None else np.average(missed, weights=weight))
+        self.floor = float(
+            residual_diagonal.mean()
+            if weight is None
+            else np.average(residual_diagonal, weights=weight)
+        )
         rng = generator(seed, Purpose.AUDIT)
-        self._sample = RowSample(len(missed), self._sizes(norms), _CERTAIN, drawn, rng)
+        self._sample = RowSample(len(residual_diagonal), self._sizes(norms), _CERTAIN, drawn, rng)
         self.rows = self._sample.rows
         self._own_total = np.zeros(len(self._terms))  # sum w (e |B|)^2 of each term
         self._own_most = np.zeros(len(self._terms))  # largest sqrt(e) |B|
@@ -82,16 +86,18 @@ class ResidualSample:
     def _sizes(self, norms: NDArray[Any]) -> Iterator[Array]:
         """Yield guesses of the terms of the sum, each (n,)."""
         weight = 1.0 if self._weight is None else self._weight
-        missed = self._missed + self.floor
-        yield weight * missed
-        yield np.full(len(missed), 1.0) if self._weight is None else self._weight
+        residual_diagonal = self._residual_diagonal + self.floor
+        yield weight * residual_diagonal
+        yield np.full(len(residual_diagonal), 1.0) if self._weight is None else self._weight
         for norm in norms:
             largest = float(norm.max(initial=0.0))
             if not largest > 0.0:
                 continue
-            squares = missed * (weight * (norm / largest)) ** 2  # e |B|^2, without overflow
+            squares = (
+                residual_diagonal * (weight * (norm / largest)) ** 2
+            )  # e |B|^2, without overflow
             yield squares
-            yield squares * missed * weight
+            yield squares * residual_diagonal * weight
 
     def begin(self, x: NDArray[Any], columns: int) -> None:
         """Take the sampled rows ``x`` (s, d) themselves."""
@@ -113,16 +119,16 @@ class ResidualSample:
 
     def account(self, rows: slice, coefficients: Array) -> None:
         """Account for the rows' own terms ``e_i B_i``."""
-        missed = self._missed[rows]
+        residual_diagonal = self._residual_diagonal[rows]
         weight = 1.0 if self._weight is None else self._weight[rows]
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         inside = self.rows[first:last] - rows.start
         for index, columns in enumerate(self._terms):
             block = coefficients[:, columns]
             norm = np.sqrt(np.einsum("ij,ij->i", block, block))
-            own = missed * norm
+            own = residual_diagonal * norm
             self._own_total[index] += float((weight * own**2).sum())
-            most = float((np.sqrt(missed) * norm).max(initial=0.0))
+            most = float((np.sqrt(residual_diagonal) * norm).max(initial=0.0))
             self._own_most[index] = max(self._own_most[index], most)
             self._own[index, first:last] = own[inside]
 
@@ -163,8 +169,8 @@ class ResidualSample:
         """
         weight = 1.0 if self._weight is None else self._weight
         for guess, norm in zip(guessed, found, strict=True):
-            size = weight * ((self._missed + self.floor) * weight * norm) ** 2
-            before = weight * ((self._missed + self.floor) * weight * guess) ** 2
+            size = weight * ((self._residual_diagonal + self.floor) * weight * norm) ** 2
+            before = weight * ((self._residual_diagonal + self.floor) * weight * guess) ** 2
             total, total_before = float(size.sum()), float(before.sum())
             if not total > 0.0:
                 continue
@@ -185,7 +191,9 @@ class ResidualSample:
         # Not below what the rows in the sample add up to.
         total = max(total, float((self._weights * squares).sum())) * scale
         floor = max(self.floor, 1e-30)
-        ratio = float(np.sqrt((squares / (self._missed[self.rows] + floor)).max(initial=0.0)))
+        ratio = float(
+            np.sqrt((squares / (self._residual_diagonal[self.rows] + floor)).max(initial=0.0))
+        )
         return replace(
             solution,
             slope=float(np.sqrt(total)) / 2,

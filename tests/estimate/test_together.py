@@ -13,9 +13,9 @@ import fastmcmd as fm
 from fastmcmd.estimate import feature_form
 from fastmcmd.estimate import fit as fitting
 from fastmcmd.estimate.budget import Budget
+from fastmcmd.estimate.candidate_problem import CandidateProblem
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
-from fastmcmd.estimate.pilot import Pilot
-from fastmcmd.estimate.rowwise import Abreast, RowStream
+from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.solvers.base import System, by_diagonal
 
 KERNEL = fm.RBF(0.5)
@@ -140,8 +140,10 @@ def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
 def test_one_pass_serves_all(data, monkeypatch):
     x, y, models = data
     passes = []
-    begin = Abreast.begin
-    monkeypatch.setattr(Abreast, "begin", lambda self: passes.append(self.columns) or begin(self))
+    begin = StackedRowStream.begin
+    monkeypatch.setattr(
+        StackedRowStream, "begin", lambda self: passes.append(self.columns) or begin(self)
+    )
     made = fm.ConditionalCongruence(x_kernel=KERNEL, solver="lowrank", rank=60, tol=1e-3)
     found = made.fit_each(x, y, models)
     ranks = [one.result_.info.rank for one in found.values()]
@@ -157,7 +159,7 @@ def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
     models = {"a": fm.Gaussian(np.sin(x[:, 0]), 0.2), "b": fm.Gaussian(np.zeros(n), 1.0)}
     made = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0))
     assert {one.result_.info.solver for one in made.fit_each(x, y, models).values()} == {"lowrank"}
-    errors = Pilot.errors
+    errors = CandidateProblem.errors
 
     def hard(self, kind):
         found = errors(self, kind)
@@ -165,7 +167,7 @@ def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
             found[1] = 1e9
         return found
 
-    monkeypatch.setattr(Pilot, "errors", hard)
+    monkeypatch.setattr(CandidateProblem, "errors", hard)
     found = made.fit_each(x, y, models)
     assert [one.result_.info.solver for one in found.values()] == ["lowrank", "cg"]
     for name, prediction in models.items():
@@ -367,7 +369,7 @@ def test_streams_abreast(rng):
             kernels[1], backend, np.concatenate([y, draws[k]])[:, None], 1e-3, 50
         )[0]
         streams.append(RowStream([nature, model], features, True))
-    both = Abreast(streams)
+    both = StackedRowStream(streams)
     assert both.columns == sum(one.features.rank for one in streams)
     rhs, missed = both.rhs(slice(3, 9))
     np.testing.assert_array_equal(rhs, np.hstack([one.rhs(slice(3, 9))[0] for one in streams]))
@@ -384,7 +386,7 @@ def test_streams_abreast(rng):
     assert [one.truncated() for one in streams] == whole
     for one in streams:
         one.begin()
-        for block in Abreast([one]).blocks(30):
+        for block in StackedRowStream([one]).blocks(30):
             one.account(block)
     np.testing.assert_allclose([one.truncated() for one in streams], whole, rtol=1e-12)
     assert whole[0] != whole[1]

@@ -12,7 +12,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_plan
-from fastmcmd.planning.standing import Standing, StandingOperator, WholeOperator
+from fastmcmd.planning.subsample import Subsample, SubsampleOperator, WholeOperator
 
 
 def inputs_of(kind, n, d, seed=0):
@@ -251,8 +251,8 @@ def test_costs_are_those_of_all_rows(kernel, dtype):
     x = inputs_of("normal", 3000, 50)
     backend = get_backend("auto", kernel)
     whole = GramOperator(backend, kernel, x, dtype, 40_000_000)
-    some = Standing(3000, x[:300])
-    for kind in (StandingOperator, WholeOperator):
+    some = Subsample(3000, x[:300])
+    for kind in (SubsampleOperator, WholeOperator):
         stands = kind(some, some, backend, kernel, dtype, 40_000_000)
         assert stands.size == whole.size == 3000
         assert stands.packed_bytes == whole.packed_bytes
@@ -262,7 +262,7 @@ def test_costs_are_those_of_all_rows(kernel, dtype):
             assert stands.product_cost(columns) == pytest.approx(whole.product_cost(columns))
         for precision in (np.float32, np.float64):
             assert stands.row_bytes(precision) == pytest.approx(whole.row_bytes(precision), rel=0.1)
-    assert (len(stands), len(StandingOperator(some, some, backend, kernel, dtype, 1))) == (
+    assert (len(stands), len(SubsampleOperator(some, some, backend, kernel, dtype, 1))) == (
         3000,
         300,
     )
@@ -271,8 +271,8 @@ def test_costs_are_those_of_all_rows(kernel, dtype):
 def test_work_is_counted_for_all_rows():
     x = inputs_of("normal", 2000, 5)
     backend = get_backend("auto", fm.RBF(0.1))
-    some = Standing(2000, x[:200])
-    stands = StandingOperator(some, some, backend, fm.RBF(0.1), np.float32, 10**9)
+    some = Subsample(2000, x[:200])
+    stands = SubsampleOperator(some, some, backend, fm.RBF(0.1), np.float32, 10**9)
     v = np.ones((200, 3))
     stands.matmul(v)
     one = 2000.0**2 * (15 + 5 + 2 * 3)  # gram.cost: an exponential, five coordinates, three columns
@@ -286,9 +286,9 @@ def test_work_is_counted_for_all_rows():
 def test_a_small_problem_is_its_own_plan():
     """Where the rows are all rows, the products are those of the problem itself."""
     x = inputs_of("uniform", 900, 3)
-    y, drawn = Standing(900, x).outputs()
+    y, drawn = Subsample(900, x).outputs()
     found = exact_plan(
-        Standing(900, x), get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1,
+        Subsample(900, x), get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1,
         0.74e-6, 30,
     )  # fmt: skip
     info = fm.cce(x, y, drawn, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg").info

@@ -105,7 +105,7 @@ def test_nothing_is_left_after_an_error(data, tmp_path):
 def test_a_file_that_changes_is_an_error(data, never_loaded, monkeypatch):
     _, y, p, path = data
     changed = np.load(path)[::-1]
-    from fastmcmd.estimate.rowwise import RowStream
+    from fastmcmd.estimate.row_stream import RowStream
 
     begin = RowStream.begin
 

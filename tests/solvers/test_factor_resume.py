@@ -200,7 +200,7 @@ def test_ctrl_c_after_the_factor_keeps_it(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("fastmcmd.solvers.audit.exact", interrupted)
+        patch.setattr("fastmcmd.solvers.certify.exact", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run("cpu float64", path)
     assert len(factors(tmp_path)) == 1

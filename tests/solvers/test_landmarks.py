@@ -56,11 +56,11 @@ def check(search, kernel):
     slack = 40 * (search.rank + 10) * 2.3e-16 * size
     np.testing.assert_allclose(found.factor @ found.factor.T, inside, rtol=0, atol=slack)
     np.testing.assert_allclose(
-        np.einsum("ij,ij->j", search.columns, search.columns) + search.missed,
+        np.einsum("ij,ij->j", search.columns, search.columns) + search.residual_diagonal,
         np.maximum(kernel.diagonal(rows), 0), rtol=0, atol=slack,
     )  # fmt: skip
-    assert (search.missed >= 0).all()
-    assert (search.missed[pivots] == 0).all()
+    assert (search.residual_diagonal >= 0).all()
+    assert (search.residual_diagonal[pivots] == 0).all()
     condition = np.linalg.cond(inside)
     if condition < 1e9:
         lower = cholesky(inside, lower=True)
@@ -68,7 +68,7 @@ def check(search, kernel):
         missed = kernel.diagonal(rows) - np.einsum(
             "ij,ij->j", cross, cho_solve((lower, True), cross)
         )
-        np.testing.assert_allclose(search.missed, missed, rtol=0, atol=slack * condition)
+        np.testing.assert_allclose(search.residual_diagonal, missed, rtol=0, atol=slack * condition)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
@@ -113,7 +113,7 @@ def test_smooth_kernels_end_at_rounding(rng):
     search.grow(100)
     assert search.rank == 6
     assert search.exhausted
-    assert search.missed.max() <= 1e-12 * search.diagonal.max()
+    assert search.residual_diagonal.max() <= 1e-12 * search.diagonal.max()
 
 
 def test_offset_moves_rows_and_landmarks(rng):
@@ -219,7 +219,7 @@ def test_equal_rows_end_the_search(name):
     search.grow(20)
     assert (search.rank, search.exhausted) == (1, True)
     assert np.isfinite(search.columns).all()
-    np.testing.assert_allclose(search.missed, 0.0, atol=1e-13 * search.diagonal[0])
+    np.testing.assert_allclose(search.residual_diagonal, 0.0, atol=1e-13 * search.diagonal[0])
 
 
 def test_repeated_rows_end_the_search(rng):

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits  # scikit-learn needs it, too
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
-from fastmcmd.estimate.rowwise import RowStream
+from fastmcmd.estimate.row_stream import RowStream
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.rounding import factor_error

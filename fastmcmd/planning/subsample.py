@@ -22,7 +22,7 @@ from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers import LinearProblem
 
-__all__ = ["Y_KERNEL", "Standing", "StandingOperator", "StandingProblem", "WholeOperator"]
+__all__ = ["Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
 
 Array = NDArray[np.float64]
 Y_KERNEL = RBF(0.5)  # on outputs of about unit variance: the paper's
@@ -35,7 +35,7 @@ _SCATTER, _WRONG = (
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class Subsample:
     """Rows that stand for ``n``.
 
     Attributes
@@ -48,7 +48,7 @@ class Standing:
         Bytes of all rows where they lie on disk, else 0.
     on_card : bool
         Whether they lie on the card that works on them.
-    distinct : Standing or None
+    distinct : Subsample or None
         The distinct rows, where rows repeat: CG and Cholesky work on these.
     """
 
@@ -56,7 +56,7 @@ class Standing:
     x: NDArray[Any]
     read_bytes: int = 0
     on_card: bool = False
-    distinct: Standing | None = None
+    distinct: Subsample | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -74,9 +74,9 @@ class Standing:
         """Shape (n, d) of all rows."""
         return self.n, self.dim
 
-    def some(self, count: int) -> Standing:
+    def some(self, count: int) -> Subsample:
         """Return fewer rows that stand for the same."""
-        return Standing(self.n, self.x[:count], self.read_bytes, self.on_card)
+        return Subsample(self.n, self.x[:count], self.read_bytes, self.on_card)
 
     def outputs(self) -> tuple[Array, Array]:
         """Return outputs (m,) and a model's draws (m,): a smooth mean, about which both scatter."""
@@ -105,7 +105,7 @@ class Standing:
         return features, p[: len(y)] - p[len(y) :]
 
 
-class StandingOperator(GramOperator):
+class SubsampleOperator(GramOperator):
     """The operator of some rows with the costs of all.
 
     Attributes
@@ -115,7 +115,7 @@ class StandingOperator(GramOperator):
     """
 
     def __init__(
-        self, rows: Standing, reserve: Standing, backend: Backend, kernel: Kernel, dtype: Any,
+        self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: Any,
         room: int,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
@@ -170,7 +170,7 @@ class StandingOperator(GramOperator):
         return super().cross_matmul(grid, v, dtype)
 
 
-class WholeOperator(StandingOperator):
+class WholeOperator(SubsampleOperator):
     """The operator of all rows, of which some are known: it knows its sizes and costs."""
 
     def __len__(self) -> int:
@@ -178,24 +178,24 @@ class WholeOperator(StandingOperator):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StandingProblem(LinearProblem):
+class SubsampleProblem(LinearProblem):
     """Systems over some rows, solved as those over all would be.
 
     Attributes
     ----------
-    rows, reserve : Standing
+    rows, reserve : Subsample
         Rows of the problem, and those that landmarks are drawn from.
-    made : list of StandingOperator
+    made : list of SubsampleOperator
         Its operators so far.
     """
 
-    rows: Standing
-    reserve: Standing
-    made: list[StandingOperator] = field(default_factory=list)
+    rows: Subsample
+    reserve: Subsample
+    made: list[SubsampleOperator] = field(default_factory=list)
 
     def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
         """Return K of some rows, with the costs of all."""
-        operator = StandingOperator(
+        operator = SubsampleOperator(
             self.rows, self.reserve, self.backend, self.kernel, dtype, self.room - reserved
         )
         self.made.append(operator)

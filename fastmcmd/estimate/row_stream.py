@@ -16,7 +16,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["Abreast", "Block", "RowStream"]
+__all__ = ["Block", "RowStream", "StackedRowStream"]
 
 Array = NDArray[np.float64]
 
@@ -175,7 +175,7 @@ class RowStream:
         )
 
 
-class Abreast:
+class StackedRowStream:
     """Streams over the same rows, a model each, that pass together.
 
     Parameters

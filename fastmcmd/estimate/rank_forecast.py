@@ -14,7 +14,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
-__all__ = ["LADDER", "LOOKED_AT", "SURE", "hopeless", "promising", "slope"]
+__all__ = ["LADDER", "LOOKED_AT", "SURE", "cannot_converge", "slope", "trace_may_suffice"]
 
 LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
 LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
@@ -23,7 +23,7 @@ SURE = {"rigorous": 0.7, "sampled": 0.55}
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
 
 
-def promising(
+def trace_may_suffice(
     x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
 ) -> bool:
     """Tell from a glance at a few of the rows ``x`` whether the trace can fall to what the goal needs."""
@@ -38,7 +38,7 @@ def promising(
         if error <= 1.0 or search.exhausted:
             return error <= 1.0
         looks.append((search.rank, error))
-    return not hopeless(looks[0], looks[1], most, "rigorous")
+    return not cannot_converge(looks[0], looks[1], most, "rigorous")
 
 
 def _search(
@@ -50,10 +50,12 @@ def _search(
 
 def _trace_error(search: LandmarkSearch, lam: float, scale: float) -> float:
     """Return ``scale t b / 2`` of the trace certificate; b, not known yet, is taken as lam^(-1/2)."""
-    return scale / 2 * float(search.missed.mean()) / lam**1.5
+    return scale / 2 * float(search.residual_diagonal.mean()) / lam**1.5
 
 
-def hopeless(before: tuple[int, float], now: tuple[int, float], most: int, kind: str) -> bool:
+def cannot_converge(
+    before: tuple[int, float], now: tuple[int, float], most: int, kind: str
+) -> bool:
     """Tell whether the error falls too slowly to reach the goal within the most landmarks.
 
     A trace falls ever slower in the rank, and so does a sampled error in its logarithm: the line

@@ -1,7 +1,7 @@
 """What passes over all rows tell, each made once a call: k(x, x), the mean, the largest norm.
 
 Several parts of a call ask the same of the same rows: the scale of the tolerance, operators in float32 and
-float64, certificates. Within `surveyed` a pass is kept with its rows, as long as these live.
+float64, certificates. Within `shared_row_statistics` a pass is kept with its rows, as long as these live.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["check_finite", "check_sizes", "diagonal_of", "largest_norm2", "offset_of", "surveyed"]
+__all__ = [
+    "check_finite", "check_sizes", "diagonal_of", "largest_norm2", "offset_of", "shared_row_statistics",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -32,7 +34,7 @@ _PIECE = 1 << 17  # elements that a thread takes at once: 1 MB in float64, which
 
 
 @dataclass(eq=False)
-class _Survey:
+class _RowStatistics:
     """What is known of some rows."""
 
     diagonals: list[tuple[Kernel, Floats]] = field(default_factory=list)
@@ -40,12 +42,12 @@ class _Survey:
     norms: list[tuple[Floats | None, float]] = field(default_factory=list)  # by offset
 
 
-_Known = dict[int, tuple[Any, _Survey]]
+_Known = dict[int, tuple[Any, _RowStatistics]]
 _KNOWN: ContextVar[_Known | None] = ContextVar("_KNOWN", default=None)
 
 
 @contextmanager
-def surveyed() -> Iterator[None]:
+def shared_row_statistics() -> Iterator[None]:
     """Keep what passes find until the end of the outermost: rows must not be changed within."""
     if _KNOWN.get() is not None:
         yield
@@ -61,21 +63,21 @@ def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
     """Return k(x_i, x_i) (n,) in float64 of rows in memory, on disk or on a card."""
     if kernel.translation_invariant:  # it is k(0, 0) everywhere
         return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
-    survey = _of(x)
-    for known, diagonal in survey.diagonals:
+    statistics = _of(x)
+    for known, diagonal in statistics.diagonals:
         if known is kernel:
             return diagonal
     if kernel.compiled:
         squares = _squares(x, None)
         out = kernel.of_squares(squares)
         # Norms cost nothing more while the rows are at hand.
-        survey.norms.append((None, float(squares.max())))
+        statistics.norms.append((None, float(squares.max())))
     else:  # a person's own function, which may not bear threads
         out = np.empty(len(x))
         for rows, block in as_blocks(x):
             out[rows] = kernel.diagonal(block)
     out.flags.writeable = False  # it is shared
-    survey.diagonals.append((kernel, out))
+    statistics.diagonals.append((kernel, out))
     return out
 
 
@@ -113,23 +115,23 @@ def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Float
         return None
     if backend.direct_distances(x.shape[1], kernel):
         return None
-    survey = _of(x)
-    if survey.mean is None:
+    statistics = _of(x)
+    if statistics.mean is None:
         parts = _over(x, lambda some: some.sum(axis=0, dtype=np.float64))
         # In the order of the rows: the same bits for any number of threads.
-        survey.mean = np.asarray(sum(parts) / len(x))
-        survey.mean.flags.writeable = False
-    return survey.mean
+        statistics.mean = np.asarray(sum(parts) / len(x))
+        statistics.mean.flags.writeable = False
+    return statistics.mean
 
 
 def largest_norm2(x: NDArray[Any] | Rows, offset: Floats | None) -> float:
     """Return the largest ``|x_i - offset|^2``, summed in float64."""
-    survey = _of(x)
-    for known, value in survey.norms:
+    statistics = _of(x)
+    for known, value in statistics.norms:
         if known is offset:
             return value
     value = float(_squares(x, offset).max())
-    survey.norms.append((offset, value))
+    statistics.norms.append((offset, value))
     return value
 
 
@@ -140,13 +142,13 @@ def _squares(x: NDArray[Any] | Rows, offset: Floats | None) -> Floats:
     return np.concatenate([row_squares(block, offset) for _, block in x.blocks()])
 
 
-def _of(x: NDArray[Any] | Rows) -> _Survey:
+def _of(x: NDArray[Any] | Rows) -> _RowStatistics:
     """Return what is known of rows: of these very rows, not of others that took their place in memory."""
     known = _KNOWN.get()
     if known is None:
-        return _Survey()
+        return _RowStatistics()
     if id(x) not in known or known[id(x)][0]() is not x:
-        known[id(x)] = weakref.ref(x), _Survey()
+        known[id(x)] = weakref.ref(x), _RowStatistics()
     return known[id(x)][1]
 
 

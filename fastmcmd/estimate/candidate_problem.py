@@ -14,13 +14,13 @@ from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import RowSums
 from fastmcmd.solvers.residual_sample import DRAWN
 
-__all__ = ["Pilot"]
+__all__ = ["CandidateProblem"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-class Pilot:
+class CandidateProblem:
     """The candidates as a problem of their own: what its certificate says, that of all rows will.
 
     The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
@@ -37,10 +37,12 @@ class Pilot:
     def _sums(self) -> RowSums:
         search = self.search
         sums = self.problem.sums(search.rank)
-        sums.add(search.columns, self._rhs, search.missed, search.diagonal, search.weight)
+        sums.add(
+            search.columns, self._rhs, search.residual_diagonal, search.diagonal, search.weight
+        )
         sums.settle()
         if len(self._rhs) < self._n:  # landmarks are rarer among all rows
-            sums.missed *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
+            sums.residual_trace *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
         return sums
 
     def errors(self, kind: str) -> Array:
@@ -51,7 +53,7 @@ class Pilot:
         """Return the error of each model by the trace certificate, relative to the goal; no rounding."""
         sums = self._sums()
         solutions = self.problem.solve(sums, self.search.found(), None)
-        return self.problem.errors(solutions, sums.most_missed)
+        return self.problem.errors(solutions, sums.max_residual_diagonal)
 
     def sampled(self) -> Array:
         """Return the error of each model by the sampled certificate of all rows, relative to the goal."""
@@ -63,12 +65,12 @@ class Pilot:
         coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
         norms = problem.norms(self._rhs - image)
         search.importance = importance_of(search.weight, norms)  # of landmarks that follow
-        sample = problem.sample(features, search.missed, search.weight, norms, DRAWN)
+        sample = problem.sample(features, search.residual_diagonal, search.weight, norms, DRAWN)
         sample.account(slice(0, len(image)), coefficients)
         halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
         total = halves[0] + halves[1]
         certified = problem.certified(sample, total, solutions, sums.weight)
-        errors = problem.errors(certified, sums.most_missed)
+        errors = problem.errors(certified, sums.max_residual_diagonal)
         share = len(image) / self._n
         for model in range(problem.models):
             own = problem.columns_of(model)

@@ -5,8 +5,14 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
-from fastmcmd.gram import GramOperator, diagonal_of, offset_of, survey, surveyed
-from fastmcmd.gram.survey import largest_norm2
+from fastmcmd.gram import (
+    GramOperator,
+    diagonal_of,
+    offset_of,
+    row_statistics,
+    shared_row_statistics,
+)
+from fastmcmd.gram.row_statistics import largest_norm2
 from fastmcmd.rows import open_rows
 
 KERNELS = [
@@ -22,7 +28,7 @@ KERNELS = [
 @pytest.fixture(params=["memory", "disk"])
 def make(request, tmp_path, monkeypatch):
     """Rows in memory or on disk, in many pieces and blocks."""
-    monkeypatch.setattr(survey, "_PIECE", 1000)
+    monkeypatch.setattr(row_statistics, "_PIECE", 1000)
     monkeypatch.setattr("fastmcmd.rows.table._BLOCK_BYTES", 30_000)
 
     def rows(x):
@@ -37,9 +43,9 @@ def make(request, tmp_path, monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """The passes that are made."""
-    made, over, squares = [], survey._over, survey._squares
-    monkeypatch.setattr(survey, "_over", lambda x, work: made.append(x) or over(x, work))
-    monkeypatch.setattr(survey, "_squares", lambda x, at: made.append(x) or squares(x, at))
+    made, over, squares = [], row_statistics._over, row_statistics._squares
+    monkeypatch.setattr(row_statistics, "_over", lambda x, work: made.append(x) or over(x, work))
+    monkeypatch.setattr(row_statistics, "_squares", lambda x, at: made.append(x) or squares(x, at))
     return made
 
 
@@ -92,7 +98,7 @@ def test_a_call_makes_each_pass_once(make, reads):
     for kernel, passes in ((fm.Polynomial(3, 0.2, 1.0), 1), (fm.RBF(0.5), 2)):
         backend = get_backend("cpu", kernel)
         reads.clear()
-        with surveyed():
+        with shared_row_statistics():
             scale = diagonal_of(kernel, x)
             made = [
                 GramOperator(backend, kernel, x, np.dtype(kind), 10**9)
@@ -118,12 +124,12 @@ def test_a_whole_call(reads, monkeypatch):
 def test_nothing_is_kept_after_a_call(reads):
     """Rows may be changed between two calls, and others may take their place in memory."""
     kernel, x = KERNELS[0], np.ones((50, 3))
-    with surveyed():
+    with shared_row_statistics():
         first = diagonal_of(kernel, x)
         with pytest.raises(ValueError, match="read-only"):
             first[0] = 0.0
     x *= 2
-    with surveyed():
+    with shared_row_statistics():
         np.testing.assert_array_equal(diagonal_of(kernel, x), plain(kernel, x))
         np.testing.assert_array_equal(first, plain(kernel, x / 2))
         for scale in (1.0, 3.0, 5.0):
