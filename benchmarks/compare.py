@@ -5,8 +5,8 @@ of the asv suite with both builds. asv measures one build after the other: on a 
 drifts, the drift looks like a change. Here each case has a warm process for each build, and samples are
 taken in turns (before, after, after, before, ...). A sample is the CPU time of all threads, so that other
 processes count little. A case is a suspect if the median of the paired ratios is above the threshold, and
-a sign test says that this is not chance. Suspects are measured again with new processes, and reported
-only if they are slower again.
+a signed-rank test says that this is not chance. Suspects are measured again with new processes, and
+reported only if they are slower again.
 
 BEFORE and AFTER are folders with a built package, or git revisions, which are built in temporary
 worktrees.
@@ -33,10 +33,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 HERE = Path(__file__).parent
 SUITE = ("bench_cce", "bench_large", "bench_metrics", "bench_products")
-LEAST = 0.04  # seconds of a sample: a call that takes less is repeated
-CHANCE = 0.01  # of a suspect without a change, at most
+LEAST = 0.06  # seconds of a sample: a call that takes less is repeated
+# Chance of such ratios without a change, at most: in the first run, which only chooses the cases to measure
+# again, and in the second.
+FIRST, SECOND = 0.1, 0.01
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Median of the ratios after / before, and the chance of as many on one side without a change."""
+    """Median of the ratios after / before, and the chance of such ratios without a change (Wilcoxon)."""
 
     ratio: float
     chance: float
 
-    def suspicious(self, threshold: float) -> bool:
-        """Tell whether the second build is slower, by more than the threshold."""
-        return self.ratio > 1 + threshold and self.chance < CHANCE
+    def slower(self, threshold: float, chance: float) -> bool:
+        """Tell whether the second build is slower by more than the threshold, and not by chance."""
+        return self.ratio > 1 + threshold and self.chance < chance
 
 
 # ---- in the process of one build ----
@@ -152,8 +156,7 @@ def compared(folders: tuple[Path, Path], case: Case, rounds: int, threads: int) 
             builds = (before, after) if turn % 2 == 0 else (after, before)
             taken = {build: build.seconds(calls) for build in builds}
             logarithms.append(math.log(max(taken[after], 1e-9) / max(taken[before], 1e-9)))
-    slower = sum(value > 0 for value in logarithms)
-    chance = sum(math.comb(rounds, k) for k in range(slower, rounds + 1)) / 2**rounds
+    chance = float(stats.wilcoxon(logarithms, alternative="greater").pvalue)
     return Verdict(math.exp(statistics.median(logarithms)), chance)
 
 
@@ -185,7 +188,7 @@ def main() -> int:
     parser.add_argument(
         "--select", default=".", help="regular expression that names of cases match"
     )
-    parser.add_argument("--rounds", type=int, default=15, help="pairs of samples of a case")
+    parser.add_argument("--rounds", type=int, default=21, help="pairs of samples of a case")
     parser.add_argument(
         "--threshold", type=float, default=0.05, help="slower by less is no suspect"
     )
@@ -198,14 +201,14 @@ def main() -> int:
             verdict = compared(folders, case, options.rounds, options.threads)
             if verdict is None:
                 continue
-            suspicious = verdict.suspicious(options.threshold)
+            suspicious = verdict.slower(options.threshold, FIRST)
             suspects += [case] * suspicious
             mark = "  suspect" if suspicious else ""
             print(f"{verdict.ratio:6.3f}  p={verdict.chance:.4f}  {case}{mark}", flush=True)
         slower = []
         for case in suspects:
             verdict = compared(folders, case, 2 * options.rounds, options.threads)
-            if verdict is not None and verdict.suspicious(options.threshold):
+            if verdict is not None and verdict.slower(options.threshold, SECOND):
                 slower.append(f"{verdict.ratio:6.3f}  p={verdict.chance:.4f}  {case}")
     print(f"\n{len(suspects)} suspects, {len(slower)} slower in both runs:")
     print("\n".join(slower))

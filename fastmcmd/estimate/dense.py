@@ -12,6 +12,7 @@ enters the square as ``unit ||c||_1^2``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.cached import cached_property
-from fastmcmd.checkpoint import Checkpoint, Stage, State, stages_of
+from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -45,6 +46,33 @@ Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
 _CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
+
+
+@dataclass(frozen=True, eq=False)
+class DenseProgress:
+    """The state of an evaluation in dense form after some blocks of points.
+
+    Attributes
+    ----------
+    values, errors : ndarray (done,)
+        At the points that are done.
+    step : int
+        Points of a block.
+    iterations, passes, solver, dtype, notes
+        As in `DenseFit`.
+    kinds : list of str
+        Kinds of the certificates so far.
+    """
+
+    values: Array
+    errors: Array
+    step: int
+    iterations: int
+    passes: int
+    solver: str
+    dtype: str
+    notes: list[str]
+    kinds: list[str]
 
 
 @dataclass(eq=False)
@@ -142,13 +170,14 @@ class DenseFit:
         unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)
         kinds: set[str] = set()
         step, begun = self._block(len(grid)), 0
-        saved = None if keep is None else keep.load()
+        saved = None if keep is None else keep.load(DenseProgress)
         if saved is not None:
-            begun, step, self.iterations, self.passes = (int(v) for v in saved["numbers"])
-            values[:begun], errors[:begun] = saved["values"], saved["errors"]
-            self.solver, self.dtype, *notes = (str(text) for text in saved["told"])
-            self.notes.extend(notes)
-            kinds.update(str(kind) for kind in saved["kinds"])
+            begun, step = len(saved.values), saved.step
+            values[:begun], errors[:begun] = saved.values, saved.errors
+            self.iterations, self.passes = saved.iterations, saved.passes
+            self.solver, self.dtype = saved.solver, saved.dtype
+            self.notes.extend(saved.notes)
+            kinds.update(saved.kinds)
             progress.stage(f"went on from a checkpoint after {begun:,} points")
         for start in range(begun, len(grid), step):
             rows = slice(start, start + step)
@@ -163,7 +192,8 @@ class DenseFit:
             if keep is not None:
                 done = min(len(grid), rows.stop)
                 last = done == len(grid)  # then the factors go
-                keep.save(lambda: self._state(done, step, values, errors, kinds), force=last)  # noqa: B023
+                state = partial(self._state, step, values[:done], errors[:done], kinds)
+                keep.save(state, force=last)
         if self.node_error is not None:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
@@ -182,14 +212,11 @@ class DenseFit:
         assert self.deviations is not None
         return np.concatenate([self.outputs, self.deviations], axis=1)
 
-    def _state(self, done: int, step: int, values: Array, errors: Array, kinds: set[str]) -> State:
-        return {
-            "numbers": np.array([done, step, self.iterations, self.passes]),
-            "values": values[:done],
-            "errors": errors[:done],
-            "told": np.array([self.solver, self.dtype, *self.notes]),
-            "kinds": np.array(sorted(kinds)),
-        }
+    def _state(self, step: int, values: Array, errors: Array, kinds: set[str]) -> DenseProgress:
+        return DenseProgress(
+            values, errors, step, self.iterations, self.passes, self.solver, self.dtype,
+            list(self.notes), sorted(kinds),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Give back the factors, those on disk included; they are made again where needed."""

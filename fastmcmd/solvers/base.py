@@ -57,16 +57,6 @@ class Certificate:
     kind: CertificateKind
     rounding: float = 0.0
 
-    def numbers(self) -> NDArray[np.float64]:
-        """Return it as numbers, to be written down."""
-        return np.array([self.residual, self.value, self.kind == "rigorous", self.rounding])
-
-    @staticmethod
-    def of_numbers(numbers: NDArray[np.float64]) -> Certificate:
-        """Return the certificate that was written down."""
-        residual, value, rigorous, rounding = map(float, numbers)
-        return Certificate(residual, value, "rigorous" if rigorous else "sampled", rounding)
-
     def error(self, scale: float) -> float:
         """Bound the error at points with ``sqrt(k(x, x)) <= scale``."""
         return scale / 2 * self.residual + self.value

@@ -7,8 +7,8 @@ Solutions are saved, too: the factor of a second diagonal does not wait for the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
-from fastmcmd.checkpoint import Checkpoint, Stage, Stages, State, fingerprint_of, stages_of
+from fastmcmd.checkpoint import Checkpoint, Stage, Stages, fingerprint_of, stages_of
 from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
@@ -39,6 +39,16 @@ _LONG = 2e12
 _LARGE = 1e3  # kernel values from which the scale of x is named as the cause of rounding
 
 Factor = PackedGram | OutOfCoreCholesky
+
+
+@dataclass(frozen=True, eq=False)
+class SolutionState:
+    """A finished solution, and what the operator did for it."""
+
+    solution: Solution
+    passes: int
+    has_cached: bool
+    has_filed: bool
 
 
 @dataclass(frozen=True)
@@ -285,34 +295,28 @@ class DirectSolver:
                     solution = self._refined(system, factor, goal, progress)
                     if stage is not None:
                         long = not isinstance(factor, PackedGram)
-                        stage.save(self._state(solution), force=long)
+                        stage.save(partial(self._state, solution), force=long)
                     del factor  # freed before the next is made
                 solutions.append(solution)
                 if not keep:
                     self.close()
         return solutions
 
-    def _state(self, solution: Solution) -> Callable[[], State]:
-        operator, certificate = self.operator, solution.certificate
-        return lambda: {
-            "value": solution.value,
-            "image": solution.image,
-            "bounds": certificate.numbers(),
-            "counts": np.array([operator.passes, operator.has_cached, operator.has_filed]),
-        }
+    def _state(self, solution: Solution) -> SolutionState:
+        operator = self.operator
+        return SolutionState(solution, operator.passes, operator.has_cached, operator.has_filed)
 
     def _loaded(self, stage: Stage, system: System) -> Solution | None:
         """Return the solution that an earlier run saved."""
-        saved = stage.load()
+        saved = stage.load(SolutionState)
         if saved is None:
             return None
         factor = self._factor_stage(system.shift)
         assert factor is not None
         factor.remove()  # the run may have ended before it could
-        passes, cached, filed = (int(count) for count in saved["counts"])
-        self.operator.passes = passes
-        self.operator.has_cached, self.operator.has_filed = bool(cached), bool(filed)
-        return Solution(saved["value"], saved["image"], Certificate.of_numbers(saved["bounds"]))
+        self.operator.passes = saved.passes
+        self.operator.has_cached, self.operator.has_filed = saved.has_cached, saved.has_filed
+        return saved.solution
 
     def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
         if isinstance(factor, OutOfCoreCholesky):

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Array
-from fastmcmd.checkpoint import Stage, State
+from fastmcmd.checkpoint import Stage
 from fastmcmd.io.temporary import is_ours, open_ours, remove_stale, tag_of
 from fastmcmd.solvers.scratch import Named, ScratchFile
 
@@ -28,6 +29,26 @@ __all__ = ["FactorFile", "FactorStage", "leaving_at_interrupt"]
 
 _SUFFIX = "factor"
 _MARK = 16  # numbers below 256: no two files of the same name have the same by chance
+
+
+@dataclass(frozen=True, eq=False)
+class FactorState:
+    """What a checkpoint says about the file of a factor.
+
+    Attributes
+    ----------
+    file, of : str
+        Name of the file, and which factor it holds.
+    mark : ndarray (16,)
+        Random numbers that the file holds as well.
+    pieces : int
+        Pieces that are done.
+    """
+
+    file: str
+    of: str
+    mark: NDArray[Any]
+    pieces: int
 
 
 @dataclass(frozen=True)
@@ -58,22 +79,19 @@ class FactorStage:
         path = self.stage.checkpoint.path
         return tag_of(str(path), self.stage.name)
 
-    def listed(self) -> tuple[str | None, State | None]:
-        """Return the name of the file that the checkpoint lists, and the rest of what it knows."""
-        saved = self.stage.load()
-        if saved is None or "file" not in saved:
-            return None, None
-        name = str(saved["file"])
-        return (name, saved) if is_ours(name, _SUFFIX) else (None, None)
+    def listed(self) -> FactorState | None:
+        """Return what the checkpoint says about the file; None if it lists none."""
+        saved = self.stage.load(FactorState)
+        return saved if saved is not None and is_ours(saved.file, _SUFFIX) else None
 
     def remove(self) -> None:
         """Remove the file of this factor that the checkpoint lists, unless another run has it."""
-        name, _ = self.listed()
-        if name is not None:
-            handle = open_ours(self.folder / name, os.O_RDWR)
+        saved = self.listed()
+        if saved is not None:
+            handle = open_ours(self.folder / saved.file, os.O_RDWR)
             if handle is not None:
                 with contextlib.suppress(OSError):
-                    (self.folder / name).unlink(missing_ok=True)
+                    (self.folder / saved.file).unlink(missing_ok=True)
                 os.close(handle)
         remove_stale(self.folder, self.tag, _SUFFIX)
 
@@ -113,9 +131,10 @@ class FactorFile:
             self._file = ScratchFile(directory, size, dtype)
             self.done = 0
             return
-        name, saved = stage.listed()
-        if saved is None or str(saved["of"]) != of:
-            name = saved = None
+        saved = stage.listed()
+        if saved is not None and saved.of != of:
+            saved = None
+        name = None if saved is None else saved.file
         remove_stale(stage.folder, stage.tag, _SUFFIX, keep=() if name is None else (name,))
         named = Named(stage.tag, _SUFFIX, name)
         self._file = ScratchFile(stage.folder, size + _MARK, dtype, named, stage.asked)
@@ -128,13 +147,15 @@ class FactorFile:
             self._file.close(leave=self._file.found)
             raise
 
-    def _found(self, size: int, dtype: np.dtype[Any], saved: State | None) -> tuple[int, Array]:
+    def _found(
+        self, size: int, dtype: np.dtype[Any], saved: FactorState | None
+    ) -> tuple[int, Array]:
         """Return how many pieces are there, and the mark; a new one if there are none."""
         mark = np.empty(_MARK, dtype)
         if saved is not None and self._file.found:
             self._file.read(size, mark)
-            if np.array_equal(mark, saved["mark"]):
-                return int(saved["pieces"]), mark
+            if np.array_equal(mark, saved.mark):
+                return saved.pieces, mark
         mark[:] = list(secrets.token_bytes(_MARK))
         self._file.write(size, mark)
         return 0, mark
@@ -150,15 +171,10 @@ class FactorFile:
         if self._stage is None:
             return
 
-        def state() -> State:
+        def state() -> FactorState:
             self._file.sync()  # before the checkpoint says that it is there
             self._saved = pieces
-            return {
-                "file": np.array(self._file.name),
-                "of": np.array(self._of),
-                "mark": self._mark,
-                "pieces": np.array(pieces),
-            }
+            return FactorState(str(self._file.name), self._of, self._mark, pieces)
 
         self._stage.stage.save(state, force=force)
 
