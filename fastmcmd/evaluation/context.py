@@ -29,6 +29,7 @@ from fastmcmd.metrics.reliability_sums import (
     conclude_reliability,
     reliability_sums,
 )
+from fastmcmd.metrics.units import OUT_OF_RANGE
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.seeds import seed_sequence
@@ -148,12 +149,21 @@ class Context:
         return isinstance(self.base, Draws)
 
     @cached_property
+    def width(self) -> str | None:
+        """Why predicted standard deviations cannot be divided by, or None."""
+        std = self.prediction.std
+        if not np.isfinite(std).all():
+            return "a predicted variance is not finite"
+        return None if (std > 0).all() else "a predicted variance is zero"
+
+    @cached_property
     def spread(self) -> str | None:
         """Why predicted variances cannot be divided by, or None."""
+        if self.width is not None:
+            return self.width
         variance = self.prediction.variance
-        if not np.isfinite(variance).all():
-            return "a predicted variance is not finite"
-        return None if (variance > 0).all() else "a predicted variance is zero"
+        fits = np.isfinite(variance).all() and (variance > 0).all()
+        return None if fits else OUT_OF_RANGE
 
     def mean(self, values: Array) -> float:
         """Return the weighted mean of values by row."""

@@ -65,7 +65,7 @@ def _means(context: Context) -> Reason:
 
 
 def _variances(context: Context) -> Reason:
-    finite = bool(np.isfinite(context.prediction.variance).all())
+    finite = bool(np.isfinite(context.prediction.std).all())
     return _numbers(context) or (None if finite else "a predicted variance is not finite")
 
 
@@ -73,9 +73,13 @@ def _spread(context: Context) -> Reason:
     return _numbers(context) or _means(context) or context.spread
 
 
+def _width(context: Context) -> Reason:
+    return _numbers(context) or _means(context) or context.width
+
+
 def _several(context: Context) -> Reason:
     total = len(context.y) if context.weights is None else context.weights.sum()
-    return _spread(context) or (None if total > 1 else "there is one row")
+    return _width(context) or (None if total > 1 else "there is one row")
 
 
 def _varied(context: Context) -> Reason:
@@ -162,7 +166,7 @@ MEASURES = (
     Measure("mean_weighted_interval_score", _SCORES, "weighted interval score", "low",
             _mean("weighted_interval_score"), _numbers),
     Measure("mean_dawid_sebastiani", _SCORES, "Dawid-Sebastiani score", "low",
-            _mean("dawid_sebastiani"), _spread),
+            _mean("dawid_sebastiani"), _width),
     Measure("mean_energy_score", _SCORES, "energy score", "low", _mean("energy_score"), _drawn_vectors),
     Measure("mean_variogram_score", _SCORES, "variogram score", "low",
             _mean("variogram_score"), _drawn_vectors),

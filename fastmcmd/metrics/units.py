@@ -9,8 +9,12 @@ import numpy as np
 from fastmcmd.arrays import Namespace
 from fastmcmd.predictive.base import Array
 
-__all__ = ["out_of_range", "unit_of"]
+__all__ = ["OUT_OF_RANGE", "out_of_range", "unit_of"]
 
+OUT_OF_RANGE = (
+    "squares of predicted standard deviations leave the range of doubles; give y and the predictions in "
+    "another unit"
+)
 _LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
 
 

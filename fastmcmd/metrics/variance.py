@@ -11,6 +11,7 @@ from fastmcmd.annotations import NanPolicy, RandomState
 from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
+from fastmcmd.metrics.units import OUT_OF_RANGE
 from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array, PredictionLike
@@ -38,6 +39,9 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
     xp = rows.namespace.xp
     fits = xp.isfinite(variance) & ((variance > 0) if positive else (variance >= 0))
     if not bool(xp.all(fits)):
+        std = rows.prediction.std
+        if bool(xp.all(xp.isfinite(std) & (std > 0))):
+            raise ValueError(f"prediction cannot be binned: {OUT_OF_RANGE}")
         sign = "positive and" if positive else "nonnegative and"
         raise ValueError(f"prediction has variances that are not {sign} finite")
     squares = rows.y - rows.prediction.mean

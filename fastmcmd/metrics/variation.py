@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd.annotations import NanPolicy
 from fastmcmd.checks import as_float
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import Outcomes, read, weighted_mean
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import PredictionLike
 
@@ -20,7 +20,8 @@ __all__ = ["SpreadSums", "conclude_variation", "gather_spread", "variance_variat
 class SpreadSums:
     """Weight, mean and sum of squares about it of predicted standard deviations.
 
-    Added as in Chan, Golub & LeVeque (1983).
+    Squares are in units of the squared mean, so that they neither overflow nor underflow. Added as in Chan,
+    Golub & LeVeque (1983).
     """
 
     weight: float
@@ -30,8 +31,12 @@ class SpreadSums:
     def __add__(self, other: SpreadSums) -> SpreadSums:
         weight = self.weight + other.weight
         gap, share = other.mean - self.mean, other.weight / weight
-        between = self.weight * share * gap**2
-        return SpreadSums(weight, self.mean + share * gap, self.squares + other.squares + between)
+        mean = self.mean + share * gap
+        if mean == 0:
+            return SpreadSums(weight, mean, 0.0)
+        between = self.weight * share * (gap / mean) ** 2
+        squares = sum(one.squares * (one.mean / mean) ** 2 for one in (self, other))
+        return SpreadSums(weight, mean, squares + between)
 
 
 def gather_spread(rows: Outcomes) -> SpreadSums:
@@ -39,8 +44,8 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
     std = rows.prediction.std
     if not np.isfinite(std).all():
         raise ValueError("prediction has standard deviations that are not finite")
-    mean = float(np.average(std, weights=rows.weights)) * (np.nan if rows.spoiled else 1.0)
-    squares = (std - mean) ** 2
+    mean = float(weighted_mean(std, rows.weights)) * (np.nan if rows.spoiled else 1.0)
+    squares = np.zeros(len(std)) if mean == 0 else (std / mean - 1) ** 2
     if rows.weights is None:
         return SpreadSums(float(len(std)), mean, float(squares.sum()))
     return SpreadSums(float(rows.weights.sum()), mean, float(rows.weights @ squares))
@@ -55,7 +60,7 @@ def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
         raise ValueError(f"ddof is {ddof:g}; it must be below the sum of weights, {sums.weight:g}")
     if sums.mean == 0:
         raise ValueError("prediction has standard deviations of 0 only; c_v is their ratio to it")
-    return float(np.sqrt(sums.squares / (sums.weight - ddof)) / sums.mean)
+    return float(np.sqrt(sums.squares / (sums.weight - ddof)))
 
 
 @metric

@@ -31,6 +31,7 @@ _FAR_TAIL = 1e-250  # probabilities below which SciPy's may be 0
 _MOST_TERMS = 1000  # of the continued fraction there; shapes up to 1e12 take 300 at most
 _CONVERGED = 1e-16  # change of the fraction by one term, relative
 _FAR = 1e-20  # levels below which what SciPy finds is looked at again
+_POLISHED, _SMALL_STEP = 1e6, 1e-6  # shape from which quantiles are polished, and how far at most
 _MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
 
 
@@ -228,6 +229,9 @@ def _inverse(level: Array, a: Array, b: Array) -> Any:
     if np.min(level) < _FAR:  # where SciPy stops before its search has converged
         reached_level = _incomplete(a, b, found)
         lost |= (level > 0) & (level < _FAR) & ~(np.abs(reached_level - level) <= 1e-9 * level)
+    large = np.maximum(a, b) > _POLISHED
+    if np.any(large):  # where SciPy's is off by 1e-12, which is many of the distribution's widths
+        found = np.where(large & ~lost, _polished(found, level, a, b), found)
     if not np.any(lost):
         return found
     found = np.array(found)
@@ -244,6 +248,14 @@ def _inverse(level: Array, a: Array, b: Array) -> Any:
 
     found[lost] = np.minimum(least(reached, len(level)), 1.0)
     return found
+
+
+def _polished(y: Array, level: Array, a: Array, b: Array) -> Array:
+    """Return quantiles after one of Newton's steps; as they were where that is no small one."""
+    with np.errstate(all="ignore"):
+        gap = np.where(level > 0.5, 1 - level - _upper(a, b, y), _incomplete(a, b, y) - level)
+        step = gap * y * (1 - y) / np.exp(_log_power(y, a, b))
+        return np.where(np.abs(step) < _SMALL_STEP * np.minimum(y, 1 - y), y - step, y)
 
 
 def _small_crps(y: Array, a: Array, b: Array) -> Any:

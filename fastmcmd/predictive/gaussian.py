@@ -87,7 +87,8 @@ class Gaussian(Predictive):
     @property
     def variance(self) -> Array:
         """Variances."""
-        return np.asarray(self.std**2)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.std**2)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component."""

@@ -41,6 +41,7 @@ import fastmcmd as fm
 HUGE = float(np.finfo(np.float64).max)
 SMALL = mpf(10) ** -307
 MOVED = mpf(2) ** -50
+QUANTILE = mpf(10) ** -12  # relative change of a level, or of its complement, in a quantile
 LIMIT = 10  # seconds of CPU time that a problem may take
 
 # Documented: sf and cdf "with all their digits", of SciPy's special functions 1e-11 at the worst; CRPS
@@ -285,19 +286,19 @@ def _quantiles(
             continue
         if good is not True:
             yield Violation(
-                seed, problem.name, "quantile", line, came, f"cdf beside {good}", "1e-9"
+                seed, problem.name, "quantile", line, came, f"cdf beside {good}", mp.nstr(QUANTILE)
             )
 
 
 def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> Any:
-    """Whether the quantile is that of the level, moved by 1e-9 of itself and its rest."""
+    """Whether the quantile is that of the level, moved by `QUANTILE` of itself and its rest."""
     if abs(came) == np.inf:
         edge = mpf(HUGE) if came > 0 else -mpf(HUGE)
         return (oracle.cdf(edge) <= level) if came > 0 else (oracle.cdf(edge) >= level)
     q = mpf(came)
     numbers = [abs(mpf(v)) for v in problem.numbers if abs(v) != np.inf]
     places = [abs(q - mpf(p)) for p in problem.places if abs(p) != np.inf]
-    step = abs(q) * MOVED * 4 + max([*places, mpf(0)]) * mpf(10) ** -12 + mpf(5e-324)
+    step = abs(q) * MOVED * 4 + max([*places, mpf(0)]) * mpf(10) ** -14 + mpf(5e-324)
     if problem.name in (
         "Gaussian",
         "Laplace",
@@ -318,13 +319,13 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
         "Truncated",
         "Rescaled",
     ):
-        step += abs(q) * mpf(10) ** -11  # SciPy's inverses
+        step += abs(q) * QUANTILE  # SciPy's inverses
         below, above = q - step, q + step
     if oracle.discrete:
         below, above = q - 1 if problem.counts else below, q
     low, high = oracle.cdf(below), oracle.cdf(above)
-    slack = mpf(level) * mpf(10) ** -9
-    rest = (1 - mpf(level)) * mpf(10) ** -9 + mpf(2) ** -52
+    slack = mpf(level) * QUANTILE
+    rest = (1 - mpf(level)) * QUANTILE + mpf(2) ** -52
     slack = min(slack, rest) if level > 0.5 else slack
     if oracle.discrete and not problem.counts:
         low = oracle.cdf_below(q)

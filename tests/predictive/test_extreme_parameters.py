@@ -465,3 +465,42 @@ def test_negative_binomials_of_huge_dispersion():
         np.testing.assert_allclose(found.crps([3.0]), 3.0, rtol=1e-12)
     with pytest.raises(ValueError, match="dispersion has values up to"):
         fm.NegativeBinomial([1.0], 1e308)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "level"),
+    [
+        (284557291956.5, 7273305389.9, 0.89),
+        (3e6, 4e6, 1 - 1e-9),
+        (1e10, 1e10, 1e-5),
+        (7e9, 3e11, 0.5),
+    ],
+)
+def test_beta_quantiles_of_large_shapes_are_right_to_rounding(a, b, level):
+    """SciPy's were 10,000 units of rounding off, which is 1e-5 of the level."""
+    beta = fm.Beta([a], b)
+    q = beta.quantile(level)
+    apart = 8 * np.spacing(q)
+    if level < 0.9:
+        assert beta.cdf(q - apart)[0] < level < beta.cdf(q + apart)[0]
+    else:
+        assert beta.sf(q - apart)[0] > 1 - level > beta.sf(q + apart)[0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_an_evaluation_of_standard_deviations_whose_squares_leave_the_range(scale):
+    rng = np.random.default_rng(0)
+    std = 0.5 + rng.random(50)
+    y = std * rng.normal(size=50)
+    usual = fm.evaluate(y, fm.Gaussian(np.zeros(50), std))
+    found = fm.evaluate(y * scale, fm.Gaussian(np.zeros(50), std * scale))
+    assert {"ence", "null_ence", "uce"} == set(found.skipped) - set(usual.skipped)
+    assert "another unit" in found.skipped["ence"]
+    for name in ("sharpness", "rmse", "mean_crps"):
+        np.testing.assert_allclose(found[name] / scale, usual[name], rtol=1e-9)
+    np.testing.assert_allclose(found["variance_variation"], usual["variance_variation"], rtol=1e-9)
+    moved = usual["mean_dawid_sebastiani"] + 2 * np.log(scale)
+    np.testing.assert_allclose(found["mean_dawid_sebastiani"], moved, rtol=1e-9)
+    with pytest.raises(ValueError, match="in another unit"):
+        fm.metrics.ence(y * scale, (np.zeros(50), std * scale))

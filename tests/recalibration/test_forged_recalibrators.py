@@ -9,7 +9,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd import recalibration as rc
-from fastmcmd.storage import read_arrays, write_arrays
+from fastmcmd.storage import read_file, write_file
 
 Y = np.sort(np.random.default_rng(0).normal(size=60))
 KINDS = [
@@ -53,30 +53,38 @@ def forged_arrays(array):
 FORGED = [None, True, -1, 0, np.nan, np.inf, "x", [1], {}, 10**400]
 
 
-def forgeries(arrays, told):
+def places(document):
+    """Yield what holds each value of a JSON document, and its key there."""
+    for key in list(document.keys() if isinstance(document, dict) else range(len(document))):
+        yield document, key
+        if isinstance(document[key], (dict, list)):
+            yield from places(document[key])
+
+
+def forgeries(arrays, settings):
     for name, array in arrays.items():
         for bad in forged_arrays(array):
-            yield {**arrays, name: bad}, told
-    for part in ("settings", "numbers"):
-        for name in told[part]:
-            for bad in FORGED:
-                other = copy.deepcopy(told)
-                other[part][name] = bad
-                yield arrays, other
-        yield arrays, {**told, part: {}}
-        yield arrays, {**told, part: {"apply_": 1.0, "__class__": 1}}
+            yield {**arrays, name: bad}, settings
+        yield {other: value for other, value in arrays.items() if other != name}, settings
+    for at in range(len(list(places(settings["state"])))):
+        for bad in FORGED:
+            other = copy.deepcopy(settings)
+            holder, key = list(places(other["state"]))[at]
+            holder[key] = bad
+            yield arrays, other
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_forged_contents_are_refused_or_harmless(kind, tmp_path):
     path = tmp_path / "a.npz"
     fitted(kind).save(path)
-    arrays, told = read_arrays(path, "recalibrator")
+    arrays, settings, _ = read_file(path, "recalibrator")
+    settings = {"kind": settings["kind"], "state": settings["state"]}
+    write_file(path, arrays, settings)
     assert np.isfinite(use(rc.load(path))).all()
     refused = 0
-    for other, settings in forgeries(arrays, told):
-        told_apart = {k: v for k, v in settings.items() if k not in ("format", "fastmcmd")}
-        write_arrays(path, other, told_apart)
+    for other, document in forgeries(arrays, settings):
+        write_file(path, other, document)
         message = None
         try:
             found = rc.load(path)
