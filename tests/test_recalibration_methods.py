@@ -160,7 +160,9 @@ def test_isotonic_std_without_bins_is_scikit_learn():
 def test_isotonic_std_is_the_nearest_nondecreasing_sequence(pairs):
     values, weights = (np.array(part) for part in zip(*pairs, strict=True))
     prediction = fm.Gaussian(np.zeros(len(values)), np.sqrt(np.arange(1.0, len(values) + 1)))
-    known = IsotonicStd(bins=None).fit(prediction, np.sqrt(values), sample_weight=weights)
+    known = fm.recalibration.IsotonicStd(bins=None).fit(
+        prediction, np.sqrt(values), sample_weight=weights
+    )
     found = known.errors_
     assert (np.diff(found) >= 0).all()
     n = len(values)

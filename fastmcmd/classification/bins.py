@@ -144,7 +144,7 @@ def width_edges(bins: int, kind: Any = np.float64) -> Array:
 
 
 def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array:
-    """Return edges (bins + 1,) of bins that hold even weights of sorted values, which may lie on a card.
+    """Return edges (bins + 1,) of bins that hold even weights of sorted values, which may lie on a device.
 
     Inner edges are values, so equal values share a bin whatever the order of the rows, and bins are as
     even as that allows. Integer weights give the edges of repeated rows.

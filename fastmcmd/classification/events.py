@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import kind_of, on_its_card
+from fastmcmd.arrays import kind_of, on_array_device
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import (
     Binning,
@@ -59,7 +59,7 @@ def event_of(
     return summary.confidence, (summary.predicted == rows.known_labels).astype(np.int64)
 
 
-@on_its_card
+@on_array_device
 def event_sums(
     y: ArrayLike,
     p: ArrayLike,

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import HOST, Namespace, card_of, kind_of, namespace_of, shape_only
+from fastmcmd.arrays import HOST, Namespace, device_namespace, kind_of, namespace_of, shape_only
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import (
     as_array,
@@ -253,7 +253,7 @@ def read(
     """
     if isinstance(y, LabelledRows):  # already read
         return y
-    arrays = (card_of(p) if on_device else None) or HOST
+    arrays = (device_namespace(p) if on_device else None) or HOST
     return _read(arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
 
 
@@ -334,7 +334,7 @@ def _read(
 
 def _labels_on_device(arrays: Namespace, y: Any) -> Any:
     """Return y (n,) on the device as booleans, integers or floats."""
-    if card_of(y) is None:
+    if device_namespace(y) is None:
         numbers = as_numbers(y)
         # Of integers, torch computes with int64 alone on all devices.
         return arrays.from_host(numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers)

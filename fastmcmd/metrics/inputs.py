@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import HOST, Namespace, card_among, card_of, namespace_of, shape_only
+from fastmcmd.arrays import (
+    HOST,
+    Namespace,
+    device_namespace,
+    device_namespace_among,
+    namespace_of,
+    shape_only,
+)
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import (
     as_array,
@@ -180,7 +187,7 @@ def read(
         return y
     check_order(y)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
-    arrays = (card_among(prediction) if on_device else None) or HOST
+    arrays = (device_namespace_among(prediction) if on_device else None) or HOST
     y = arrays.bring(y, "y")
     if not arrays.on_host:
         prediction = bring_parameters(arrays, prediction)
@@ -328,4 +335,8 @@ def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") or isinstance(value, list) or card_of(value) is not None
+    return (
+        hasattr(value, "__array__")
+        or isinstance(value, list)
+        or device_namespace(value) is not None
+    )

@@ -104,7 +104,7 @@ def _checked(values: Array) -> Array:
 class SortedPIT:
     """PIT values in ascending order: whatever counts those up to a level needs nothing else.
 
-    Values and weights may lie on a card; what is counted is of the host.
+    Values and weights may lie on a device; what is counted is of the host.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ class Points:
 
     @property
     def namespace(self) -> Namespace:
-        """Whose arrays these are: NumPy's, or those of a card."""
+        """Whose arrays these are: NumPy's, or those of a device."""
         return namespace_of(self.y)
 
     def errors(self) -> Array:

@@ -61,11 +61,11 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
 
 
 def _on_device(y: Any, prediction: DevicePrediction, levels: Array, factors: Array) -> Any:
-    """Return `check_losses` of a prediction on a card."""
-    card = prediction.namespace
-    xp = card.xp
+    """Return `check_losses` of a prediction on a device."""
+    arrays = prediction.namespace
+    xp = arrays.xp
     if isinstance(prediction, DeviceGaussian):
-        knots, slopes, heights = map(card.from_host, _piecewise(levels, factors))
+        knots, slopes, heights = map(arrays.from_host, _piecewise(levels, factors))
         gap = y - prediction.mean
         piece = xp.searchsorted(knots, gap / prediction.std)
         return gap * xp.take(slopes, piece) + xp.take(heights, piece) * prediction.std
