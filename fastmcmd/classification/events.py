@@ -16,8 +16,8 @@ from fastmcmd.classification.bins import (
     exact_edges,
     gather_values,
     mass_edges,
-    spoil,
     width_edges,
+    with_nan,
 )
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.summary import RowSummary, summarize
@@ -119,7 +119,7 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
     missing = np.full_like(hit, np.nan)
     count = np.diff(ends).astype(np.float64)[None]
     found = BinSums(exact, count, weight, value, hit, missing, missing)
-    return spoil(found) if rows.spoiled else found
+    return with_nan(found) if rows.nan_result else found
 
 
 def _event_on_device(rows: LabelledRows, of: str) -> tuple[Any, Any]:

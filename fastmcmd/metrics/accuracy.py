@@ -280,4 +280,4 @@ def median_absolute_error(
     points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
     errors = np.abs(points.errors())
     found = [weighted_median(column, points.weights) for column in errors.T]
-    return over_outputs(np.asarray(found) * (np.nan if points.spoiled else 1.0), multioutput)
+    return over_outputs(np.asarray(found) * (np.nan if points.nan_result else 1.0), multioutput)

@@ -142,7 +142,7 @@ def qce(
     rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     bins = check_bins(bins, len(rows.prediction))
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
-    if rows.spoiled:
+    if rows.nan_result:
         return float("nan")
     spread = finite_std(rows)
     if not rows.namespace.on_host:
