@@ -19,11 +19,11 @@ __all__ = [
     "FINDERS",
     "HOST",
     "Namespace",
-    "card_among",
-    "card_of",
+    "device_namespace",
+    "device_namespace_among",
     "kind_of",
     "namespace_of",
-    "on_its_card",
+    "on_array_device",
     "shape_only",
 ]
 
@@ -166,17 +166,17 @@ class Namespace(ABC):
         ValueError
             An array of another device.
         """
-        if card_of(value) is None:
+        if device_namespace(value) is None:
             return self.from_host(as_array(value, name))
         self.check_same(value, name)
         return self.as_real(value, name)
 
     def check_same(self, value: Any, name: str) -> None:
-        """Raise unless an array on a card is of this library and lies on this device."""
-        there = card_of(value)
+        """Raise unless an array on a device is of this library and lies on this device."""
+        there = device_namespace(value)
         if there != self:
             raise ValueError(
-                f"{name} is of {there}, and the prediction of {self}; both must lie on one card"
+                f"{name} is of {there}, and the prediction of {self}; both must lie on one device"
             )
 
     def numbers(self, values: Sequence[Any]) -> NDArray[Any]:
@@ -328,14 +328,14 @@ def _of_torch(value: Any) -> Namespace | None:
 FINDERS: dict[str, Callable[[Any], Namespace | None]] = {"cupy": _of_cupy, "torch": _of_torch}
 
 
-def card_of(value: Any) -> Namespace | None:
-    """Return the namespace of an array on a card; None for whatever else.
+def device_namespace(value: Any) -> Namespace | None:
+    """Return the namespace of an array on a device; None for whatever else.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fastmcmd.arrays import card_of
-    >>> card_of(np.zeros(3)) is None
+    >>> from fastmcmd.arrays import device_namespace
+    >>> device_namespace(np.zeros(3)) is None
     True
     """
     if isinstance(value, np.ndarray):
@@ -346,32 +346,34 @@ def card_of(value: Any) -> Namespace | None:
     return finder(value)
 
 
-def card_among(*values: Any) -> Namespace | None:
-    """Return the namespace of the first array on a card, in tuples such as (mean, std) too; else None."""
+def device_namespace_among(*values: Any) -> Namespace | None:
+    """Return the namespace of the first array on a device, in tuples such as (mean, std) too; else None."""
     for value in values:
-        card = card_among(*value) if isinstance(value, tuple) else card_of(value)
-        if card is not None:
-            return card
+        device = (
+            device_namespace_among(*value) if isinstance(value, tuple) else device_namespace(value)
+        )
+        if device is not None:
+            return device
     return None
 
 
 def namespace_of(value: Any) -> Namespace:
     """Return the namespace of an array; that of NumPy for arrays of the host."""
-    return card_of(value) or HOST
+    return device_namespace(value) or HOST
 
 
-def on_its_card(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function of arrays run with their card as the current one.
+def on_array_device(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function of arrays run with their device as the current one.
 
-    CuPy makes new arrays on the current card, and refuses or copies those of another.
+    CuPy makes new arrays on the current device, and refuses or copies those of another.
     """
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        card = card_among(*args, *kwargs.values())
-        if card is None:
+        device = device_namespace_among(*args, *kwargs.values())
+        if device is None:
             return function(*args, **kwargs)
-        with card.current():
+        with device.current():
             return function(*args, **kwargs)
 
     return run

@@ -42,9 +42,9 @@ class Card:
 
     def get(self, values):
         """Return an array for NumPy, having made sure that it is one of the card."""
-        namespace = arrays.card_of(values)
+        namespace = arrays.device_namespace(values)
         assert namespace is not None, f"{type(values)} is not on the card"
-        assert namespace == arrays.card_of(self.put(0.0))
+        assert namespace == arrays.device_namespace(self.put(0.0))
         return namespace.to_host(values)
 
 

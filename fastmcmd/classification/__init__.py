@@ -1,7 +1,7 @@
 """Measures of predicted probabilities of classes: ``fm.classification``.
 
 Functions take labels and probabilities, ``(y, p)``; `evaluate` computes all measures in shared passes.
-Of p on a card (an array of CuPy, a CUDA tensor of torch) `ece`, `mce` and `reliability_curve` compute
+Of p on a device (an array of CuPy, a CUDA tensor of torch) `ece`, `mce` and `reliability_curve` compute
 there; the others copy such arrays to the host.
 """
 

@@ -171,7 +171,7 @@ def gather_above(rows: LabelledRows, summary: RowSummary, taus: Array) -> AboveS
 
     count = at_least(None)
     weight = count if rows.weights is None else at_least(rows.weights)
-    if rows.spoiled:
+    if rows.nan_result:
         weight = np.full_like(weight, np.nan)
     return AboveSums(taus, at_least(weights), weight, count)
 

@@ -159,7 +159,7 @@ def gather_top_k(rows: LabelledRows, summary: RowSummary, k: int, ties: str) -> 
         hits = np.clip((k - summary.above) / tied, 0.0, 1.0)
         doubtful = np.flatnonzero((hits > 0) & (hits < 1))
         if ties == "raise" and len(doubtful):
-            row = int(doubtful[0] if rows.kept is None else rows.kept[doubtful[0]])
+            row = int(doubtful[0] if rows.valid is None else rows.valid[doubtful[0]])
             raise ValueError(
                 f"{len(doubtful)} rows have equally probable classes, the first is row {row}, on whose "
                 "order the result depends; use ties='first', 'last' or 'share'"
@@ -187,4 +187,4 @@ def gather_confusion(rows: LabelledRows, summary: RowSummary) -> ConfusionCounts
     cells = rows.known_labels * rows.classes + summary.predicted
     found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
     table = found.reshape(rows.classes, rows.classes).astype(np.float64)
-    return ConfusionCounts(np.full_like(table, np.nan) if rows.spoiled else table)
+    return ConfusionCounts(np.full_like(table, np.nan) if rows.nan_result else table)

@@ -26,8 +26,8 @@ __all__ = [
     "gather_values",
     "mass_edges",
     "sort_column",
-    "spoil",
     "width_edges",
+    "with_nan",
 ]
 
 _STEP = 1 << 20  # values in a block: two milliseconds of work, more than a thread costs
@@ -144,7 +144,7 @@ def width_edges(bins: int, kind: Any = np.float64) -> Array:
 
 
 def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array:
-    """Return edges (bins + 1,) of bins that hold even weights of sorted values, which may lie on a card.
+    """Return edges (bins + 1,) of bins that hold even weights of sorted values, which may lie on a device.
 
     Inner edges are values, so equal values share a bin whatever the order of the rows, and bins are as
     even as that allows. Integer weights give the edges of repeated rows.
@@ -204,7 +204,7 @@ def gather_values(
     hit = sums[:, 1, 0][None]
     missing = np.full_like(hit, np.nan)
     found = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
-    return spoil(found) if rows.spoiled else found
+    return with_nan(found) if rows.nan_result else found
 
 
 def class_columns(rows: LabelledRows) -> list[int]:
@@ -221,7 +221,7 @@ class ClassBins:
     rows : LabelledRows
         Labels, probabilities and weights.
     cuts, exact, middles : ndarray (bins + 1 or bins, k or 1)
-        Edges in the type of p, edges that results tell, and the middles of bins.
+        Edges in the type of p, edges that results report, and the middles of bins.
     computed, right : bool
         Whether bins are found by arithmetic, and whether they are (a, b].
     threshold : float
@@ -289,7 +289,7 @@ class ClassBins:
         weight, value, square, count = np.moveaxis(sums, 2, 0)
         hit, product = np.moveaxis(hits, 2, 0)
         found = BinSums(self.exact, count, weight, value, hit, square, product)
-        return spoil(found) if self.rows.spoiled else found
+        return with_nan(found) if self.rows.nan_result else found
 
     def gather_all(self) -> BinSums:
         """Return the sums of all rows, in one pass."""
@@ -342,13 +342,13 @@ def _computed(cuts: Array, binning: Binning) -> bool:
 
 
 def exact_edges(cuts: Array, binning: Binning) -> Array:
-    """Return the edges that results tell: even ones without the rounding of the type of p."""
+    """Return the edges that results report: even ones without the rounding of the type of p."""
     return (
         width_edges(binning.bins)[:, None] if binning.kind == "width" else cuts.astype(np.float64)
     )
 
 
-def spoil(sums: BinSums) -> BinSums:
+def with_nan(sums: BinSums) -> BinSums:
     """Return sums that are NaN, for rows whose NaN propagates."""
     nothing = np.full_like(sums.weight, np.nan)
     return BinSums(sums.edges, sums.count, *(nothing,) * 5)

@@ -206,7 +206,7 @@ def histogram_of(
     of: str,
     binning: Binning,
 ) -> UncertaintyHistogram:
-    """Return `uncertainty_histogram` from the uncertainties of the rows kept."""
+    """Return `uncertainty_histogram` from the uncertainties of the valid rows."""
     highest = float(np.log(inside.classes)) if of == "entropy" else 1.0
 
     def count(rows: LabelledRows, values: Array) -> Array:
@@ -223,7 +223,7 @@ def histogram_of(
 
 
 def uncertainty_of(rows: LabelledRows, of: str) -> Array:
-    """Return confidence, or entropy in nats, of the rows kept."""
+    """Return confidence, or entropy in nats, of the valid rows."""
     summary = summarize(rows, entropy=of == "entropy")[0]
     return summary.confidence if summary.entropy is None else summary.entropy
 

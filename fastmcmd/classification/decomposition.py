@@ -69,9 +69,9 @@ class BrierDecomposition:
 
     def table(self) -> str:
         """Return the terms as text, a line each, with the signs they enter the score with."""
-        told = self.to_dict()
+        terms = self.to_dict()
         return columns_as_text(
-            {"term": list(told), "sign": list("+-++-="), "value": list(told.values())}
+            {"term": list(terms), "sign": list("+-++-="), "value": list(terms.values())}
         )
 
     def __repr__(self) -> str:

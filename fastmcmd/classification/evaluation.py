@@ -151,8 +151,8 @@ class ClassificationEvaluation:
 
     def table(self) -> str:
         """Return the numbers as text, a line each."""
-        told = self.to_dict()
-        return columns_as_text({"measure": list(told), "value": list(told.values())})
+        numbers = self.to_dict()
+        return columns_as_text({"measure": list(numbers), "value": list(numbers.values())})
 
     def __repr__(self) -> str:
         return f"Classification of {self.n:,} rows, {self.classes} classes\n{self.table()}"
@@ -200,7 +200,7 @@ def evaluate(
 
     Notes
     -----
-    Three passes over the probabilities: one for what a row tells, one that sorts the scores of each class,
+    Three passes over the probabilities: one for the summary of rows, one that sorts the scores of each class,
     16 classes or fewer at a time, and one for the bins that follow from these; a fourth for the ranked
     probability score.
 
@@ -233,7 +233,7 @@ def evaluate(
     classes = class_columns(rows)
     columns = over_columns(rows, of_column, classes, check=False)
     found = np.array([area for area, _ in columns])
-    if rows.spoiled:
+    if rows.nan_result:
         found = np.full_like(found, np.nan)
     by_mass = ClassBins.of(rows, mass, None, np.stack([edges for _, edges in columns], axis=1))
     mass_sums = by_mass.gather_all()

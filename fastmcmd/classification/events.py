@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import kind_of, on_its_card
+from fastmcmd.arrays import kind_of, on_array_device
 from fastmcmd.checks import check_choice
 from fastmcmd.classification.bins import (
     Binning,
@@ -16,8 +16,8 @@ from fastmcmd.classification.bins import (
     exact_edges,
     gather_values,
     mass_edges,
-    spoil,
     width_edges,
+    with_nan,
 )
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.summary import RowSummary, summarize
@@ -59,7 +59,7 @@ def event_of(
     return summary.confidence, (summary.predicted == rows.known_labels).astype(np.int64)
 
 
-@on_its_card
+@on_array_device
 def event_sums(
     y: ArrayLike,
     p: ArrayLike,
@@ -119,7 +119,7 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
     missing = np.full_like(hit, np.nan)
     count = np.diff(ends).astype(np.float64)[None]
     found = BinSums(exact, count, weight, value, hit, missing, missing)
-    return spoil(found) if rows.spoiled else found
+    return with_nan(found) if rows.nan_result else found
 
 
 def _event_on_device(rows: LabelledRows, of: str) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import HOST, Namespace, card_of, kind_of, namespace_of, shape_only
+from fastmcmd.arrays import HOST, Namespace, device_namespace, kind_of, namespace_of, shape_only
 from fastmcmd.blocks import over_rows
 from fastmcmd.checks import (
     as_array,
@@ -50,7 +50,7 @@ _NOTHING = np.empty(0)
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows(SelectedRows):
-    """Labels, probabilities and weights, which may lie on a device; the rows kept hold no NaN.
+    """Labels, probabilities and weights, which may lie on a device; valid rows hold no NaN.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class LabelledRows(SelectedRows):
         Probabilities as given, all rows; (n,) are those of class 1. Their values are looked at where
         they are read: by `summarize`, or by `check`.
     labels : ndarray (m,) or None
-        Labels of the rows kept, from 0 to C - 1.
+        Labels of the valid rows, from 0 to C - 1.
     classes : int
         C.
     tolerance : float
         How far the sum of a row may be from one.
-    weights, kept, n, propagate, blank
+    weights, valid, n, propagate, blank
         See `SelectedRows`.
     name : str
         What p is called in messages.
@@ -74,7 +74,7 @@ class LabelledRows(SelectedRows):
     p: Array
     labels: NDArray[np.int64] | None
     weights: Array | None
-    kept: NDArray[np.intp] | None
+    valid: NDArray[np.intp] | None
     classes: int
     tolerance: float
     propagate: bool
@@ -83,7 +83,7 @@ class LabelledRows(SelectedRows):
     blank: bool = False
 
     def __len__(self) -> int:
-        return self.n if self.kept is None else len(self.kept)
+        return self.n if self.valid is None else len(self.valid)
 
     @property
     def binary(self) -> bool:
@@ -101,13 +101,13 @@ class LabelledRows(SelectedRows):
         return namespace_of(self.p)
 
     def given(self, rows: slice) -> Array:
-        """Return p of a block of the rows kept, as given."""
-        if self.kept is None:
+        """Return p of a block of the valid rows, as given."""
+        if self.valid is None:
             return self.p[rows, ...]
-        return self.namespace.rows(self.p, self.kept[rows])
+        return self.namespace.rows(self.p, self.valid[rows])
 
     def block(self, rows: slice) -> Array:
-        """Return p (b, C) of a block of the rows kept, contiguous; of class 1 alone in float64."""
+        """Return p (b, C) of a block of the valid rows, contiguous; of class 1 alone in float64."""
         p = self.given(rows)
         if p.ndim == 2:
             return np.ascontiguousarray(p)
@@ -185,14 +185,14 @@ class LabelledRows(SelectedRows):
     def check_labels(self) -> None:
         """Raise unless all labels are those of classes."""
         if self.unchecked and self.labels is not None:
-            as_labels(self.labels, self.classes, self.kept)
+            as_labels(self.labels, self.classes, self.valid)
 
     def refuse(self, row: int) -> NoReturn:
         """Raise the error that says what is wrong with a row."""
         if self.labels is not None and not 0 <= self.labels[row] < self.classes:
-            _refuse_label(self.labels, row, self.classes, self.kept)
+            _refuse_label(self.labels, row, self.classes, self.valid)
         values = np.atleast_1d(self.namespace.to_host(self.given(slice(row, row + 1)))[0])
-        row = row if self.kept is None else int(self.kept[row])
+        row = row if self.valid is None else int(self.valid[row])
         if np.isnan(values).any():
             raise ValueError(
                 f"{self.name} holds NaN (first in row {row}); remove such rows, or use nan_policy='omit'"
@@ -253,7 +253,7 @@ def read(
     """
     if isinstance(y, LabelledRows):  # already read
         return y
-    arrays = (card_of(p) if on_device else None) or HOST
+    arrays = (device_namespace(p) if on_device else None) or HOST
     return _read(arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
 
 
@@ -298,30 +298,30 @@ def _read(
     if sample_weight is not None:
         weights = arrays.bring(sample_weight, weight_name)
         check_weights_shape(weights, n, weight_name)
-    kept, blank = None, False
+    valid, blank = None, False
     if nan_policy != "raise":
         has_nan = labels is not None and kind_of(labels).startswith("float")
-        kept = rows_without_nan(arrays, n, (p, weights, labels if has_nan else None))
-    if kept is not None:
-        kept = np.flatnonzero(arrays.to_host(kept))
-        blank = not len(kept)
+        valid = rows_without_nan(arrays, n, (p, weights, labels if has_nan else None))
+    if valid is not None:
+        valid = np.flatnonzero(arrays.to_host(valid))
+        blank = not len(valid)
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
         if blank:
-            kept, weights = np.arange(n), None
-            labels = None if labels is None else arrays.from_host(kept % classes)
+            valid, weights = np.arange(n), None
+            labels = None if labels is None else arrays.from_host(valid % classes)
             p = arrays.from_host(_stand_in(arrays.to_host(p)))
         else:
-            labels = None if labels is None else arrays.rows(labels, kept)
-            weights = None if weights is None else arrays.rows(weights, kept)
-    count = n if kept is None else len(kept)
+            labels = None if labels is None else arrays.rows(labels, valid)
+            weights = None if weights is None else arrays.rows(weights, valid)
+    count = n if valid is None else len(valid)
     later = labels_later and arrays.on_host and p.ndim == 1
     later = later and labels is not None and labels.dtype == np.int64
     rows = LabelledRows(
         p,
-        labels if later or labels is None else _checked_labels(arrays, labels, classes, kept),
+        labels if later or labels is None else _checked_labels(arrays, labels, classes, valid),
         checked_weights(arrays, weights, count, weight_name),
-        kept,
+        valid,
         classes,
         tolerance,
         nan_policy == "propagate",
@@ -334,7 +334,7 @@ def _read(
 
 def _labels_on_device(arrays: Namespace, y: Any) -> Any:
     """Return y (n,) on the device as booleans, integers or floats."""
-    if card_of(y) is None:
+    if device_namespace(y) is None:
         numbers = as_numbers(y)
         # Of integers, torch computes with int64 alone on all devices.
         return arrays.from_host(numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers)
@@ -344,10 +344,10 @@ def _labels_on_device(arrays: Namespace, y: Any) -> Any:
     return y if kind_of(y).startswith(("bool", "int", "uint")) else arrays.as_real(y, "y")
 
 
-def _checked_labels(arrays: Namespace, y: Any, classes: int, kept: Any) -> Any:
+def _checked_labels(arrays: Namespace, y: Any, classes: int, valid: Any) -> Any:
     """Return labels as int64, or raise what `as_labels` says of them."""
     if arrays.on_host:
-        return as_labels(y, classes, kept)
+        return as_labels(y, classes, valid)
     xp, kind = arrays.xp, kind_of(y)
     if kind == "bool" and classes == 2:
         return arrays.cast(y, "int64")
@@ -359,7 +359,7 @@ def _checked_labels(arrays: Namespace, y: Any, classes: int, kept: Any) -> Any:
         labels = arrays.cast(y, "int64")
         fits = (labels >= 0) & (labels < classes)
     if kind == "bool" or not bool(xp.all(fits)):
-        as_labels(arrays.to_host(y), classes, kept)
+        as_labels(arrays.to_host(y), classes, valid)
     return labels
 
 
@@ -398,7 +398,7 @@ def as_numbers(y: Any) -> NDArray[Any]:
     return array
 
 
-def as_labels(y: NDArray[Any], classes: int, kept: NDArray[np.intp] | None) -> NDArray[np.int64]:
+def as_labels(y: NDArray[Any], classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
     """Return numbers (n,) as labels, checked."""
     if y.dtype == np.bool_:
         if classes > 2:
@@ -417,13 +417,13 @@ def as_labels(y: NDArray[Any], classes: int, kept: NDArray[np.intp] | None) -> N
         if fits:
             return labels.astype(np.int64, copy=False)
         bad = (labels < 0) | (labels >= classes)
-    _refuse_label(y, int(np.flatnonzero(bad)[0]), classes, kept)
+    _refuse_label(y, int(np.flatnonzero(bad)[0]), classes, valid)
 
 
 def _refuse_label(
-    y: NDArray[Any], first: int, classes: int, kept: NDArray[np.intp] | None
+    y: NDArray[Any], first: int, classes: int, valid: NDArray[np.intp] | None
 ) -> NoReturn:
-    row = first if kept is None else int(kept[first])
+    row = first if valid is None else int(valid[first])
     raise ValueError(
         f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
     )

@@ -87,7 +87,7 @@ def mean_of(score: Callable[..., Any], summary: str, example: str, *, name: str 
     ) -> float:
         rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
         values = score(rows, rows.p, **options)
-        return total(rows, values if rows.kept is None else values[rows.kept]).mean
+        return total(rows, values if rows.valid is None else values[rows.valid]).mean
 
     describe_as_mean(mean, score, name, summary, example)
     return mean

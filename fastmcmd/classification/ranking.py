@@ -34,7 +34,7 @@ __all__ = [
 AVERAGES = ("macro", "weighted")
 ABSENT = ("raise", "omit")
 
-# Halvings of the distance to 0 and to 1 that a sketch tells apart: down to 2e-10.
+# Halvings of the distance to 0 and to 1 that a sketch distinguishes: down to 2e-10.
 OCTAVES = 32
 _SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the cache
 
@@ -96,7 +96,7 @@ def auroc(
     areas.check_absent(absent)
     classes = class_columns(rows)
     found = np.array(over_columns(rows, areas.area, classes))
-    if rows.spoiled:
+    if rows.nan_result:
         found = np.full_like(found, np.nan)
     if average is None and len(classes) > 1:
         return found
@@ -151,10 +151,10 @@ def ood_auroc(
 def area_of_sets(
     inside: LabelledRows, outside: LabelledRows, values_in: Array, values_out: Array, of: str
 ) -> float:
-    """Return `ood_auroc` from the uncertainties of the rows kept."""
+    """Return `ood_auroc` from the uncertainties of the valid rows."""
     from fastmcmd.classification import loops
 
-    if inside.spoiled or outside.spoiled:
+    if inside.nan_result or outside.nan_result:
         return float("nan")
     values = np.concatenate([values_in, values_out])
     if of == "confidence":
@@ -343,6 +343,6 @@ def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
         loops.sketch_rows(
             block, labels, rows.weights_of(part), OCTAVES, resolution, sketch.hits, sketch.misses
         )
-    if rows.spoiled:
+    if rows.nan_result:
         return RankSketch(np.full(shape, np.nan), np.full(shape, np.nan))
     return sketch

@@ -194,7 +194,7 @@ def halved(scale_by_half: Any, classes: int) -> bool:
 
 
 def log_score_of(summary: RowSummary, clip: float | None) -> Array:
-    """Return `log_score` of the rows kept."""
+    """Return `log_score` of the valid rows."""
     chosen = summary.label_probability.astype(np.float64)
     if clip is not None:
         np.clip(chosen, clip, 1.0 - clip, out=chosen)
@@ -203,14 +203,14 @@ def log_score_of(summary: RowSummary, clip: float | None) -> Array:
 
 
 def brier_of(summary: RowSummary, half: bool) -> Array:
-    """Return `brier_score` of the rows kept."""
+    """Return `brier_score` of the valid rows."""
     missing = 1.0 - summary.label_probability.astype(np.float64)
     score = summary.other_squares + missing * missing
     return score / 2 if half else score
 
 
 def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:
-    """Return `ranked_probability_score` of the rows kept; raise unless all are probabilities."""
+    """Return `ranked_probability_score` of the valid rows; raise unless all are probabilities."""
     from fastmcmd.classification import loops
 
     score = np.empty(len(rows))

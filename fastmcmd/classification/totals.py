@@ -47,7 +47,7 @@ class Totals:
 
 
 def total(rows: LabelledRows, values: NDArray[Any]) -> Totals:
-    """Return the sums of values (m,) of the rows kept; NaN where rows with NaN must spoil them."""
+    """Return the sums of values (m,) of the valid rows; NaN where rows with NaN make them so."""
     if rows.weights is None:
         counted, weight, weighted = len(values), float(len(values)), values
     else:
@@ -55,5 +55,5 @@ def total(rows: LabelledRows, values: NDArray[Any]) -> Totals:
         counted, weight = int(np.count_nonzero(positive)), float(rows.weights.sum())
         weighted = np.multiply(rows.weights, values, where=positive, out=np.zeros(len(values)))
     infinite = int(np.count_nonzero(np.isinf(weighted)))
-    value = np.nan if rows.spoiled else float(weighted.sum(dtype=np.float64))
+    value = np.nan if rows.nan_result else float(weighted.sum(dtype=np.float64))
     return Totals(counted, weight, value, infinite)

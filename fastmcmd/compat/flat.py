@@ -30,7 +30,7 @@ from fastmcmd.streaming.variance import SpreadSketch
 
 __all__ = ["flatten", "restore"]
 
-# What the numbers stand for is told by places in these two; a new class is added at the end.
+# Numbers are identified by places in these two lists; append new classes.
 _CLASSES = (
     MeanSums, AverageSums, Comoments, Sketches, LogSketch, SpreadSketch, SpreadSums, IntervalSums,
     ReliabilitySums, PITSums, Totals, BinSums, ConfusionCounts, RankSketch, AboveSums,
@@ -91,8 +91,8 @@ def restore(accumulator: Accumulator[Any], row: Array) -> Any:
 
 def _mark(accumulator: Accumulator[Any]) -> Array:
     settings = sorted(accumulator.settings.items())
-    told = f"{type(accumulator).__name__} {settings!r}".encode()
-    return np.frombuffer(hashlib.sha256(told).digest()[:_MARK], dtype=np.uint8).astype(np.float64)
+    name = f"{type(accumulator).__name__} {settings!r}".encode()
+    return np.frombuffer(hashlib.sha256(name).digest()[:_MARK], dtype=np.uint8).astype(np.float64)
 
 
 def _write(value: Any, parts: list[Any]) -> None:

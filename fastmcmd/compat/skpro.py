@@ -334,13 +334,13 @@ def _frame(y_true: Any, y_pred: Any, censored: Any) -> Any:
     return y
 
 
-def _lower_is_better(metric: Any, told: bool | None) -> bool:
+def _lower_is_better(metric: Any, declared: bool | None) -> bool:
     if not callable(metric):
         raise TypeError(f"metric is {metric!r}; a function such as metrics.mean_crps is needed")
     if of_classes(metric):
         raise TypeError(f"{metric.__name__} is of classes; a metric of distributions is needed")
-    if told is not None:
-        return bool(told)
+    if declared is not None:
+        return bool(declared)
     try:
         best = best_values(metric)
     except LookupError:

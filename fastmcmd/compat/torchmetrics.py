@@ -352,7 +352,7 @@ def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any
                 parts[field.name] = kept.settings[field.name]  # a word, such as the kind
             else:
                 part = as_array(getattr(one, field.name), field.name)
-                # torchmetrics makes numbers of arrays of one element: the field tells which it was.
+                # torchmetrics makes numbers of arrays of one element: the field says which it was.
                 change = {"int": int, "float": float}.get(str(field.type), np.atleast_1d)
                 parts[field.name] = change(part)
         label = f"{place + 1}" if len(curves) > 1 else None

@@ -157,8 +157,8 @@ class EvaluationConfig:
 
 
 def inputs_of(x: Any, outcomes: Outcomes) -> Any:
-    """Return the inputs of the rows kept."""
-    if outcomes.kept is None:
+    """Return the inputs of the valid rows."""
+    if outcomes.valid is None:
         return x
     if isinstance(x, (str, os.PathLike, Rows)):
         raise ValueError(
@@ -166,7 +166,7 @@ def inputs_of(x: Any, outcomes: Outcomes) -> Any:
         )
     rows = as_array(x, "x")
     check_same_length(x=rows, y=np.empty(outcomes.n))
-    return rows[outcomes.kept]
+    return rows[outcomes.valid]
 
 
 def _share(value: Any, name: str) -> float:

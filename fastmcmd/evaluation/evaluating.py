@@ -160,7 +160,7 @@ def evaluate_many(
     outcomes = {name: _read(y, name, prediction, config) for name, prediction in models.items()}
     first = next(iter(outcomes.values()))
     for name, one in outcomes.items():
-        if not _same(one.kept, first.kept):
+        if not _same(one.valid, first.valid):
             raise ValueError(
                 f"models[{name!r}] holds NaN in other rows than the first model: numbers over "
                 "different rows cannot be compared"

@@ -57,7 +57,7 @@ def evaluation_of(
     labels : ndarray (n,) or None
         Groups of all rows.
     x, congruence
-        Inputs of the rows kept, and the estimator fitted on them; None without inputs.
+        Inputs of the valid rows, and the estimator fitted on them; None without inputs.
     progress : Progress
         Shows the number that is computed.
     start : float
@@ -88,7 +88,7 @@ def evaluation_of(
             random_state=settings.random_state,
         )
     parts = None if labels is None else _by_label(context, labels, progress)
-    if outcomes.spoiled:
+    if outcomes.nan_result:
         measured = tuple(one.without_value() for one in measured)
     return Evaluation(
         measured=measured,
@@ -155,8 +155,8 @@ def _notes(context: Context, x: Any) -> tuple[str, ...]:
     outcomes = context.outcomes
     if outcomes.blank:
         return (f"all {outcomes.n:,} rows hold NaN: every number is NaN",)
-    if outcomes.kept is not None:
-        left = outcomes.n - len(outcomes.kept)
+    if outcomes.valid is not None:
+        left = outcomes.n - len(outcomes.valid)
         what = "every number is NaN" if outcomes.propagate else "they are left out"
         notes.append(f"{left:,} of {outcomes.n:,} rows hold NaN: {what}")
     if context.base.has_density:
@@ -172,9 +172,9 @@ def _by_label(
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
     outcomes = everything.outcomes
-    kept = labels if outcomes.kept is None else labels[outcomes.kept]
+    kept = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)
-    complete[() if outcomes.kept is None else outcomes.kept] = not outcomes.blank
+    complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
     groups = {}
     for label in np.unique(kept):
         rows = np.flatnonzero(kept == label)

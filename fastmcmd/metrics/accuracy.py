@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import on_its_card
+from fastmcmd.arrays import on_array_device
 from fastmcmd.checks import check_choice
 from fastmcmd.docstrings import entries, with_shared_parameters
 from fastmcmd.metrics.metric import SHARED_PARAMETERS
@@ -47,7 +47,7 @@ prediction : Predictive or what converts to one, or point predictions (n,) or (n
 
 def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
     """Do as `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
-    return with_shared_parameters(_PARAMETERS)(on_its_card(function))
+    return with_shared_parameters(_PARAMETERS)(on_array_device(function))
 
 
 def _read(
@@ -72,7 +72,7 @@ def _gathered(
     multioutput: str,
     nan_policy: NanPolicy,
 ) -> Sums:
-    """Return sums over checked rows, added up on the card where the prediction lies on one."""
+    """Return sums over checked rows, added up on the device where the prediction lies on one."""
     return gather(
         _read(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
     )
@@ -280,4 +280,4 @@ def median_absolute_error(
     points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
     errors = np.abs(points.errors())
     found = [weighted_median(column, points.weights) for column in errors.T]
-    return over_outputs(np.asarray(found) * (np.nan if points.spoiled else 1.0), multioutput)
+    return over_outputs(np.asarray(found) * (np.nan if points.nan_result else 1.0), multioutput)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import HOST, Namespace, card_among, card_of, namespace_of, shape_only
+from fastmcmd.arrays import (
+    HOST,
+    Namespace,
+    device_namespace,
+    device_namespace_among,
+    namespace_of,
+    shape_only,
+)
 from fastmcmd.blocks import over_rows, row_blocks
 from fastmcmd.checks import (
     as_array,
@@ -52,7 +59,7 @@ class SelectedRows:
     ----------
     weights : ndarray (m,) or None
         Weights of the rows that are left.
-    kept : ndarray (m,), mask (n,) on a device, or None
+    valid : ndarray (m,), mask (n,) on a device, or None
         Which of the n rows these are; None for all.
     n : int
         Rows given.
@@ -64,7 +71,7 @@ class SelectedRows:
     """
 
     weights: Array | None
-    kept: NDArray[np.intp] | None
+    valid: NDArray[np.intp] | None
     propagate: bool
     blank: bool
 
@@ -74,16 +81,16 @@ class SelectedRows:
         def n(self) -> int: ...  # noqa: D102
 
     @property
-    def spoiled(self) -> bool:
+    def nan_result(self) -> bool:
         """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
-        return self.kept is not None and self.propagate
+        return self.valid is not None and self.propagate
 
     def scatter(self, values: Array) -> Array:
-        """Return values (m, ...) of the rows kept as (n, ...), NaN in the rows left out."""
-        if self.kept is None:
+        """Return values (m, ...) of the valid rows as (n, ...), NaN in the rows left out."""
+        if self.valid is None:
             return values
         found = values * np.nan if self.blank else values
-        return namespace_of(found).scatter(found, self.kept, self.n)
+        return namespace_of(found).scatter(found, self.valid, self.n)
 
 
 @dataclass(frozen=True)
@@ -93,17 +100,17 @@ class Outcomes(SelectedRows):
     Attributes
     ----------
     y : ndarray (m,), or (m, k) for vector outputs
-        Observed outputs of the rows kept; it may be the caller's own array.
+        Observed outputs of the valid rows; it may be the caller's own array.
     prediction : Predictive of m rows
         Their predicted distributions.
-    weights, kept, n, propagate, blank
+    weights, valid, n, propagate, blank
         See `SelectedRows`.
     """
 
     y: Array
     prediction: Predictive
     weights: Array | None
-    kept: NDArray[np.intp] | None
+    valid: NDArray[np.intp] | None
     n: int
     propagate: bool
     blank: bool = field(default=False, kw_only=True)
@@ -123,13 +130,13 @@ class Outcomes(SelectedRows):
             y=arrays.to_host(self.y),
             prediction=cast(DevicePrediction, self.prediction).on_host(),
             weights=None if self.weights is None else arrays.to_host(self.weights),
-            kept=None if self.kept is None else np.flatnonzero(arrays.to_host(self.kept)),
+            valid=None if self.valid is None else np.flatnonzero(arrays.to_host(self.valid)),
         )
 
     def mean(self, values: Array) -> Any:
         """Return the weighted mean of values (m, ...) over rows: a float for (m,), else an array."""
         arrays, weights = namespace_of(values), self.weights
-        if self.spoiled:
+        if self.nan_result:
             found = np.full(values.shape[1:], np.nan)
         elif arrays.on_host:
             weights = None if weights is None else self.namespace.to_host(weights)
@@ -180,7 +187,7 @@ def read(
         return y
     check_order(y)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
-    arrays = (card_among(prediction) if on_device else None) or HOST
+    arrays = (device_namespace_among(prediction) if on_device else None) or HOST
     y = arrays.bring(y, "y")
     if not arrays.on_host:
         prediction = bring_parameters(arrays, prediction)
@@ -188,23 +195,23 @@ def read(
     weights = None
     if sample_weight is not None:
         weights = arrays.bring(sample_weight, "sample_weight")
-    kept, blank = None, False
+    valid, blank = None, False
     if nan_policy != "raise":
         if weights is not None:
             check_weights_shape(weights, n)
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
-        kept = rows_without_nan(arrays, n, (y, weights, *parts))
-        blank = kept is not None and not bool(arrays.xp.any(kept))
+        valid = rows_without_nan(arrays, n, (y, weights, *parts))
+        blank = valid is not None and not bool(arrays.xp.any(valid))
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
         if blank:
-            kept = ~cast(Any, kept)
+            valid = ~cast(Any, valid)
             y, prediction, weights = _stand_in(arrays, y, 0.0), _stand_ins(arrays, prediction), None
-        elif kept is not None:
-            y, weights = y[kept], None if weights is None else weights[kept]
-            prediction = _rows_of_prediction(arrays, prediction, kept, n, columns)
-        if kept is not None and arrays.on_host:
-            kept = np.flatnonzero(kept)
+        elif valid is not None:
+            y, weights = y[valid], None if weights is None else weights[valid]
+            prediction = _rows_of_prediction(arrays, prediction, valid, n, columns)
+        if valid is not None and arrays.on_host:
+            valid = np.flatnonzero(valid)
     rows = _as_rows(arrays, y, columns)
     if weights is not None:
         if nan_policy == "raise" and weights.ndim == 1:
@@ -215,7 +222,7 @@ def read(
     else:
         predictive = on_device_predictive(arrays, prediction, rows)
     values = arrays.cast(rows[:, 0] if rows.shape[1] == 1 else rows, "float64")
-    return Outcomes(values, predictive, weights, kept, n, nan_policy == "propagate", blank=blank)
+    return Outcomes(values, predictive, weights, valid, n, nan_policy == "propagate", blank=blank)
 
 
 def check_weights_shape(weights: Any, n: int, name: str = "sample_weight") -> None:
@@ -287,21 +294,21 @@ def _as_rows(arrays: Namespace, y: Any, columns: int | None) -> Any:
 
 
 def _rows_of_prediction(
-    arrays: Namespace, prediction: Any, kept: Any, n: int, columns: int | None
+    arrays: Namespace, prediction: Any, valid: Any, n: int, columns: int | None
 ) -> Any:
-    """Return the prediction of the rows kept; parameters that are not arrays of n rows as they are."""
+    """Return the prediction of the valid rows; parameters that are not arrays of n rows as they are."""
 
     def rows(part: Any) -> Any:
         if not _is_array(part):
             return part
         array = as_array(part, "prediction") if arrays.on_host else part
-        return array[kept] if array.ndim and array.shape[0] == n else array
+        return array[valid] if array.ndim and array.shape[0] == n else array
 
     if isinstance(prediction, tuple):
         return tuple(map(rows, prediction))
     if _is_array(prediction) or not arrays.on_host:
         return rows(prediction)
-    return as_predictive(prediction, n, columns or 1).take(np.flatnonzero(kept))
+    return as_predictive(prediction, n, columns or 1).take(np.flatnonzero(valid))
 
 
 def _stand_in(arrays: Namespace, array: Any, least: float) -> Any:
@@ -328,4 +335,8 @@ def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") or isinstance(value, list) or card_of(value) is not None
+    return (
+        hasattr(value, "__array__")
+        or isinstance(value, list)
+        or device_namespace(value) is not None
+    )

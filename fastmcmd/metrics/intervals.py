@@ -61,7 +61,7 @@ def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
     total = namespace.xp.sum
     totals = namespace.numbers([total(c) if weights is None else weights @ c for c in columns])
     weight = float(len(rows.prediction) if weights is None else total(weights))
-    return IntervalSums(totals * (np.nan if rows.spoiled else 1.0), weight)
+    return IntervalSums(totals * (np.nan if rows.nan_result else 1.0), weight)
 
 
 def gather_coverage(rows: Outcomes, levels: Array) -> IntervalSums:
@@ -108,7 +108,7 @@ def gather_variance(rows: Outcomes) -> IntervalSums:
     """Return the sum of variances; see `sharpness`."""
     with np.errstate(over="ignore"):
         found = _sums(rows, [rows.prediction.variance])
-    if rows.spoiled or not out_of_range(found.total):
+    if rows.nan_result or not out_of_range(found.total):
         return found
     std = rows.prediction.std
     xp = rows.namespace.xp

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from numpy.typing import ArrayLike
 
 from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import on_its_card
+from fastmcmd.arrays import on_array_device
 from fastmcmd.docstrings import describe_as_mean, entries, with_shared_parameters
 from fastmcmd.metrics.inputs import read
 from fastmcmd.predictive.base import PredictionLike
@@ -64,7 +64,7 @@ kurtosis : float, default 3.0
 
 def metric(function: Callable[P, R]) -> Callable[P, R]:
     """Complete a metric's docstring with `SHARED_PARAMETERS`, and run it on the device of its arrays."""
-    return with_shared_parameters(SHARED_PARAMETERS)(on_its_card(function))
+    return with_shared_parameters(SHARED_PARAMETERS)(on_array_device(function))
 
 
 class MeanScore(Protocol):
@@ -108,7 +108,7 @@ def mean_of(
     name = name or f"mean_{score.__name__}"
     score_rows = inspect.unwrap(score)  # `mean` itself runs on the device of its arrays
 
-    @on_its_card
+    @on_array_device
     def mean(
         y: ArrayLike,
         prediction: PredictionLike,
@@ -119,7 +119,7 @@ def mean_of(
     ) -> float:
         rows = read(y, prediction, sample_weight, nan_policy, columns, on_device=True)
         values = score_rows(rows, rows.prediction, **options)
-        return rows.mean(values if rows.kept is None else values[rows.kept])
+        return rows.mean(values if rows.valid is None else values[rows.valid])
 
     describe_as_mean(mean, score, name, summary, example)
     return mean

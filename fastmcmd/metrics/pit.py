@@ -104,7 +104,7 @@ def _checked(values: Array) -> Array:
 class SortedPIT:
     """PIT values in ascending order: whatever counts those up to a level needs nothing else.
 
-    Values and weights may lie on a card; what is counted is of the host.
+    Values and weights may lie on a device; what is counted is of the host.
 
     Attributes
     ----------
@@ -114,19 +114,19 @@ class SortedPIT:
         Sum of weights of the first values; None where each counts 1.
     squares : float
         Sum of squared weights.
-    spoiled : bool
+    nan_result : bool
         Whether NaN propagates: counts are NaN then.
     """
 
     values: Array
     cumulative: Array | None = None
     squares: float = 0.0
-    spoiled: bool = False
+    nan_result: bool = False
 
     @property
     def weight(self) -> float:
         """Sum of weights."""
-        if self.spoiled:
+        if self.nan_result:
             return float("nan")
         return float(self.n if self.cumulative is None else self.cumulative[-1])
 
@@ -148,22 +148,22 @@ class SortedPIT:
             found = count.astype(np.float64)
         else:
             found = namespace_of(self.values).at(self.cumulative, count)
-        return np.asarray(found * np.nan if self.spoiled else found)
+        return np.asarray(found * np.nan if self.nan_result else found)
 
 
-def sort_pit(values: Array, weights: Array | None = None, *, spoiled: bool = False) -> SortedPIT:
+def sort_pit(values: Array, weights: Array | None = None, *, nan_result: bool = False) -> SortedPIT:
     """Return PIT values (m,) without NaN, sorted, with their weights."""
     namespace = namespace_of(values)
     if weights is None:
-        return SortedPIT(namespace.sort(values), None, float(values.shape[0]), spoiled)
+        return SortedPIT(namespace.sort(values), None, float(values.shape[0]), nan_result)
     order = namespace.argsort(values)
-    return weighted_pit(values[order], weights[order], spoiled=spoiled)
+    return weighted_pit(values[order], weights[order], nan_result=nan_result)
 
 
-def weighted_pit(values: Array, weights: Array, *, spoiled: bool = False) -> SortedPIT:
+def weighted_pit(values: Array, weights: Array, *, nan_result: bool = False) -> SortedPIT:
     """Return PIT values (m,) that are sorted already, with the weights of each."""
     cumulative = namespace_of(weights).running(weights)
-    return SortedPIT(values, cumulative, float(weights @ weights), spoiled)
+    return SortedPIT(values, cumulative, float(weights @ weights), nan_result)
 
 
 @dataclass(frozen=True)
@@ -236,11 +236,11 @@ def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: RandomSt
     edges = np.linspace(0.0, 1.0, bins + 1)[1:]
     if pit == "nonrandomized":
         upto = _mean_conditional(rows, edges)
-        if rows.spoiled:
+        if rows.nan_result:
             upto = upto * np.nan
     else:
         values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
-        return histogram_sums(sort_pit(values, rows.weights, spoiled=rows.spoiled), bins)
+        return histogram_sums(sort_pit(values, rows.weights, nan_result=rows.nan_result), bins)
     return PITSums(np.diff(upto, prepend=0.0), len(rows.prediction))
 
 

@@ -49,21 +49,21 @@ class Points:
     Attributes
     ----------
     y, point : ndarray (m, k)
-        Outcomes and predictions of the rows kept.
+        Outcomes and predictions of the valid rows.
     weights : ndarray (m,) or None
         Their weights.
-    spoiled : bool
+    nan_result : bool
         Whether NaN propagates.
     """
 
     y: Array
     point: Array
     weights: Array | None
-    spoiled: bool
+    nan_result: bool
 
     @property
     def namespace(self) -> Namespace:
-        """Whose arrays these are: NumPy's, or those of a card."""
+        """Whose arrays these are: NumPy's, or those of a device."""
         return namespace_of(self.y)
 
     def errors(self) -> Array:
@@ -218,7 +218,7 @@ def read_points(
     shape = (len(rows.prediction), rows.prediction.columns)
     points = point_prediction(rows.prediction, point)
     reshape = rows.namespace.xp.reshape
-    return Points(reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.spoiled)
+    return Points(reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.nan_result)
 
 
 def _sums(points: Points, losses: Array) -> AverageSums:
@@ -226,12 +226,14 @@ def _sums(points: Points, losses: Array) -> AverageSums:
     with np.errstate(over="ignore", invalid="ignore"):
         total = namespace.to_host(_total(namespace, losses, weights))
     unit = 1.0
-    if not points.spoiled and not np.isfinite(total).all():  # the sum is not, but the mean may be
+    if (
+        not points.nan_result and not np.isfinite(total).all()
+    ):  # the sum is not, but the mean may be
         unit = _COARSE
         with np.errstate(over="ignore", invalid="ignore"):
             total = namespace.to_host(_total(namespace, losses / unit**2, weights))
     weight = float(losses.shape[0] if weights is None else namespace.xp.sum(weights))
-    return AverageSums(total * np.nan if points.spoiled else total, weight, unit)
+    return AverageSums(total * np.nan if points.nan_result else total, weight, unit)
 
 
 def _total(namespace: Namespace, values: Any, weights: Any) -> Any:
@@ -250,7 +252,7 @@ def gather_squares(points: Points) -> AverageSums:
         errors = points.errors()
         errors *= errors
         sums = _sums(points, errors)
-    if points.spoiled or not out_of_range(sums.total):
+    if points.nan_result or not out_of_range(sums.total):
         return sums
     errors = points.errors()
     unit = unit_of(points.namespace, errors)
@@ -281,7 +283,7 @@ def gather_comoments(points: Points) -> Comoments:
     with np.errstate(over="ignore", invalid="ignore"):
         found = _comoments(points, 1.0, 1.0)
     squares = np.stack([found.ssy, found.ssp, found.sp, found.sse])
-    if points.spoiled or not out_of_range(squares):
+    if points.nan_result or not out_of_range(squares):
         return found
     units = (unit_of(points.namespace, values) for values in (points.y, points.point))
     return _comoments(points, *units)
@@ -305,7 +307,7 @@ def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
         return _total(namespace, values, weights)
 
     mean_y, mean_point = total(y) / weight, total(point) / weight
-    if points.spoiled:
+    if points.nan_result:
         mean_y = mean_y * np.nan
     from_y, from_point = y - mean_y, point - mean_point
     found = (

@@ -142,7 +142,7 @@ def qce(
     rows = read(y, prediction, sample_weight, nan_policy, on_device=True)
     bins = check_bins(bins, len(rows.prediction))
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
-    if rows.spoiled:
+    if rows.nan_result:
         return float("nan")
     spread = finite_std(rows)
     if not rows.namespace.on_host:
@@ -161,24 +161,24 @@ def _on_card(
     binning: str,
     limits: tuple[float, float] | None,
 ) -> float:
-    """Return the error of rows on a card, where columns of each level are made one after the other."""
-    card = rows.namespace
+    """Return the error of rows on a device, where columns of each level are made one after the other."""
+    arrays = rows.namespace
     weights = rows.weights
     if weights is not None:  # rows without weight set no limits
         some = weights > 0
         spread, pit, weights = spread[some], pit[some], weights[some]
 
     def columns() -> Iterator[Any]:
-        yield card.full(spread.shape[0], 1.0) if weights is None else weights
+        yield arrays.full(spread.shape[0], 1.0) if weights is None else weights
         for level in map(float, levels):
             within = pit <= (level if kind == "quantile" else 0.5 + level / 2)
             if kind == "interval":
                 within = within & (pit >= 0.5 - level / 2)
-            share = card.cast(within, "float64")
+            share = arrays.cast(within, "float64")
             yield share if weights is None else weights * share
-        yield card.full(spread.shape[0], 0.0)  # no noise
+        yield arrays.full(spread.shape[0], 0.0)  # no noise
 
-    sums = bins_on_device(card, spread, weights, columns(), bins, binning, limits).sums
+    sums = bins_on_device(arrays, spread, weights, columns(), bins, binning, limits).sums
     return _error(sums[:, 0], sums[:, 1:], levels)
 
 

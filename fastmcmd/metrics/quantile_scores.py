@@ -61,11 +61,11 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
 
 
 def _on_device(y: Any, prediction: DevicePrediction, levels: Array, factors: Array) -> Any:
-    """Return `check_losses` of a prediction on a card."""
-    card = prediction.namespace
-    xp = card.xp
+    """Return `check_losses` of a prediction on a device."""
+    arrays = prediction.namespace
+    xp = arrays.xp
     if isinstance(prediction, DeviceGaussian):
-        knots, slopes, heights = map(card.from_host, _piecewise(levels, factors))
+        knots, slopes, heights = map(arrays.from_host, _piecewise(levels, factors))
         gap = y - prediction.mean
         piece = xp.searchsorted(knots, gap / prediction.std)
         return gap * xp.take(slopes, piece) + xp.take(heights, piece) * prediction.std
@@ -77,23 +77,23 @@ def _on_device(y: Any, prediction: DevicePrediction, levels: Array, factors: Arr
 
 
 def losses_together(
-    y: Array, prediction: Predictive, terms: list[tuple[Array, Array]], kept: Array
+    y: Array, prediction: Predictive, terms: list[tuple[Array, Array]], extra_levels: Array
 ) -> tuple[list[Array], list[Array]]:
-    """Return several `check_losses` (n,), and the quantiles (n,) at the levels ``kept``.
+    """Return several `check_losses` (n,), and the quantiles (n,) at the levels ``extra_levels``.
 
     Each quantile is computed once, whatever needs it.
     """
     if isinstance(prediction, Gaussian):
         each_loss = [check_losses(y, prediction, *own) for own in terms]
-        return each_loss, [prediction.quantile(level) for level in kept]
-    each = [*(levels for levels, _ in terms), kept]
+        return each_loss, [prediction.quantile(level) for level in extra_levels]
+    each = [*(levels for levels, _ in terms), extra_levels]
     levels, place = np.unique(np.round(np.concatenate(each), _DIGITS), return_inverse=True)
     *places, ends = np.split(place, np.cumsum([len(own) for own in each])[:-1])
     factors = np.zeros((len(levels), len(terms)))
     for column, (own, (_, factor)) in enumerate(zip(places, terms, strict=True)):
         np.add.at(factors[:, column], own, factor)
     losses: Array = np.empty((len(terms), len(y)))
-    quantiles: Array = np.empty((len(kept), len(y)))
+    quantiles: Array = np.empty((len(extra_levels), len(y)))
 
     def work(rows: slice) -> None:
         part = prediction.take(np.arange(rows.start, rows.stop))

@@ -220,4 +220,6 @@ def gather_reliability(
 ) -> ReliabilitySums:
     """Return the sums of checked rows; see `fastmcmd.metrics.reliability_curve`."""
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
-    return reliability_sums(sort_pit(values, rows.weights, spoiled=rows.spoiled), levels, kind)
+    return reliability_sums(
+        sort_pit(values, rows.weights, nan_result=rows.nan_result), levels, kind
+    )

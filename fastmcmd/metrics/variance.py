@@ -46,7 +46,7 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
         raise ValueError(f"prediction has variances that are not {sign} finite")
     squares = rows.y - rows.prediction.mean
     squares *= squares
-    if rows.spoiled:
+    if rows.nan_result:
         squares = squares * np.nan
     if rows.weights is None:
         ones = rows.namespace.full(variance.shape[0], 1.0)
@@ -319,7 +319,7 @@ def null_ence(
     found = []
     for _ in range(repetitions):
         drawn = rows.prediction.sample(1, rng)[:, 0]
-        again = Outcomes(drawn, rows.prediction, rows.weights, rows.kept, rows.n, rows.propagate)
+        again = Outcomes(drawn, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate)
         binned = _binned(again, bins, binning, by, limits)
         found.append(conclude_variance(binned, len(drawn), binning, by).ence)
     return float(np.mean(found))

@@ -98,8 +98,8 @@ def into_bins(
 def mass_bins(cells: Cells, bins: int) -> Binned:
     """Return sums in bins of equal weight.
 
-    A cell astride an edge is shared by weight. Rows that cannot be told apart by their spread are
-    so treated alike: results depend neither on the order of rows nor on whether a row of weight 2 is
+    A cell astride an edge is shared by weight. Rows of equal spread are
+    treated alike: results depend neither on the order of rows nor on whether a row of weight 2 is
     one or two.
     """
     mass = np.concatenate([[0.0], np.cumsum(cells.sums[:, 0])])
@@ -128,8 +128,8 @@ class _Span:
     def total(self, values: Array, power: int) -> Array:
         """Return the sum of values over cells, those at the ends by a power of their shares.
 
-        Added up, not told from cumulative sums: one gross error in an early bin, in which they would be
-        rounded, would spoil all later ones.
+        The sums of each bin are formed on their own: differences of cumulative sums would lose the digits
+        of all later bins to one gross error in an early one.
         """
         if self.first == self.last:
             return np.asarray((self.end - self.start) ** power * values[self.first])

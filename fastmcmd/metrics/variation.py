@@ -44,7 +44,7 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
     std = rows.prediction.std
     if not np.isfinite(std).all():
         raise ValueError("prediction has standard deviations that are not finite")
-    mean = float(weighted_mean(std, rows.weights)) * (np.nan if rows.spoiled else 1.0)
+    mean = float(weighted_mean(std, rows.weights)) * (np.nan if rows.nan_result else 1.0)
     squares = np.zeros(len(std)) if mean == 0 else (std / mean - 1) ** 2
     if rows.weights is None:
         return SpreadSums(float(len(std)), mean, float(squares.sum()))

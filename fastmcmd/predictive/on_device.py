@@ -28,7 +28,7 @@ __all__ = [
     "on_device_predictive",
 ]
 
-# Draws worked on together: some arrays of 64 MB beside those given, and enough work for any card.
+# Draws worked on together: some arrays of 64 MB beside those given, and enough work for any arrays.
 _BLOCK = 1 << 23
 
 

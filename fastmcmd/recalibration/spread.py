@@ -215,7 +215,7 @@ class IsotonicStd(Recalibrator):
 
 
 def _effective(variance: Array, square: Array, weights: Array) -> float:
-    """Return Kish's effective number of distinct rows: a repeated row tells nothing new."""
+    """Return Kish's effective number of distinct rows: a repeated row adds no information."""
     order = np.lexsort((square, variance))
     new = (np.diff(variance[order]) > 0) | (np.diff(square[order]) > 0)
     first = np.flatnonzero(np.concatenate([[True], new]))

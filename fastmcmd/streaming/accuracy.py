@@ -152,16 +152,16 @@ class Sketches:
     Attributes
     ----------
     parts : tuple of LogSketch
-    spoiled : bool
+    nan_result : bool
         Whether NaN propagates.
     """
 
     parts: tuple[LogSketch, ...]
-    spoiled: bool
+    nan_result: bool
 
     def __add__(self, other: Sketches) -> Sketches:
         parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
-        return Sketches(parts, self.spoiled or other.spoiled)
+        return Sketches(parts, self.nan_result or other.nan_result)
 
 
 class MedianAbsoluteError(AccuracyOf):
@@ -203,9 +203,9 @@ class MedianAbsoluteError(AccuracyOf):
         errors = np.abs(points.errors())
         weights = np.ones(len(errors)) if points.weights is None else points.weights
         parts = tuple(LogSketch.of(column, [weights], self._accuracy) for column in errors.T)
-        return Sketches(parts, points.spoiled)
+        return Sketches(parts, points.nan_result)
 
     def conclude(self, state: Sketches) -> Any:
         """Return the median."""
         found = np.asarray([part.median() for part in state.parts])
-        return over_outputs(found * (np.nan if state.spoiled else 1.0), self._multioutput)
+        return over_outputs(found * (np.nan if state.nan_result else 1.0), self._multioutput)

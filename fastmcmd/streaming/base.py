@@ -88,5 +88,5 @@ class Accumulator(ABC, Generic[State]):
         self._state = state if self._state is None else self._state + state
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        return f"{type(self).__name__}({told})"
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({settings})"

@@ -184,8 +184,8 @@ class BinnedError(Accumulator[Any]):
     """A calibration error of probabilities in bins, of even width or of even weight.
 
     Bins of even weight depend on all rows. Their edges are found among fine bins, so a row that lies
-    in the same fine bin as an edge may be taken for one across it; `error_bound` tells what that may
-    make.
+    in the same fine bin as an edge may be taken for one across it; `error_bound` says how much that can
+    change.
     """
 
     def __init__(

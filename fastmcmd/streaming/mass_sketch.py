@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.classification.bins import Binning, BinSums, class_columns, spoil, width_edges
+from fastmcmd.classification.bins import Binning, BinSums, class_columns, width_edges, with_nan
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.classification.ranking import OCTAVES
@@ -71,7 +71,7 @@ class MassSketch:
     parts : tuple of FineSums
         To be added up. The next is less than half as long as the one before, so many small batches
         do not each touch all fine bins so far.
-    spoiled : bool
+    nan_result : bool
         Whether NaN propagates.
 
     Notes
@@ -85,7 +85,7 @@ class MassSketch:
     classes: int
     resolution: int
     parts: tuple[FineSums, ...]
-    spoiled: bool
+    nan_result: bool
 
     def __add__(self, other: MassSketch) -> MassSketch:
         if other.classes != self.classes:
@@ -97,7 +97,7 @@ class MassSketch:
         while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
             parts.append(parts.pop() + parts.pop())
         return MassSketch(
-            self.classes, self.resolution, tuple(parts), self.spoiled or other.spoiled
+            self.classes, self.resolution, tuple(parts), self.nan_result or other.nan_result
         )
 
     def binned(self, binning: Binning) -> tuple[BinSums, Array, Array]:
@@ -120,7 +120,7 @@ class MassSketch:
         middles = (edges[:, 1:] + edges[:, :-1]) / 2
         missing = np.full_like(weight, np.nan)
         binned = BinSums(edges.T, count, weight, value - middles * weight, hit, missing, missing)
-        return spoil(binned) if self.spoiled else binned, errors[..., 0], errors[..., 1]
+        return with_nan(binned) if self.nan_result else binned, errors[..., 0], errors[..., 1]
 
 
 def _bins(fine: FineSums, binning: Binning) -> tuple[Array, Array, Array]:
@@ -186,7 +186,7 @@ def sketch_event(
     if not inside.all():
         rows.refuse(int(np.argmin(inside)))
     fine = _fine_sums(values, hits, rows.weights, resolution, 0)
-    return MassSketch(1, resolution, (fine,), rows.spoiled)
+    return MassSketch(1, resolution, (fine,), rows.nan_result)
 
 
 def sketch_classes(rows: LabelledRows, threshold: float | None, resolution: int) -> MassSketch:
@@ -208,7 +208,7 @@ def sketch_classes(rows: LabelledRows, threshold: float | None, resolution: int)
         np.concatenate([part.low for part in parts]),
         np.concatenate([part.high for part in parts]),
     )
-    return MassSketch(len(columns), resolution, (fine,), rows.spoiled)
+    return MassSketch(len(columns), resolution, (fine,), rows.nan_result)
 
 
 def _fine_sums(

@@ -48,7 +48,7 @@ class MeanSums:
         Sum of weighted scores, and of weights.
     rows, infinite : int
         Rows, and those with an infinite score.
-    spoiled : bool
+    nan_result : bool
         Whether a row held NaN that propagates.
     """
 
@@ -56,7 +56,7 @@ class MeanSums:
     weight: float
     rows: int
     infinite: int
-    spoiled: bool
+    nan_result: bool
 
     def __add__(self, other: MeanSums) -> MeanSums:
         return MeanSums(
@@ -64,7 +64,7 @@ class MeanSums:
             self.weight + other.weight,
             self.rows + other.rows,
             self.infinite + other.infinite,
-            self.spoiled or other.spoiled,
+            self.nan_result or other.nan_result,
         )
 
 
@@ -118,12 +118,12 @@ class MeanOf(OfRows[MeanSums]):
             float(len(values) if weights is None else weights.sum()),
             len(values),
             int(np.isinf(values).sum()),
-            rows.spoiled,
+            rows.nan_result,
         )
 
     def conclude(self, state: MeanSums) -> float:
         """Return the mean."""
-        return float("nan") if state.spoiled else state.total / state.weight
+        return float("nan") if state.nan_result else state.total / state.weight
 
     @property
     def infinite(self) -> int:

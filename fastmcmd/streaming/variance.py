@@ -46,17 +46,17 @@ class SpreadSketch:
         Of variances or standard deviations.
     n : int
         Rows.
-    spoiled : bool
+    nan_result : bool
         Whether NaN propagates.
     """
 
     sketch: LogSketch
     n: int
-    spoiled: bool
+    nan_result: bool
 
     def __add__(self, other: SpreadSketch) -> SpreadSketch:
         return SpreadSketch(
-            self.sketch + other.sketch, self.n + other.n, self.spoiled or other.spoiled
+            self.sketch + other.sketch, self.n + other.n, self.nan_result or other.nan_result
         )
 
 
@@ -120,7 +120,7 @@ class ENCECurve(OfRows[SpreadSketch]):
         """Return sums of weights, variances, squared errors in fine bins of variance."""
         variance, columns = gather_columns(rows, positive=self._positive)
         sketch = LogSketch.of(variance, columns, self._accuracy)
-        return SpreadSketch(sketch, len(rows.y), rows.spoiled)
+        return SpreadSketch(sketch, len(rows.y), rows.nan_result)
 
     def curve(self, state: SpreadSketch) -> VarianceCurve:
         """Return the curve."""
@@ -215,12 +215,12 @@ class QCE(OfRows[SpreadSketch]):
         total = np.bincount(place, spread if rows.weights is None else rows.weights * spread)
         sums = np.concatenate([mass, total[:, None], masses], axis=1)
         sketch = LogSketch(self._accuracy, keys, sums)
-        return SpreadSketch(sketch, len(rows.y), rows.spoiled)
+        return SpreadSketch(sketch, len(rows.y), rows.nan_result)
 
     def conclude(self, state: SpreadSketch) -> float:
         """Return the error."""
         bins = check_bins(self._bins, state.n)
-        if state.spoiled:
+        if state.nan_result:
             return float("nan")
         sums = state.sketch.sums[state.sketch.sums[:, 0] > 0]
         cells = Cells(sums[:, 1] / sums[:, 0], np.delete(sums, 1, axis=1), np.zeros(len(sums)))

@@ -238,7 +238,11 @@ def test_what_is_left_to_the_host(card, rng):
     _, predictions = _sample(rng, 40)
     mean, std = (card.put(part) for part in predictions["pair"])
     draws = card.put(predictions["draws"])
-    namespace, levels, rows = arrays.card_of(mean), np.array([0.1, 0.5, 0.95]), np.array([3, 0, 7])
+    namespace, levels, rows = (
+        arrays.device_namespace(mean),
+        np.array([0.1, 0.5, 0.95]),
+        np.array([3, 0, 7]),
+    )
     pairs = [
         (on_device.DeviceGaussian(namespace, mean, std), fm.Gaussian(*predictions["pair"])),
         (on_device.DeviceDraws(namespace, draws), fm.Draws(predictions["draws"])),

@@ -156,6 +156,25 @@ def test_isotonic_std_without_bins_is_scikit_learn():
     )
 
 
+@given(st.lists(st.tuples(st.floats(0.01, 5), st.floats(0.1, 9)), min_size=1, max_size=30))
+def test_isotonic_std_is_the_nearest_nondecreasing_sequence(pairs):
+    values, weights = (np.array(part) for part in zip(*pairs, strict=True))
+    prediction = fm.Gaussian(np.zeros(len(values)), np.sqrt(np.arange(1.0, len(values) + 1)))
+    known = fm.recalibration.IsotonicStd(bins=None).fit(
+        prediction, np.sqrt(values), sample_weight=weights
+    )
+    found = known.errors_
+    assert (np.diff(found) >= 0).all()
+    n = len(values)
+    # Largest of the least means: max over a <= i of min over b >= i of mean(a..b).
+    for i in range(n):
+        best = max(
+            min(np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(i, n))
+            for a in range(i + 1)
+        )
+        assert found[i] == pytest.approx(best, abs=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["ma_cal", "rms_cal", "miscal"])
 def test_std_ratio_is_no_worse_than_uncertainty_toolbox_by_its_own_measure(criterion):

@@ -96,7 +96,7 @@ def _parameter(prediction: Any) -> Any:
 def _counts(y: _Values, size: int, cdf: Any) -> _Values:
     """Return P(Y <= y) of counts: that of the whole number below, 0 below 0."""
     if size not in (1, len(y)):
-        return np.empty(size)  # another shape: told by the caller
+        return np.empty(size)  # another shape: the caller reports it
     return np.where(y < 0, 0.0, cdf(np.floor(np.maximum(y, 0))))
 
 
