@@ -65,11 +65,12 @@ def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> 
 
 
 def mean_features_by_nodes(
-    features: KernelFeatures, prediction: Predictive, goal: float
+    features: KernelFeatures, prediction: Predictive, goal: float, share: float = 1.0
 ) -> tuple[Array, Array, Array]:
     """Return expected features (n, r), what they miss (n,), and estimates of their error (n,).
 
-    Rows whose error exceeds ``goal`` are refined, those with the largest errors first.
+    Rows whose error exceeds ``goal`` are refined, those with the largest errors first, as far as ``share``
+    of the work that all predictions may take goes.
     """
     n, rank = len(prediction), features.rank
     mean, missed, error = np.empty((n, rank)), np.empty(n), np.empty(n)
@@ -83,8 +84,12 @@ def mean_features_by_nodes(
         other, misses, more = sums(*part.coarse_nodes())
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         missed[rows] = np.maximum(missed[rows], misses)
-    budget = _NODE_VALUES / max(1, rank)
-    todo = np.flatnonzero(error > goal)
+    budget = share * _NODE_VALUES / max(1, rank)
+    # What features miss of a row moves a value v by ``missed^2 / (2 v)`` and more, as v is at most twice the
+    # root of the kernel: refinements below that gain nothing.
+    largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+    goals = np.maximum(goal, missed**2 / (4 * largest))
+    todo = np.flatnonzero(error > goals)
     length = _length(features.kernel, prediction, todo)
     for turn in range(_ROUNDS):
         todo, groups, budget = _affordable(prediction, todo, error, length, budget)
@@ -100,7 +105,7 @@ def mean_features_by_nodes(
             error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
             mean[some], missed[some] = found, np.maximum(missed[some], misses)
         gained = (turn == 0) | (error[todo] <= _GAIN * before)
-        todo = todo[(error[todo] > goal) & gained]
+        todo = todo[(error[todo] > goals[todo]) & gained]
         length /= 2
     return mean, missed, error
 

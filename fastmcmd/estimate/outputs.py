@@ -39,6 +39,8 @@ _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
 _MOST_DENSE = 5000  # inputs and points, up to which systems for each point are cheap
+_HOPELESS = 1e3  # times the tolerance: an error with which features are of no use
+_PROBED = 12  # predictions on which that is tried
 _ROUNDS = 8  # of choosing pivots
 _ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
 _RELAXED, _MOST_RELAXED = (
@@ -104,15 +106,37 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
 def _relaxed(
     pool: Pool, eps: float, most: int, sides: tuple[Sample, Sample], task: Task
 ) -> MeanFeatures | None:
-    """Return features that miss more than was wanted, where sums over pairs of nodes are too many."""
+    """Return features that miss more than was wanted, where sums over pairs of nodes are too many.
+
+    None where the answer would be far from the tolerance: distributions with tails so heavy that features of
+    any affordable rank leave much of them out.
+    """
     if (float(_NODES) ** 2) * _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
     while eps < _MOST_RELAXED:
         eps *= _RELAXED
         found = pool.features(eps, most)
         if found is not None:
+            if _probed_error(found[0], sides, task) > _HOPELESS * task.options.tol:
+                return None
             return _Found(sides, task, eps, *found).result()
     return None
+
+
+def _probed_error(features: KernelFeatures, sides: tuple[Sample, Sample], task: Task) -> float:
+    """Return the error of the MCMD that a few predictions let expect of all."""
+    total = 0.0
+    for side in sides:
+        if isinstance(side.outputs, DrawnOutputs):
+            continue
+        prediction = side.outputs.prediction
+        rows = np.unique(np.linspace(0, len(prediction) - 1, _PROBED).astype(np.intp))
+        some = prediction.take(rows)
+        goal, share = task.expectation_error(side.lam), len(rows) / len(prediction)
+        found = Expectation(features, some, goal=goal, share=share).of(some)
+        square = float(np.mean(found.error**2))
+        total += float(np.sqrt(square * (1 / side.shift).sum()))
+    return task.scale / 2 * total
 
 
 class _Found:
