@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 __all__ = [
-    "ROUNDING_ALONE", "TOO_HEAVY", "UNSCALED", "MemoryLimitError", "MissingDependencyError",
-    "NumericalError", "ToleranceWarning",
+    "FEATURES_MISS", "QUADRATURE", "ROUNDING_ALONE", "TOO_HEAVY", "UNSCALED", "MemoryLimitError",
+    "MissingDependencyError", "NumericalError", "ToleranceWarning",
 ]  # fmt: skip
 
 # How a note begins where no solver could be certified to the tolerance.
 ROUNDING_ALONE = "rounding in float64 alone leaves"
 # How one begins where kernel values are so large that rounding in proportion to them is the cause.
 UNSCALED = "x_kernel has values up to"
+# How notes begin where the error is that of the embedded outputs, whatever the solver.
+QUADRATURE = "quadrature of the predicted distributions leaves"
+FEATURES_MISS = "output features of y_kernel miss"
 TOO_HEAVY = (
     "prediction has tails too heavy for this y_kernel, or not its moments; use a bounded "
     "y_kernel such as RBF('variance')"

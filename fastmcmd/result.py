@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.checks import as_array, is_cupy, shown
-from fastmcmd.errors import ROUNDING_ALONE, UNSCALED, NumericalError, ToleranceWarning
+from fastmcmd.errors import (
+    FEATURES_MISS,
+    QUADRATURE,
+    ROUNDING_ALONE,
+    UNSCALED,
+    NumericalError,
+    ToleranceWarning,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -249,6 +256,10 @@ def _advice(info: Info) -> str:
     for note in info.notes:
         if note.startswith(UNSCALED):
             return f"{note}: scale the columns of x to unit variance, or use a larger lam"
+        if note.startswith(QUADRATURE):
+            return f"{note}: use a smoother y_kernel, a larger lam or tol, or draws=100, say"
+        if note.startswith(FEATURES_MISS):
+            return f"{note}: use a wider y_kernel, a larger lam or a larger tol"
     if info.solver == "lowrank":
         return "use a larger rank, solver='auto' or 'cg', or a larger tol"
     if any(ROUNDING_ALONE in note for note in info.notes):

@@ -76,6 +76,8 @@ class Expectation:
         those that `candidates` chooses from the predictions.
     goal : float, optional
         Error of an embedding that quadrature aims at.
+    share : float
+        Share of the work that quadrature may take: that of these predictions among all.
 
     Attributes
     ----------
@@ -91,8 +93,9 @@ class Expectation:
         prediction: Predictive,
         points: Array | None = None,
         goal: float | None = None,
+        share: float = 1.0,
     ) -> None:
-        self._features = features
+        self._features, self._share = features, share
         self.noise, self.rigorous = 0.0, True
         first = prediction.take(np.zeros(1, dtype=np.intp))
         self._exact = prediction.discrete or isinstance(prediction, Draws)
@@ -129,7 +132,8 @@ class Expectation:
             missed = self._missed(prediction, mean)
             return Expected(mean, missed, np.zeros(len(mean)), floor)
         if not self._exact:
-            return Expected(*mean_features_by_nodes(features, prediction, self._goal), floor)
+            found = mean_features_by_nodes(features, prediction, self._goal, self._share)
+            return Expected(*found, floor)
         mean = np.empty((len(prediction), features.rank))
         missed = np.empty(len(prediction))
         for some, part in chunks(prediction, prediction.node_count * max(1, features.rank // 8)):

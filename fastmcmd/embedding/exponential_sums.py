@@ -109,11 +109,14 @@ def _product(
 ) -> tuple[float, tuple[float, ...]]:
     """Return the product of two terms: rates add up, polynomials are multiplied."""
     rate = one[0] + other[0]
-    scaled = [
-        np.array([c * (own / rate) ** power if rate else c for power, c in enumerate(coefficients)])
-        for own, coefficients in (one, other)
-    ]
-    return rate, tuple(np.convolve(*scaled).tolist())
+    product = [0.0] * (len(one[1]) + len(other[1]) - 1)
+    for i, a in enumerate(one[1]):
+        for j, b in enumerate(other[1]):
+            # In powers of distances in units of the common rate.
+            product[i + j] += (
+                a * b * ((one[0] / rate) ** i * (other[0] / rate) ** j if rate else 1.0)
+            )
+    return rate, tuple(product)
 
 
 def split_delta(kernel: Kernel) -> tuple[Kernel | None, bool]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.gram import KernelFeatures
-from fastmcmd.kernels.variation import variation_length
+from fastmcmd.kernels.variation import local_reach, variation_length
 
 __all__ = ["PanelSums"]
 
@@ -45,6 +45,9 @@ class PanelSums:
     def __init__(self, features: KernelFeatures, length: float) -> None:
         self._features, self._length = features, length
         self._largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+        self._reach = local_reach(features.kernel)
+        ends = np.array([-np.inf, np.inf])
+        self._pivots = np.sort(np.concatenate([features.pivots[:, 0], ends]))
         self._known = np.empty(0, dtype=np.int64)  # numbers of panels, ascending
         self._series = np.empty((0, _TERMS, features.rank))
         self._off = np.empty(0)  # error of each series where it was checked
@@ -93,7 +96,7 @@ class PanelSums:
         for start in range(0, len(row), step):
             some = row[start : start + step], column[start : start + step]
             points = values[some][:, None]
-            p = self._features.transform(points)
+            p = self._at(points)
             miss = np.sqrt(self._features.residuals(points, p))
             _add_rows(mean, some[0], weights[some][:, None] * p)
             missed += np.bincount(some[0], weights[some] * miss, minlength=n)
@@ -131,6 +134,24 @@ class PanelSums:
             share = np.where(own >= 0, np.abs(weights[rows]), 0.0)
             missed[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
 
+    def _at(self, points: Array) -> Array:
+        """Return the features (m, r) of points (m, 1): zero where no pivot is within reach of the kernel.
+
+        Nodes of heavy tails are mostly there, and features take r^2 operations each.
+        """
+        after = np.clip(np.searchsorted(self._pivots, points[:, 0]), 1, len(self._pivots) - 1)
+        gap = np.minimum(
+            np.abs(points[:, 0] - self._pivots[after - 1]),
+            np.abs(self._pivots[after] - points[:, 0]),
+        )
+        near = gap <= self._reach
+        if near.all():
+            return self._features.transform(points)
+        p = np.zeros((len(points), self._features.rank))
+        if near.any():
+            p[near] = self._features.transform(points[near])
+        return p
+
     def _cover(self, numbers: NDArray[np.int64]) -> None:
         """Make the series of panels that have none yet."""
         new = np.setdiff1d(numbers, self._known)
@@ -148,7 +169,7 @@ class PanelSums:
         for start in range(0, len(new), step):
             some = new[start : start + step]
             points = ((some[:, None] + (places + 1) / 2) * self._length).reshape(-1, 1)
-            p = self._features.transform(points)
+            p = self._at(points)
             residuals = np.sqrt(self._features.residuals(points, p)).reshape(len(some), -1)
             residuals = residuals[:, -len(cells) :]
             worst = np.maximum(residuals[:, :-1:2], residuals[:, 1::2])

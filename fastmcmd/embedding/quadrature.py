@@ -7,15 +7,18 @@ row, and it is an estimate: bounds that use it are "sampled".
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.embedding.candidates import chunks
+from fastmcmd.embedding.exponential_sums import ExponentialSum
 from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
-from fastmcmd.kernels.variation import variation_length
+from fastmcmd.kernels.variation import local_reach, variation_length
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Nodes
 
@@ -31,12 +34,15 @@ _HALVINGS = 16  # of a length that changes no panel
 # A refinement that leaves more of the error than that is the last; but not the first, whose difference from
 # nodes that resolve nothing is as large as theirs from each other.
 _GAIN = 0.5
+_GAIN_LINEAR = 0.8  # where refinements are cheap: a kink halves the error with twice the nodes
 _NODE_VALUES = 2e9  # feature values computed for refinements, at most
 _MORE_NODES = 2e4  # nodes that refinements add in dense form, at most
+_MORE_NODES_LINEAR = 2e5  # the same where the cost is linear in them
 _UNLIKE = 4.0  # times the median error, from which rows are refined in dense form
 _MANY = 2e7  # feature values of nodes from which series on panels pay
 _VALUES_HELD = 3e7  # feature values held together
 _ROUNDING = 1e-12  # relative error of densities and quantile functions
+_BAND = 128  # sorted nodes whose pairs with their neighbourhood are summed together
 _LEAST_WEIGHT = 1e-17  # lighter nodes are dropped
 
 
@@ -59,11 +65,12 @@ def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> 
 
 
 def mean_features_by_nodes(
-    features: KernelFeatures, prediction: Predictive, goal: float
+    features: KernelFeatures, prediction: Predictive, goal: float, share: float = 1.0
 ) -> tuple[Array, Array, Array]:
     """Return expected features (n, r), what they miss (n,), and estimates of their error (n,).
 
-    Rows whose error exceeds ``goal`` are refined, those with the largest errors first.
+    Rows whose error exceeds ``goal`` are refined, those with the largest errors first, as far as ``share``
+    of the work that all predictions may take goes.
     """
     n, rank = len(prediction), features.rank
     mean, missed, error = np.empty((n, rank)), np.empty(n), np.empty(n)
@@ -77,8 +84,12 @@ def mean_features_by_nodes(
         other, misses, more = sums(*part.coarse_nodes())
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         missed[rows] = np.maximum(missed[rows], misses)
-    budget = _NODE_VALUES / max(1, rank)
-    todo = np.flatnonzero(error > goal)
+    budget = share * _NODE_VALUES / max(1, rank)
+    # What features miss of a row moves a value v by ``missed^2 / (2 v)`` and more, as v is at most twice the
+    # root of the kernel: refinements below that gain nothing.
+    largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+    goals = np.maximum(goal, missed**2 / (4 * largest))
+    todo = np.flatnonzero(error > goals)
     length = _length(features.kernel, prediction, todo)
     for turn in range(_ROUNDS):
         todo, groups, budget = _affordable(prediction, todo, error, length, budget)
@@ -94,7 +105,7 @@ def mean_features_by_nodes(
             error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
             mean[some], missed[some] = found, np.maximum(missed[some], misses)
         gained = (turn == 0) | (error[todo] <= _GAIN * before)
-        todo = todo[(error[todo] > goal) & gained]
+        todo = todo[(error[todo] > goals[todo]) & gained]
         length /= 2
     return mean, missed, error
 
@@ -206,11 +217,12 @@ def refined_nodes(
     parts, places = [(values, weights)], [np.arange(n)]
     owner = np.zeros(n, dtype=np.intp)  # the part that holds the newest nodes of each row
     slot = np.arange(n)
-    # Rows unlike the rest only: with a kernel that has kinks all rows have such errors, which more nodes
-    # hardly lower, and the cost of the dense form is quadratic in them.
-    todo = np.flatnonzero((error > goal) & (error > _UNLIKE * np.median(error)))
+    # Where the cost of the dense form is quadratic in the nodes, rows unlike the rest only.
+    linear = ExponentialSum.of(kernel, prediction.columns) is not None
+    least = goal if linear else max(goal, _UNLIKE * float(np.median(error)))
+    todo = np.flatnonzero(error > least)
     length = _length(kernel, prediction, todo)
-    budget = _MORE_NODES
+    budget = _MORE_NODES_LINEAR if linear else _MORE_NODES
     for turn in range(_ROUNDS):
         todo, groups, budget = _affordable(prediction, todo, error, length, budget)
         if not len(todo):
@@ -230,7 +242,7 @@ def refined_nodes(
             owner[some], slot[some] = len(parts), np.arange(len(some))
             parts.append(new)
             places.append(some)
-        gained = (turn == 0) | (error[todo] <= _GAIN * before)
+        gained = (turn == 0) | (error[todo] <= (_GAIN_LINEAR if linear else _GAIN) * before)
         todo = todo[(error[todo] > goal) & gained]
         length /= 2
     newest = []
@@ -244,13 +256,42 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
     """Return the distances (n,) between embeddings of weighted nodes, with a floor for rounding."""
     values = np.concatenate([one[0], other[0]], axis=1)
     weights = np.concatenate([one[1], -other[1]], axis=1)
+    exponential = ExponentialSum.of(kernel, values.shape[2])
+    if exponential is not None and exponential.delta:
+        exponential = None  # nodes of both may be equal
+    reach = local_reach(kernel) if values.shape[2] == 1 else np.inf
+    known: dict[bytes, float] = {}  # rows are often alike, and a square takes milliseconds
     found = np.empty(len(values))
     for row, (points, signed) in enumerate(zip(values, weights, strict=True)):
-        kept = np.abs(signed) > _LEAST_WEIGHT
-        points, signed = points[kept], signed[kept]
-        rounding = 4 * _UNIT * float(np.abs(signed) @ np.sqrt(np.abs(kernel.diagonal(points)))) ** 2
-        found[row] = max(float(signed @ (kernel(points, points) @ signed)), 0.0) + rounding
+        key = sha256(points.tobytes() + signed.tobytes()).digest()
+        if key not in known:
+            kept = np.abs(signed) > _LEAST_WEIGHT
+            points, signed = points[kept], signed[kept]
+            size = float(np.abs(signed) @ np.sqrt(np.abs(kernel.diagonal(points)))) ** 2
+            if exponential is not None:
+                square = float(exponential.quadratic_forms(points, signed[:, None])[0])
+            else:
+                square = _square(kernel, points, signed, reach)
+            known[key] = max(square, 0.0) + 4 * _UNIT * size
+        found[row] = known[key]
     return np.asarray(np.sqrt(found))
+
+
+def _square(kernel: Kernel, points: Array, c: Array, reach: float) -> float:
+    """Return ``c' K c``, leaving out pairs of numbers that are further apart than ``reach``."""
+    if not np.isfinite(reach):
+        return float(c @ (kernel(points, points) @ c))
+    order = np.argsort(points[:, 0], kind="stable")
+    points, c = points[order], c[order]
+    total = 0.0
+    for start in range(0, len(c), _BAND):
+        rows = slice(start, start + _BAND)
+        low, high = np.searchsorted(
+            points[:, 0], [points[rows][0, 0] - reach, points[rows][-1, 0] + reach]
+        )
+        near = slice(int(low), int(high) + 1)
+        total += float(c[rows] @ (kernel(points[rows], points[near]) @ c[near]))
+    return total
 
 
 def _compact(parts: list[tuple[Array, Array]], places: list[Index], n: int) -> DrawnOutputs:

@@ -23,9 +23,10 @@ from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.design import Design
+from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.options import Options
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
@@ -38,13 +39,14 @@ from fastmcmd.solvers import (
     System,
     solve,
 )
-from fastmcmd.solvers.cholesky import DirectSolver, factor_fits, least_bytes
+from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits, least_bytes
 
 __all__ = ["DenseFit", "distinct_samples", "least_room", "spread_matrix"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
+_MANY = 1000  # outputs from which linear-time quadratic forms are compiled
 _CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
 
 
@@ -100,6 +102,9 @@ class DenseFit:
         Outputs are normal distributions with these standard deviations; None where all are points.
     points : int or None
         How many points the solver is chosen for; None for as many as nature has rows.
+    atomless : tuple of bool
+        Whether the outputs of a side stand for densities, which give no single output a probability:
+        `Delta` parts of the output kernel are zero for them.
     """
 
     backend: Backend
@@ -113,12 +118,14 @@ class DenseFit:
     node_error: float | None = None
     deviations: NDArray[np.float64] | None = None
     points: int | None = None
+    atomless: tuple[bool, bool] = (False, False)
     iterations: int = 0
     passes: int = 0
     solver: str = ""
     dtype: str = "float64"
     cache: str = "packed"
     notes: list[str] = field(default_factory=list)
+    peak_bytes: int = 0  # of what solvers and blocks of points took
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the evaluation that is under way
 
@@ -133,7 +140,7 @@ class DenseFit:
             "iterations": self.iterations,
             "passes": self.passes,
             "notes": tuple(self.notes),
-            "held": self.room,
+            "held": min(self.room, self.peak_bytes),
         }
 
     def evaluate(
@@ -167,7 +174,10 @@ class DenseFit:
         if self.deviations is not None:
             entry = max(entry, CLOSED_FORM_ERROR * columns * _UNIT * largest)
         # Sums over a tile, over tiles, and over coefficients.
-        unit = entry + largest * _UNIT * (512 + len(self.outputs) / 256 + 16)
+        roundings = 512 + len(self.outputs) / 256 + 16
+        if self._exponential is not None:
+            roundings = self._exponential.rounding(len(self.outputs))
+        unit = entry + largest * _UNIT * roundings
         kinds: set[str] = set()
         step, begun = self._block(len(grid)), 0
         saved = None if keep is None else keep.load(DenseProgress)
@@ -181,9 +191,9 @@ class DenseFit:
             progress.stage(f"went on from a checkpoint after {begun:,} points")
         for start in range(begun, len(grid), step):
             rows = slice(start, start + step)
-            coefficients, error, kind = self._coefficients(grid[rows], largest, progress)
+            coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
             kinds.add(kind)
-            square = self._quadratic_forms(coefficients)
+            square = self._quadratic_forms(coefficients, atoms)
             slack = unit * np.abs(coefficients).sum(axis=0) ** 2
             values[rows] = np.sqrt(np.maximum(square, 0.0))
             low = np.sqrt(np.maximum(square - slack, 0.0))
@@ -200,12 +210,39 @@ class DenseFit:
             errors += self.node_error * scale / 2
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _quadratic_forms(self, coefficients: Array) -> Array:
-        """Return ``c' K_Y c`` (q,) of coefficients (u, q) over the outputs."""
+    @property
+    def _smooth(self) -> Kernel | None:
+        """The output kernel, without its `Delta` parts where nodes of densities are among the outputs."""
+        return split_delta(self.y_kernel)[0] if any(self.atomless) else self.y_kernel
+
+    @property
+    def _exponential(self) -> ExponentialSum | None:
+        """The smooth part as a sum of exponentials, where its quadratic forms then take linear time."""
+        smooth, columns = self._smooth, self.outputs.shape[1]
+        if smooth is None or self.deviations is not None or len(self.outputs) < _MANY:
+            return None
+        return ExponentialSum.of(smooth, columns)
+
+    def _equality(self, y: Array) -> Array:
+        """Return by how much the kernel of equal outputs y (g, k) exceeds its smooth part (g,)."""
+        smooth = self._smooth
+        rest = 0.0 if smooth is None else smooth.diagonal(y)
+        return np.asarray(self.y_kernel.diagonal(y) - rest)
+
+    def _quadratic_forms(self, coefficients: Array, atoms: Array | None) -> Array:
+        """Return ``c' K_Y c`` (q,) of coefficients (u, q) over the outputs, with those of atoms."""
         if self.deviations is not None:
             return quadratic_forms(self.y_kernel, self._atoms, coefficients)
-        points = self.backend.points(self.outputs, EXACT)
-        return np.asarray(self.backend.quadratic_forms(self.y_kernel, points, coefficients))
+        smooth, exponential = self._smooth, self._exponential
+        total = np.zeros(coefficients.shape[1])
+        if exponential is not None:
+            total += exponential.quadratic_forms(self.outputs, coefficients)
+        elif smooth is not None:
+            points = self.backend.points(self.outputs, EXACT)
+            total += self.backend.quadratic_forms(smooth, points, coefficients)
+        if atoms is not None:
+            total += self._equality(self.outputs) @ atoms**2
+        return total
 
     @property
     def _atoms(self) -> Array:
@@ -242,20 +279,27 @@ class DenseFit:
         at = np.concatenate([y, np.zeros_like(y)], axis=1)
         for start in range(0, len(grid), step):
             rows = slice(start, start + step)
-            coefficients = self._coefficients(grid[rows], largest, progress)[0]
-            if self.deviations is None:
-                image = self.backend.matmul(self.y_kernel, against, points, coefficients)
-            else:
-                image = products(self.y_kernel, at, self._atoms, coefficients)
+            coefficients, atoms, *_ = self._coefficients(grid[rows], largest, progress)
+            smooth, image = self._smooth, np.zeros((len(y), coefficients.shape[1]))
+            if self.deviations is not None:
+                image += products(self.y_kernel, at, self._atoms, coefficients)
+            elif smooth is not None:
+                image += self.backend.matmul(smooth, against, points, coefficients)
+            if atoms is not None:
+                equal = self.backend.matmul(Delta(), against, points, atoms)
+                image += self._equality(y)[:, None] * equal
             out[rows] = image.T
         return out
 
     def _block(self, count: int) -> int:
-        n = max(len(sample.design) for sample in self.samples)
-        per_point = 8 * (12 * n + 4 * len(self.outputs))
-        fitting = max(16, self.room // 4 // per_point)
+        fitting = max(16, self.room // 4 // self._bytes_per_point())
         most = _CG_COLUMNS if not self._use_direct else 4096
         return int(min(count, fitting, most))
+
+    def _bytes_per_point(self) -> int:
+        """Return what a point takes: coefficients, right-hand sides and their residuals."""
+        n = max(len(sample.design) for sample in self.samples)
+        return 8 * (12 * n + 4 * len(self.outputs))
 
     @cached_property
     def _use_direct(self) -> bool:
@@ -281,17 +325,25 @@ class DenseFit:
 
     def _coefficients(
         self, grid: NDArray[Any] | Rows, largest: float, progress: Progress
-    ) -> tuple[NDArray[np.float64], float, str]:
-        """Return c (u, q), a bound on the error it causes in the value, and its kind."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float, str]:
+        """Return c (u, q), a bound on the error it causes in the value, and its kind.
+
+        Second, what of c belongs to outputs that are atoms; None where all are.
+        """
         samples = distinct_samples(self.samples)
         solved = [
             self._solve(index, sample, grid, largest, progress)
             for index, sample in enumerate(samples)
         ]
-        total = self.spread[0] @ solved[0][0] + self.spread[1] @ solved[-1][0]
+        parts = [self.spread[0] @ solved[0][0], self.spread[1] @ solved[-1][0]]
+        total, atoms = parts[0] + parts[1], None
+        if any(self.atomless):
+            atoms = np.zeros_like(total)
+            for part, atomless in zip(parts, self.atomless, strict=True):
+                atoms += 0.0 if atomless else part
         error = solved[0][1] + solved[-1][1]
         kind = "sampled" if any(kind == "sampled" for *_, kind in solved) else "rigorous"
-        return np.ascontiguousarray(total), error, kind
+        return np.ascontiguousarray(total), atoms, error, kind
 
     def _solve(
         self,
@@ -321,6 +373,7 @@ class DenseFit:
             self.solver, self.dtype = "cholesky", str(direct.operator.dtype)
             self.cache = min(self.cache, direct.operator.cache)  # "disk" comes first
             self.passes += direct.operator.passes - before
+            matrices = cholesky_bytes(direct.operator) * len(distinct_samples(self.samples))
         else:
             columns = self._operator(sample, EXACT).columns(grid)
             problem = LinearProblem(
@@ -338,6 +391,9 @@ class DenseFit:
             self.iterations += found.iterations
             self.passes += found.operator.passes
             self.notes.extend(note for note in found.notes if note not in self.notes)
+            matrices = found.operator.peak_bytes
+        block = len(solution.value[0]) * self._bytes_per_point()
+        self.peak_bytes = max(self.peak_bytes, matrices + block)
         error = np.sqrt(largest / sample.lam) * solution.certificate.residual
         return solution.value, float(error), solution.certificate.kind
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd.embedding.atoms import has_atoms, normal_atoms
+from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.quadrature import refined_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
-from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK
+from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK, is_atomless, sums_exponentials
 from fastmcmd.estimate.task import Task
 from fastmcmd.predictive import Draws
 from fastmcmd.threads import get_num_threads
@@ -35,10 +36,19 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     in_closed_form = predicted and all(has_atoms(side.outputs, y_kernel) for side in samples)
     if in_closed_form:
         drawn, node_error = [normal_atoms(side.outputs) for side in samples], None
+        atomless = False, False
     else:
-        drawn, node_error = _by_nodes(samples, task)
+        has_delta = split_delta(y_kernel)[1]
+        atomless = (
+            has_delta and is_atomless(nature.outputs),
+            has_delta and is_atomless(model.outputs),
+        )
+        drawn, node_error = _by_nodes(samples, atomless, task)
     values, where = pooled(drawn[0].flat, drawn[1].flat)
-    if predicted and float(len(values)) ** 2 * len(task.grid) > MOST_PAIRS:
+    pairs = float(len(values)) ** 2
+    if not in_closed_form and sums_exponentials(samples, task):
+        pairs = 64.0 * len(values)
+    if predicted and pairs * len(task.grid) > MOST_PAIRS:
         raise NumericalError(
             f"draws=None: {y_kernel!r} has no low rank over the predicted distributions (more than "
             f"{MOST_RANK} features), and sums over all pairs of their {len(values):,} "
@@ -69,6 +79,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         options=options,
         node_error=node_error,
         points=len(task.grid),
+        atomless=atomless,
     )
     if options.solver in ("lowrank", "nystrom"):
         form.notes.append(
@@ -79,18 +90,27 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
 
 
 def _by_nodes(
-    samples: tuple[Sample, Sample], task: Task
+    samples: tuple[Sample, Sample], atomless: tuple[bool, ...], task: Task
 ) -> tuple[list[DrawnOutputs], float | None]:
-    """Return predictions as weighted nodes, and ``sum ||D^(-1/2) d||`` of their errors d."""
+    """Return predictions as weighted nodes, and ``sum ||D^(-1/2) d||`` of their errors d.
+
+    Where single outputs have no probability, nodes are those of the kernel without its `Delta` parts.
+    """
     drawn: list[DrawnOutputs] = []
     total: float | None = None
-    for side in samples:
+    for side, no_atoms in zip(samples, atomless, strict=True):
         if isinstance(side.outputs, DrawnOutputs):
             drawn.append(side.outputs)
             continue
         prediction = side.outputs.prediction
         goal = task.expectation_error(side.lam)
-        nodes, error = refined_nodes(prediction, task.y_kernel, goal)
+        kernel = split_delta(task.y_kernel)[0] if no_atoms else task.y_kernel
+        if kernel is None:  # the embedding is zero
+            some = np.asarray(prediction.quantile(0.5), dtype=np.float64)
+            shape = len(prediction), 1, prediction.columns
+            drawn.append(DrawnOutputs(some.reshape(shape), np.zeros(shape[:2])))
+            continue
+        nodes, error = refined_nodes(prediction, kernel, goal)
         drawn.append(nodes)
         if not (prediction.discrete or isinstance(prediction, Draws)):
             error = side.design.average(error[:, None])[:, 0]

@@ -18,7 +18,13 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
+from fastmcmd.errors import (
+    FEATURES_MISS,
+    QUADRATURE,
+    UNSCALED,
+    MemoryLimitError,
+    NumericalError,
+)
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
@@ -70,9 +76,26 @@ class Fit:
         info = self._info(kind, int(grid.shape[1]))
         if not errors.max() <= self.options.tol:
             largest = float(diagonal_of(self.x_kernel, grid).max())
+            notes = self._note_on_outputs(values, float(errors.max()), float(np.sqrt(largest)))
             if largest > _LARGE:
-                info = replace(info, notes=(*info.notes, f"{UNSCALED} {largest:.1e}"))
+                notes = (*notes, f"{UNSCALED} {largest:.1e}")
+            info = replace(info, notes=(*info.notes, *notes))
         return values, errors, info
+
+    def _note_on_outputs(
+        self, values: NDArray[np.float64], worst: float, scale: float
+    ) -> tuple[str, ...]:
+        """Return a note where most of the error bound comes from the outputs, whatever the solver."""
+        if isinstance(self.form, DenseFit):
+            quadrature, missed = scale / 2 * (self.form.node_error or 0.0), 0.0
+        else:
+            scales, none = np.full(len(values), scale), np.zeros(len(values))
+            rank = self.form.features.rank
+            quadrature = float(self.form.truncation.linear(scales).max())
+            missed = float(self.form.truncation.bounds(values, none, scales, rank).max())
+        if quadrature >= worst / 2:
+            return (f"{QUADRATURE} {quadrature:.1e}",)
+        return (f"{FEATURES_MISS} {missed:.1e}",) if missed >= worst / 2 else ()
 
     def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""

@@ -13,6 +13,7 @@ from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
+from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
@@ -151,7 +152,7 @@ def low_rank_forms(
     lam = min(side.lam for side in (nature, *models))
     points = len(task.grid)
     setting = low_rank_setting(n, dim, drawn, points, task, lam, last_resort=last_resort)
-    if setting is None:
+    if setting is None or all(better_dense((nature, model), task) for model in models):
         return [None] * len(models)
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))

@@ -10,13 +10,24 @@ from numpy.typing import NDArray
 from fastmcmd.embedding.atoms import has_atoms
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
-from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs, Sample
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
 
-__all__ = ["MOST_PAIRS", "MOST_RANK", "MeanFeatures", "expected_outputs", "mean_features"]
+__all__ = [
+    "MOST_PAIRS",
+    "MOST_RANK",
+    "MeanFeatures",
+    "better_dense",
+    "expected_outputs",
+    "is_atomless",
+    "mean_features",
+    "sums_exponentials",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -27,6 +38,9 @@ MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
+_MOST_DENSE = 5000  # inputs and points, up to which systems for each point are cheap
+_HOPELESS = 1e3  # times the tolerance: an error with which features are of no use
+_PROBED = 12  # predictions on which that is tried
 _ROUNDS = 8  # of choosing pivots
 _ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
 _RELAXED, _MOST_RELAXED = (
@@ -65,6 +79,8 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     than the tolerance of predictions whose inner products have closed forms.
     """
     sides = (nature, model)
+    if better_dense(sides, task):
+        return None
     n = max(len(side.design) for side in sides)
     pool = Pool(task.y_kernel, task.y_backend, [_told(side) for side in sides])
     most = _affordable_rank(n, task, len(pool), sides)
@@ -90,15 +106,37 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
 def _relaxed(
     pool: Pool, eps: float, most: int, sides: tuple[Sample, Sample], task: Task
 ) -> MeanFeatures | None:
-    """Return features that miss more than was wanted, where sums over pairs of nodes are too many."""
+    """Return features that miss more than was wanted, where sums over pairs of nodes are too many.
+
+    None where the answer would be far from the tolerance: distributions with tails so heavy that features of
+    any affordable rank leave much of them out.
+    """
     if (float(_NODES) ** 2) * _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
     while eps < _MOST_RELAXED:
         eps *= _RELAXED
         found = pool.features(eps, most)
         if found is not None:
+            if _probed_error(found[0], sides, task) > _HOPELESS * task.options.tol:
+                return None
             return _Found(sides, task, eps, *found).result()
     return None
+
+
+def _probed_error(features: KernelFeatures, sides: tuple[Sample, Sample], task: Task) -> float:
+    """Return the error of the MCMD that a few predictions let expect of all."""
+    total = 0.0
+    for side in sides:
+        if isinstance(side.outputs, DrawnOutputs):
+            continue
+        prediction = side.outputs.prediction
+        rows = np.unique(np.linspace(0, len(prediction) - 1, _PROBED).astype(np.intp))
+        some = prediction.take(rows)
+        goal, share = task.expectation_error(side.lam), len(rows) / len(prediction)
+        found = Expectation(features, some, goal=goal, share=share).of(some)
+        square = float(np.mean(found.error**2))
+        total += float(np.sqrt(square * (1 / side.shift).sum()))
+    return task.scale / 2 * total
 
 
 class _Found:
@@ -199,6 +237,38 @@ class _Found:
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether inner products of all embeddings have closed forms: the dense form is exact there."""
     return _any_predicted(sides) and all(has_atoms(side.outputs, task.y_kernel) for side in sides)
+
+
+def is_atomless(outputs: Outputs) -> bool:
+    """Tell whether outputs are predicted by densities, which give no single output a probability."""
+    return not isinstance(outputs, DrawnOutputs) and outputs.prediction.atomless
+
+
+def sums_exponentials(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether quadratic forms of the output kernel take linear time in dense form."""
+    columns = {
+        outputs.values.shape[2] if isinstance(outputs, DrawnOutputs) else outputs.prediction.columns
+        for outputs in (side.all_outputs for side in sides)
+    }
+    kernel: Kernel | None = task.y_kernel
+    if any(is_atomless(side.all_outputs) for side in sides):
+        kernel = split_delta(task.y_kernel)[0]
+    return kernel is None or ExponentialSum.of(kernel, max(columns)) is not None
+
+
+def better_dense(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether features of predicted densities would be in vain: kernels with kinks or jumps.
+
+    Their rank is that of the outputs, and the dense form takes time in proportion to the nodes.
+    """
+    densities = [
+        side
+        for side in sides
+        if not isinstance(side.all_outputs, DrawnOutputs)
+        and not side.all_outputs.prediction.discrete
+    ]
+    n = max(len(task.grid), *map(len, sides))
+    return bool(densities) and n <= _MOST_DENSE and sums_exponentials(sides, task)
 
 
 def _any_predicted(sides: tuple[Sample, Sample]) -> bool:

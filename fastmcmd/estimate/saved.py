@@ -104,7 +104,14 @@ def _form_state(
         SideState(_design_state(s.design), s.lam, spread.data, spread.indices, spread.indptr)
         for s, spread in zip(form.samples, form.spread, strict=True)
     )
-    return DenseState(form.outputs, form.deviations, (nature, model), form.room, form.node_error)
+    return DenseState(
+        form.outputs,
+        form.deviations,
+        (nature, model),
+        form.room,
+        form.node_error,
+        form.atomless,
+    )
 
 
 def _features_state(features: KernelFeatures) -> FeaturesState:
@@ -306,6 +313,7 @@ class _Reader:
             options=self.options,
             node_error=state.embedding_error,
             deviations=deviations,
+            atomless=state.atomless,
         )
 
     def design(self, state: DesignState) -> Design:

@@ -129,6 +129,7 @@ class DenseState:
     sides: tuple[SideState, SideState]
     budget: int
     embedding_error: float | None
+    atomless: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,11 @@ class Predictive(ABC):
         """Variances, of the shape of the distribution."""
 
     @property
+    def atomless(self) -> bool:
+        """Whether no single output has a probability: densities, and mixtures of densities."""
+        return self.has_density and not self.discrete
+
+    @property
     def columns(self) -> int:
         """Components k of an output."""
         return 1 if len(self.shape) == 1 else self.shape[1]

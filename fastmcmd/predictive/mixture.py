@@ -101,6 +101,11 @@ class Mixture(Predictive):
         self.discrete = kinds == {True}
         self.has_density = len(kinds) == 1 and all(part.has_density for part in components)
 
+    @property
+    def atomless(self) -> bool:
+        """Whether no single output has a probability under any component."""
+        return all(part.atomless for part in self.components)
+
     def __repr__(self) -> str:
         return f"Mixture({len(self.components)} components, {self.shape})"
 

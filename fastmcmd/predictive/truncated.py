@@ -131,6 +131,11 @@ class Truncated(Predictive):
                 f"{self.high[row]:g}] in row {row}"
             )
 
+    @property
+    def atomless(self) -> bool:
+        """Whether no single output has a probability under the base."""
+        return self.base.atomless
+
     def __repr__(self) -> str:
         return f"Truncated({self.base!r})"
 

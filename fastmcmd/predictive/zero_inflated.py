@@ -96,6 +96,11 @@ class ZeroInflated(Predictive):
         self.discrete = base.discrete
         self.has_density = base.has_density
 
+    @property
+    def atomless(self) -> bool:
+        """False: zero has a probability."""
+        return False
+
     def __repr__(self) -> str:
         return f"ZeroInflated({self.base!r})"
 

@@ -71,6 +71,11 @@ class RecalibratedCDF(Predictive):
         self.discrete = inner.discrete
         self.has_density = inner.has_density
 
+    @property
+    def atomless(self) -> bool:
+        """Whether no single output has a probability under the distribution within."""
+        return self.inner.atomless
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r}, {self.mapping!r})"
 

@@ -84,6 +84,11 @@ class Rescaled(Predictive):
             raise ValueError("scale has values that are not positive and finite")
         self.has_density, self.has_inverse = inner.has_density, inner.has_inverse
 
+    @property
+    def atomless(self) -> bool:
+        """Whether no single output has a probability under the distribution within."""
+        return self.inner.atomless
+
     def __repr__(self) -> str:
         return f"Rescaled({self.inner!r})"
 

@@ -22,7 +22,7 @@ from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.memory import format_bytes
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import certify
-from fastmcmd.solvers.base import Certificate, Goal, Solution, System, by_diagonal
+from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 from fastmcmd.solvers.block_layout import least_room, one_panel_fits
 from fastmcmd.solvers.costs import cholesky_cost, factor_work
 from fastmcmd.solvers.factor_file import FactorStage, leaving_at_interrupt

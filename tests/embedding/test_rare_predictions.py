@@ -337,3 +337,30 @@ def test_a_jump_of_the_kernel_between_the_same_nodes():
     off = np.abs(found @ features.transform(z)[0] - exact)[np.arange(n) != 14]
     size = np.sqrt(kernel.diagonal(z)[0])
     assert (off <= error[np.arange(n) != 14] * size + 1e-6).all()
+
+
+def test_sums_leave_out_features_beyond_the_reach_of_the_kernel(rng):
+    """Nodes of heavy tails, where all features are zero, took r^2 operations each."""
+    from fastmcmd.backends import get_backend
+    from fastmcmd.embedding.features import output_features
+    from fastmcmd.embedding.panels import PanelSums
+
+    kernel = fm.RBF(1.0)
+    pool = np.concatenate([rng.normal(size=60), 40 + rng.normal(size=60)])[:, None]
+    features = output_features(kernel, get_backend("cpu", kernel), pool, 1e-10, 100)[0]
+    values = np.concatenate(
+        [rng.normal(size=(3, 500)), 1e6 * rng.standard_cauchy((3, 500))], axis=1
+    )
+    values[:, 700:720] = 40 + rng.normal(size=(3, 20))
+    weights = rng.dirichlet(np.ones(1000), size=3)
+    sums = PanelSums.of(features, values[:, :500].ravel())
+    asked = []
+    transform = features.transform
+    object.__setattr__(features, "transform", lambda y: asked.append(y) or transform(y))
+    mean, missed, extra = sums.sums(values, weights)
+    assert np.abs(np.concatenate(asked)).max() < 100
+    p = transform(values.reshape(-1, 1))
+    expected = np.einsum("nl,nlr->nr", weights, p.reshape(3, 1000, -1))
+    np.testing.assert_allclose(mean, expected, atol=float(extra.max()) + 1e-12)
+    far = np.abs(values) > 100
+    assert (missed >= (weights * far).sum(axis=1)).all()
