@@ -200,7 +200,7 @@ def evaluate(
 
     Notes
     -----
-    Three passes over the probabilities: one for the summary of rows, one that sorts the scores of each class,
+    Three passes over the probabilities: one summarises rows, one sorts the scores of each class,
     16 classes or fewer at a time, and one for the bins that follow from these; a fourth for the ranked
     probability score.
 

@@ -85,8 +85,8 @@ def mean_features_by_nodes(
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         missed[rows] = np.maximum(missed[rows], misses)
     budget = share * _NODE_VALUES / max(1, rank)
-    # What features miss of a row moves a value v by ``missed^2 / (2 v)`` and more, as v is at most twice the
-    # root of the kernel: refinements below that gain nothing.
+    # What features miss of a row moves a value v by ``missed^2 / (2 v)`` and more, and v is at most twice
+    # the root of the kernel: refinements below that gain nothing.
     largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     goals = np.maximum(goal, missed**2 / (4 * largest))
     todo = np.flatnonzero(error > goals)
