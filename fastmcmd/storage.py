@@ -19,7 +19,7 @@ from fastmcmd.errors import MissingDependencyError
 from fastmcmd.io import Archive, write_atomically, write_npz
 from fastmcmd.io.state import encode
 
-__all__ = ["load", "read_file", "register", "save", "write_file"]
+__all__ = ["load", "load_kind", "read_file", "register", "save", "write_file"]
 
 Arrays = dict[str, NDArray[Any]]
 Reader = Callable[[Arrays, dict[str, Any], int], Any]
@@ -54,8 +54,26 @@ def save(path: Any, kind: str, state: Any) -> None:
     write_file(path, arrays, {"kind": kind, "state": document})
 
 
-def load(path: Any, kinds: Collection[str] | None = None, what: str = "") -> Any:
+def load(path: Any) -> Any:
     """Read a fitted object written by its ``save``: `ConditionalCongruence` or a recalibrator.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ``.npz`` file.
+
+    Raises
+    ------
+    ValueError
+        The file is no fitted object of fastmcmd, or is damaged, or of a later format.
+    OSError
+        It cannot be opened.
+    """
+    return load_kind(path)
+
+
+def load_kind(path: Any, kinds: Collection[str] | None = None, what: str = "") -> Any:
+    """Read a fitted object of some classes.
 
     Parameters
     ----------
@@ -68,10 +86,8 @@ def load(path: Any, kinds: Collection[str] | None = None, what: str = "") -> Any
 
     Raises
     ------
-    ValueError
-        The file is no fitted object of fastmcmd, or is damaged, or of a later format.
-    OSError
-        It cannot be opened.
+    ValueError, OSError
+        As `load`.
     """
     arrays, settings, version = read_file(path, what or f"{_ESTIMATOR} or recalibrator")
     kind = settings.get("kind") if version >= 3 else settings.get("recalibrator", _ESTIMATOR)

@@ -280,3 +280,30 @@ def test_a_fork_while_another_thread_computes():
     """
     done = run(code, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_checks_are_no_assertions():
+    """With ``python -O`` assertions are not run."""
+    code = """
+        import numpy as np, fastmcmd as fm
+        assert False, "not run"
+        y, p = np.zeros(9), fm.Gaussian(np.zeros(9), 1.0)
+        for call in (
+            lambda: fm.classification.evaluate(None, np.full((9, 3), 1 / 3)),
+            lambda: fm.cce(np.zeros((9, 2)), y[1:], p),
+            lambda: fm.evaluate(y, (np.zeros(9), -np.ones(9))),
+            lambda: fm.cce(y, y, p, lam=-1),
+        ):
+            try:
+                call()
+            except (TypeError, ValueError) as error:
+                print(type(error).__name__)
+    """
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=120, check=False,
+        cwd=Path(fastmcmd.__file__).parents[1],
+    )  # fmt: skip
+    assert done.stdout.split() == ["TypeError", "ValueError", "ValueError", "ValueError"], (
+        done.stderr
+    )

@@ -67,7 +67,7 @@ def load(path: Any) -> Any:
     ValueError
         The file holds no recalibrator, or is damaged, or of a later format.
     """
-    return storage.load(path, _KINDS, "recalibrator")
+    return storage.load_kind(path, _KINDS, "recalibrator")
 
 
 def _restored(
