@@ -83,7 +83,7 @@ class LabelledRows(SelectedRows):
     blank: bool = False
 
     def __len__(self) -> int:
-        return self.n if self.valid is None else len(self.valid)
+        return self.p.shape[0] if self.valid is None else len(self.valid)
 
     @property
     def binary(self) -> bool:
@@ -93,7 +93,7 @@ class LabelledRows(SelectedRows):
     @property
     def n(self) -> int:
         """Rows given."""
-        return int(self.p.shape[0])
+        return self.p.shape[0]
 
     @property
     def namespace(self) -> Namespace:

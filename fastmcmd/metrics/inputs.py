@@ -188,15 +188,15 @@ def read(
     check_order(y)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     arrays = (device_namespace_among(prediction) if on_device else None) or HOST
-    y = arrays.bring(y, "y")
     if not arrays.on_host:
-        prediction = bring_parameters(arrays, prediction)
-    n = y.shape[0] if y.ndim else 0
+        y, prediction = arrays.bring(y, "y"), bring_parameters(arrays, prediction)
     weights = None
     if sample_weight is not None:
         weights = arrays.bring(sample_weight, "sample_weight")
     valid, blank = None, False
     if nan_policy != "raise":
+        y = arrays.bring(y, "y")
+        n = y.shape[0] if y.ndim else 0
         if weights is not None:
             check_weights_shape(weights, n)
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
@@ -213,6 +213,7 @@ def read(
         if valid is not None and arrays.on_host:
             valid = np.flatnonzero(valid)
     rows = _as_rows(arrays, y, columns)
+    n = rows.shape[0] if valid is None else n
     if weights is not None:
         if nan_policy == "raise" and weights.ndim == 1:
             check_same_length(y=range(rows.shape[0]), sample_weight=range(weights.shape[0]))
