@@ -59,13 +59,13 @@ class Checkpoint:
         The file. Made at the first save; loaded if it is there. One run at a time may use it, see
         `fastmcmd.locks`.
     fingerprint : str
-        What tells this computation and its data from others.
+        Identifies the computation and its data.
     every : float, default 30.0
         Seconds between two saves; 0 saves whenever there is something new.
     settings : dict, optional
         Settings by name, as JSON can hold them: where the fingerprint differs, the message says which.
     plan : dict, optional
-        What a run goes on with as it began, as JSON can hold it; not compared.
+        Values that a resumed run takes from the run that began the file; JSON can hold them. Not compared.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Checkpoint:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """What the run that began the file goes on with."""
+        """Values of the run that began the file."""
         return dict(self._about["plan"])
 
     @overload
@@ -178,7 +178,7 @@ class Checkpoint:
                 write_member(file, _ABOUT, np.frombuffer(about, dtype=np.uint8))
 
         self._dropped.discard(stage)
-        with AtomicFile(self.path, "checkpoint") as target, target.telling():
+        with AtomicFile(self.path, "checkpoint") as target, target.naming_errors():
             write(target.stream)
         self._saved = time.monotonic()
 

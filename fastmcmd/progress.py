@@ -41,7 +41,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
     Parameters
     ----------
     shown : bool
-        Whether anything is told at all.
+        Whether anything is shown.
     target : float
         The certificate at which the work ends.
     stream : file, optional

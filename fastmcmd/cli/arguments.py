@@ -88,18 +88,18 @@ def add_computation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--certificate", choices=("auto", "rigorous", "sampled"), default="auto")
     parser.add_argument("--memory-limit", metavar="SIZE", help="such as 2GB; beyond the data")
     parser.add_argument(
-        "--devices", metavar="N,N", type=_cards, help="cards of --backend cupy (default: 0)"
+        "--devices", metavar="N,N", type=_devices, help="cards of --backend cupy (default: 0)"
     )
     parser.add_argument(
         "--device-memory-limit", metavar="SIZE", help="such as 8GB, on each card of --backend cupy"
     )
 
 
-def _cards(told: str) -> list[int]:
+def _devices(text: str) -> list[int]:
     try:
-        return [int(card) for card in told.split(",")]
+        return [int(device) for device in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{told!r}; numbers of cards such as 0,1") from None
+        raise argparse.ArgumentTypeError(f"{text!r}; numbers of cards such as 0,1") from None
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:

@@ -109,7 +109,7 @@ class Columns(ABC):
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     def find(self, wanted: str, what: str) -> list[str]:
-        """Return the names that names or patterns stand for, in the order told."""
+        """Return the names that names or patterns stand for, in their order."""
         if wanted in self.places:  # a name may hold a comma
             return [wanted]
         names: dict[str, None] = {}
@@ -118,7 +118,7 @@ class Columns(ABC):
             hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
-                    f"{what}: {self.path} has no column {part!r}; it has {self.told()}"
+                    f"{what}: {self.path} has no column {part!r}; it has {self.listing()}"
                 )
             names |= dict.fromkeys(hits)
         return list(names)
@@ -136,7 +136,7 @@ class Columns(ABC):
                 f"{self.path} has two columns named {min(doubled)!r}; names must differ: rename one"
             )
 
-    def told(self) -> str:
+    def listing(self) -> str:
         """Return the names in words, the first of many."""
         if not self.names:
             return "none"

@@ -81,18 +81,18 @@ class _Npy(Columns):
 
 class _Parquet(Columns):
     def __init__(self, path: Path) -> None:
-        from fastmcmd.rows.packages import package, told
+        from fastmcmd.rows.packages import package, prefix_errors
 
         self.path = path
         self._parquet = package("pyarrow.parquet", str(path))
-        with told(f"{path} cannot be read"):
+        with prefix_errors(f"{path} cannot be read"):
             self.names = list(self._parquet.ParquetFile(path).schema_arrow.names)
         self.check_names()
 
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
-        from fastmcmd.rows.packages import told
+        from fastmcmd.rows.packages import prefix_errors
 
-        with told(f"{self.path} cannot be read"):
+        with prefix_errors(f"{self.path} cannot be read"):
             table = self._parquet.read_table(self.path, columns=list(names))
         return [self._array(table.column(name), name) for name in names]
 
@@ -117,20 +117,20 @@ class _Parquet(Columns):
 
 class _Zarr(Columns):
     def __init__(self, path: Path) -> None:
-        from fastmcmd.rows.packages import package, told
+        from fastmcmd.rows.packages import package, prefix_errors
 
         self.path = path
         zarr = package("zarr", str(path))
-        with told(f"{path} cannot be read as Zarr"):
+        with prefix_errors(f"{path} cannot be read as Zarr"):
             self._group = zarr.open(str(path), mode="r")
             if not hasattr(self._group, "array_keys"):
                 raise ValueError("it is a single array; a group of named arrays is needed")
             self.names = sorted(self._group.array_keys())
 
     def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
-        from fastmcmd.rows.packages import told
+        from fastmcmd.rows.packages import prefix_errors
 
-        with told(f"{self.path} cannot be read as Zarr"):
+        with prefix_errors(f"{self.path} cannot be read as Zarr"):
             return [np.asarray(self._group[name][...]) for name in names]
 
 

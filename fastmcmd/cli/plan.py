@@ -64,7 +64,7 @@ def _inputs(arguments: argparse.Namespace) -> object:
     names = inputs_named(arguments, columns)
     if names is None:
         raise UsageError(
-            f"--x is needed: {arguments.file} has no column x; it has {columns.told()}"
+            f"--x is needed: {arguments.file} has no column x; it has {columns.listing()}"
         )
     columns.prepare(columns.find(names, "--x"), ())
     return columns.select(names, "--x")

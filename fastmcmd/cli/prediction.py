@@ -1,4 +1,4 @@
-"""A predicted distribution told on the command line: ``family:parameter=column,...``."""
+"""A predicted distribution on the command line: ``family:parameter=column,...``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def guess(columns: Columns) -> str:
         return "gaussian:mean=mean,std=std"
     raise UsageError(
         f"--prediction is needed: {columns.path} has no columns samples, draws, or mean and std; it has "
-        f"{columns.told()}"
+        f"{columns.listing()}"
     )
 
 

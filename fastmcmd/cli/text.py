@@ -273,7 +273,7 @@ class _Counted(io.RawIOBase):
     def __init__(self, path: Path, progress: Progress) -> None:
         self._file = path.open("rb", buffering=0)
         size = path.stat().st_size / 1e6
-        self._told, self._name = progress, path.name
+        self._progress, self._name = progress, path.name
         self._sweep: Sweep = progress.sweep(f"reading {path.name}", max(round(size), 1), unit="MB")
         self._read = 0
 
@@ -283,7 +283,7 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         count = self._file.readinto(buffer) or 0
         if not count:  # all is read, but not yet made numbers
-            self._told.stage(f"parsing {self._name}")
+            self._progress.stage(f"parsing {self._name}")
             return 0
         self._read += count
         self._sweep.done(round(self._read / 1e6))

@@ -45,7 +45,7 @@ def items_of(inputs: Any) -> Any:
 
 
 def paths_of(items: Any) -> Any:
-    """Return images with strings as the paths that they are, so that files are told by their contents."""
+    """Return images with strings as the paths that they are, so that contents identify files."""
     if not isinstance(items, list):
         return items
     return [Path(item) if isinstance(item, str) else item for item in items]

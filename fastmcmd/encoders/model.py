@@ -54,7 +54,7 @@ class ModelEncoder(ABC):
         return self._batched(self._prepared(items_of(inputs)))
 
     def _prepared(self, items: Any) -> Any:
-        """Return the inputs as what their contents are told by."""
+        """Return the inputs in the form that identifies their contents."""
         return items
 
     def _rows(self, batch: Any) -> Any:

@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends.tall import row_squares
-from fastmcmd.checkpoint import Stages, State, fingerprint_of
+from fastmcmd.checkpoint import Stages, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
-from fastmcmd.estimate.row_stream import StackedRowStream
+from fastmcmd.estimate.row_stream import StackedRowStream, StreamState
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes
-from fastmcmd.solvers.lowrank import LowRankSolution, RowSums
-from fastmcmd.solvers.residual_sample import DRAWN, ResidualSample
+from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
+from fastmcmd.solvers.residual_sample import DRAWN, ResidualSample, SampleState
 from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
@@ -60,6 +60,47 @@ class Pass:
     residual_diagonal: Array
     sizes: Array | None
     rounding: Rounding | None
+    norms: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class SumsPassState:
+    """A pass that sums normal equations, after some rows.
+
+    Attributes
+    ----------
+    of : str
+        Identifies the landmarks and the precision.
+    step : int
+        Rows of a block.
+    largest, norm2 : float
+        Largest kernel value, and largest squared norm of a row.
+    sums, streams
+        Sums, and what the output features missed.
+    residual_diagonal, sizes : ndarray (done,)
+        What the landmarks miss in each row, and the sizes of its coefficients.
+    norms : ndarray (models, done)
+        Norms of the right-hand sides.
+    """
+
+    of: str
+    step: int
+    largest: float
+    norm2: float
+    sums: SumsState
+    streams: list[StreamState]
+    residual_diagonal: Array
+    sizes: Array | None
+    norms: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualPassState:
+    """A pass that measures sampled residuals, after some rows; fields as in `SumsPassState`."""
+
+    of: str
+    step: int
+    sample: SampleState
     norms: NDArray[np.float32]
 
 
@@ -101,18 +142,18 @@ class Passes:
         stream.begin()
         step, start = self.problem.step(features.rank), 0
         keep = None if self.stages is None else self.stages(f"sums {self.made}")
-        told = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
-        saved = None if keep is None else keep.load()
+        identity = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
+        saved = None if keep is None else keep.load(SumsPassState)
         # With other memory other landmarks may have been found: the pass begins anew.
-        if saved is not None and str(saved["of"]) == told:
-            sums.restore(saved)
-            stream.restore(saved)
-            start, step = (int(value) for value in saved["rows"])
-            largest, norm2 = (float(value) for value in saved["largest"])
-            residual_diagonal[:start] = saved["residual_diagonal"]
-            norms[:, :start] = saved["norms"]
-            if found is not None:
-                found[:start] = saved["sizes"]
+        if saved is not None and saved.of == identity:
+            sums.restore(saved.sums)
+            stream.restore(saved.streams)
+            start, step = len(saved.residual_diagonal), saved.step
+            largest, norm2 = saved.largest, saved.norm2
+            residual_diagonal[:start] = saved.residual_diagonal
+            norms[:, :start] = saved.norms
+            if found is not None and saved.sizes is not None:
+                found[:start] = saved.sizes
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         del saved
         for block in self.problem.blocks(step, start):
@@ -130,8 +171,9 @@ class Passes:
             if keep is not None:
                 done = block.rows.stop
                 state = partial(
-                    _sums_state, sums, stream, told, (done, step), (largest, norm2),
-                    residual_diagonal, found, norms,
+                    _sums_state, sums, stream, identity, step, (largest, norm2),
+                    residual_diagonal[:done], None if found is None else found[:done],
+                    norms[:, :done],
                 )  # fmt: skip
                 keep.save(state, force=done == n)  # a pass that is over is not made again
         sums.settle()
@@ -224,14 +266,14 @@ class Passes:
         sweep = self.progress.sweep("sampled residuals", len(stream))
         step, start = self.problem.step(features.rank), 0
         keep = None if self.stages is None else self.stages(f"residuals{name} {self.made}")
-        told = ""
+        identity = ""
         if keep is not None:
-            told = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
-        saved = None if keep is None else keep.load()
-        if saved is not None and str(saved["of"]) == told:
-            sample.restore(saved)
-            start, step = (int(value) for value in saved["rows"])
-            made.norms[:, :start] = saved["norms"]
+            identity = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
+        saved = None if keep is None else keep.load(ResidualPassState)
+        if saved is not None and saved.of == identity:
+            sample.restore(saved.sample)
+            start, step = saved.norms.shape[1], saved.step
+            made.norms[:, :start] = saved.norms
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         for block in self.problem.blocks(step, start):
             image = features.combine(block.x, at, dtype)
@@ -241,28 +283,22 @@ class Passes:
             done = block.rows.stop
             sweep.done(done)
             if keep is not None:
-                reached = np.array((done, step))
-                keep.save(
-                    lambda: {
-                        "of": np.array(told),
-                        "rows": reached,  # noqa: B023
-                        "norms": made.norms[:, : int(reached[0])],  # noqa: B023
-                        **sample.state(),
-                    },
-                    force=done == len(stream),
-                )
+                state = partial(_residual_state, sample, identity, step, made.norms[:, :done])
+                keep.save(state, force=done == len(stream))
         self.made += 1
         return self.problem.certified(sample, sample.residual(), solutions, total), sample
 
 
 def _sums_state(
-    sums: RowSums, stream: StackedRowStream, told: str, rows: tuple[int, int],
-    largest: tuple[float, float], residual_diagonal: Array, sizes: Array | None, norms: NDArray[np.float32],
-) -> State:  # fmt: skip
-    """Return the state of a pass after ``rows[0]`` rows in blocks of ``rows[1]``."""
-    state: State = {**sums.state(), **stream.state()}
-    state["of"], state["rows"], state["largest"] = np.array(told), np.array(rows), np.array(largest)
-    state["residual_diagonal"], state["norms"] = residual_diagonal[: rows[0]], norms[:, : rows[0]]
-    if sizes is not None:
-        state["sizes"] = sizes[: rows[0]]
-    return state
+    sums: RowSums, stream: StackedRowStream, of: str, step: int, largest: tuple[float, float],
+    residual_diagonal: Array, sizes: Array | None, norms: NDArray[np.float32],
+) -> SumsPassState:  # fmt: skip
+    return SumsPassState(
+        of, step, *largest, sums.state(), stream.state(), residual_diagonal, sizes, norms
+    )
+
+
+def _residual_state(
+    sample: ResidualSample, of: str, step: int, norms: NDArray[np.float32]
+) -> ResidualPassState:
+    return ResidualPassState(of, step, sample.state(), norms)

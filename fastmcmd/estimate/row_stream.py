@@ -16,7 +16,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["Block", "RowStream", "StackedRowStream"]
+__all__ = ["Block", "RowStream", "StackedRowStream", "StreamState"]
 
 Array = NDArray[np.float64]
 
@@ -44,6 +44,25 @@ class Block:
     rhs: Array
     missed: list[Array]
     weight: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class StreamState:
+    """What features missed in the rows so far.
+
+    Attributes
+    ----------
+    total : float
+        Sum of the weights.
+    truncated : ndarray (samples,)
+        Weighted sums of squares of what the features of each sample miss.
+    worst_rows : list of int
+        The row of each block where they miss most.
+    """
+
+    total: float
+    truncated: Array
+    worst_rows: list[int]
 
 
 class RowStream:
@@ -154,18 +173,14 @@ class RowStream:
             self._truncated[index] += float((weight * (miss**2 + noise)).sum())
         self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.missed))))
 
-    def state(self) -> dict[str, Array]:
-        """Return the account so far, to be written down."""
-        return {
-            "account": np.array([self._total, *self._truncated]),
-            "worst_rows": np.array(self.worst_rows, dtype=np.int64),
-        }
+    def state(self) -> StreamState:
+        """Return the account so far."""
+        return StreamState(self._total, self._truncated.copy(), list(self.worst_rows))
 
-    def restore(self, state: dict[str, Array]) -> None:
-        """Go on with an account that was written down."""
-        self._total, *truncated = state["account"].tolist()
-        self._truncated = np.array(truncated)
-        self.worst_rows = [int(row) for row in state["worst_rows"]]
+    def restore(self, state: StreamState) -> None:
+        """Resume from a saved account."""
+        self._total, self._truncated = state.total, state.truncated
+        self.worst_rows = state.worst_rows
 
     def truncated(self) -> float:
         """Return ``sum ||D^(-1/2) s||`` over the samples, after a pass."""
@@ -245,15 +260,11 @@ class StackedRowStream:
             own = [next(missed) for _ in stream.samples]
             stream.account(replace(block, missed=own))
 
-    def state(self) -> dict[str, Array]:
-        """Return the account so far, to be written down."""
-        return {
-            f"{index}.{name}": array
-            for index, stream in enumerate(self.streams)
-            for name, array in stream.state().items()
-        }
+    def state(self) -> list[StreamState]:
+        """Return the account so far of each stream."""
+        return [stream.state() for stream in self.streams]
 
-    def restore(self, state: dict[str, Array]) -> None:
-        """Go on with an account that was written down."""
-        for index, stream in enumerate(self.streams):
-            stream.restore({name: state[f"{index}.{name}"] for name in stream.state()})
+    def restore(self, states: list[StreamState]) -> None:
+        """Resume from saved accounts."""
+        for stream, state in zip(self.streams, states, strict=True):
+            stream.restore(state)

@@ -66,15 +66,15 @@ class AtomicFile:
         self._failed = f"{name} ({os.fsdecode(path)}) cannot be written"
         tag = tag_of(self.path.name)
         remove_stale(self.path.parent, tag, _SUFFIX)
-        with self.telling():
+        with self.naming_errors():
             handle, self.part = create_file(self.path.parent, tag, _SUFFIX)
         self._open = True
         self.stream = os.fdopen(handle, "r+b", buffering)
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
         """Let errors of the system name the argument and the path."""
-        with _telling(self._failed):
+        with _naming_errors(self._failed):
             yield
 
     def commit(self) -> None:
@@ -82,7 +82,7 @@ class AtomicFile:
         if not self._open:
             return
         try:
-            with self.telling():
+            with self.naming_errors():
                 self.stream.flush()
                 os.fsync(self.stream.fileno())
                 os.chmod(self.part, _mode_at(self.path))
@@ -140,7 +140,7 @@ class AtomicFolder:
         self.path = destination(given, name)
         tag = tag_of(self.path.name)
         remove_stale(self.path.parent, tag, _SUFFIX)
-        with _telling(self._failed):
+        with _naming_errors(self._failed):
             self._handle, self._part = create_folder(self.path.parent, tag, _SUFFIX)
         self.inside = self._part / "content"
 
@@ -150,7 +150,7 @@ class AtomicFolder:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             if kind is None:
-                with _telling(self._failed):
+                with _naming_errors(self._failed):
                     # A folder moves to where nothing is, or an empty folder.
                     self.inside.rename(self.path)
                 sync_folder(self.path.parent)
@@ -165,12 +165,12 @@ def write_atomically(path: Any, write: Callable[[BinaryIO], None], name: str = "
 
     Whatever happens before the end leaves no half file: an earlier file at ``path`` stays as it was.
     """
-    with AtomicFile(path, name) as file, file.telling():
+    with AtomicFile(path, name) as file, file.naming_errors():
         write(file.stream)
 
 
 @contextlib.contextmanager
-def _telling(failed: str) -> Iterator[None]:
+def _naming_errors(failed: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -134,17 +134,17 @@ def _plain(state: Any) -> Any:
     return state.item() if isinstance(state, np.generic) else state
 
 
-def _like(told: Any, example: Any, name: str = "") -> Any:
+def _like(value: Any, example: Any, name: str = "") -> Any:
     """Return a state of the form of ``example``: the generators' C code trusts what it is given."""
     if isinstance(example, dict):
-        return {key: _like(told.get(key, old), old, key) for key, old in example.items()}
-    if isinstance(told, np.ndarray | list) and isinstance(example, np.ndarray):
-        array = np.asarray(told, dtype=example.dtype)
+        return {key: _like(value.get(key, old), old, key) for key, old in example.items()}
+    if isinstance(value, np.ndarray | list) and isinstance(example, np.ndarray):
+        array = np.asarray(value, dtype=example.dtype)
         if array.shape != example.shape:
             raise ValueError(f"{name} has shape {array.shape}; {example.shape} is needed")
         return array
-    if told is example or (isinstance(example, str) and told == example):
-        return told
-    if type(told) is not int or told < 0 or told > _MOST.get(name, told):
-        raise ValueError(f"{name} is {told!r}")
-    return told
+    if value is example or (isinstance(example, str) and value == example):
+        return value
+    if type(value) is not int or value < 0 or value > _MOST.get(name, value):
+        raise ValueError(f"{name} is {value!r}")
+    return value

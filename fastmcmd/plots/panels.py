@@ -108,16 +108,16 @@ def panels(
         "CCE of all points", evaluations, lambda one: one.cce is not None,
         lambda ax, one, **how: distribution(one.cce, ax, name="CCE", **how),
     )  # fmt: skip
-    told = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
+    known_inputs = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
     drawn += _together(
-        "CCE over inputs", evaluations, lambda one: id(one) in told,
+        "CCE over inputs", evaluations, lambda one: id(one) in known_inputs,
         lambda ax, one, **how: over_inputs(
-            told[id(one)], one.cce, ax, points=points, name="CCE", **how
+            known_inputs[id(one)], one.cce, ax, points=points, name="CCE", **how
         ),
-        told,
+        known_inputs,
     )  # fmt: skip
     for score, name in _SCORES.items():
-        drawn += _score_over_inputs(score, name, evaluations, told)
+        drawn += _score_over_inputs(score, name, evaluations, known_inputs)
     return drawn
 
 

@@ -20,7 +20,7 @@ from fastmcmd.rows.zarr import Zarr, is_zarr
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is told and opened: by the ends of paths, and by the objects of its package."""
+    """How a format is recognised and opened: by the ends of paths, and by the objects of its package."""
 
     suffixes: tuple[str, ...]
     from_path: Callable[[Path, str, str], Source]  # path, what follows "::", how messages name it

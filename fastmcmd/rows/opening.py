@@ -12,7 +12,7 @@ import numpy as np
 from fastmcmd.checks import as_array, as_rows, on_card
 from fastmcmd.rows.card import CardArray
 from fastmcmd.rows.formats import FORMATS, Format
-from fastmcmd.rows.packages import told
+from fastmcmd.rows.packages import prefix_errors
 from fastmcmd.rows.source import Array
 from fastmcmd.rows.stamps import stamp_of
 from fastmcmd.rows.table import Rows
@@ -60,18 +60,18 @@ def open_rows(
         return value
     if isinstance(value, str | os.PathLike):
         text = os.fsdecode(value)
-        with told(f"{name} ({text}) cannot be opened"):
+        with prefix_errors(f"{name} ({text}) cannot be opened"):
             kind, path, inside = _split(text)
             stamp = stamp_of(path)  # before anything is read of it
             source = kind.from_path(path, inside, text)
     elif stays and on_card(value) is not None:
-        with told(f"{name} cannot be read on its card"):
+        with prefix_errors(f"{name} cannot be read on its card"):
             source, stamp = CardArray(value), {}
     else:
         owner = next((kind for kind in FORMATS if kind.owns(value)), None)
         if owner is None:
             return as_rows(value, name, columns=columns)
-        with told(f"{name} cannot be opened"):
+        with prefix_errors(f"{name} cannot be opened"):
             source = owner.from_object(value)
             stamp = {} if source.path is None else stamp_of(source.path)
     label = f"{name} ({source.where})"

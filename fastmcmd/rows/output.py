@@ -12,7 +12,7 @@ import numpy as np
 
 from fastmcmd.io import AtomicFile, same_file
 from fastmcmd.rows.npy import bytes_of
-from fastmcmd.rows.packages import package_of, told
+from fastmcmd.rows.packages import package_of, prefix_errors
 from fastmcmd.rows.table import Rows
 from fastmcmd.rows.zarr import is_zarr
 
@@ -30,7 +30,7 @@ class ArrayOutput:
     def write(self, rows: slice, values: Any) -> None:
         """Write ``values`` at consecutive ``rows``."""
         start, values = _block(rows, values, self.shape)
-        with told(self._failed):
+        with prefix_errors(self._failed):
             self.array[start : start + len(values)] = values
 
     def __enter__(self) -> ArrayOutput:
@@ -48,7 +48,7 @@ class FileOutput(AtomicFile):
         super().__init__(path, name, buffering=0)
         self.shape = shape
         try:
-            with self.telling():
+            with self.naming_errors():
                 self._begin()
         except BaseException:
             self.discard()
@@ -76,7 +76,7 @@ class FileOutput(AtomicFile):
     def write(self, rows: slice, values: Any) -> None:
         """Write ``values`` at consecutive ``rows``."""
         start, values = _block(rows, values, self.shape)
-        with self.telling():
+        with self.naming_errors():
             self.stream.seek(
                 self._offset + start * 8 * int(np.prod(self.shape[1:], dtype=np.int64))
             )

@@ -26,8 +26,8 @@ def package_of(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def told(what: str) -> Iterator[None]:
-    """Let errors of a package begin with ``what``: kept as they are in kind, or a ValueError."""
+def prefix_errors(what: str) -> Iterator[None]:
+    """Let errors of a package begin with ``what``; of kinds that users do not expect, a ValueError."""
     try:
         yield
     except (MissingDependencyError, MemoryError):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd.blocks import ahead, over_rows, row_blocks
 from fastmcmd.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
-from fastmcmd.rows.packages import told
+from fastmcmd.rows.packages import prefix_errors
 from fastmcmd.rows.source import Array, CardBlock, Source
 from fastmcmd.rows.stamps import Stamp, stamp_of
 
@@ -200,7 +200,7 @@ class Rows:
     def _telling(self, start: int, stop: int) -> Iterator[None]:
         """Let errors of reading name the rows."""
         try:
-            with told(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
+            with prefix_errors(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
                 yield
         except (OSError, ValueError):
             self.check_unchanged()  # the better explanation, where it is one

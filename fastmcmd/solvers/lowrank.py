@@ -34,10 +34,25 @@ from fastmcmd.kernels.base import relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["LowRankSolution", "RowErrors", "RowSums", "solve_sums"]
+__all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
 
 Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class SumsState:
+    """The sums of `RowSums` after ``rows`` rows in ``blocks`` blocks."""
+
+    gram: Array
+    cross: Array
+    square: Array
+    residual_trace: float
+    diagonal: float
+    weight: float
+    max_residual_diagonal: float
+    rows: int
+    blocks: int
 
 
 class RowSums:
@@ -114,32 +129,22 @@ class RowSums:
         """Relative error of a sum in float64, in whatever order a block is summed."""
         return relative_error(self._rows + self._blocks + 4, _UNIT)
 
-    def state(self) -> dict[str, Array]:
-        """Return the sums so far as arrays, to be written down."""
-        numbers = (self.residual_trace, self.diagonal, self.weight, self.max_residual_diagonal)
-        counts = (float(self._rows), float(self._blocks))
+    def state(self) -> SumsState:
+        """Return the sums so far."""
         gram, cross = self._sums()
-        return {
-            "gram": gram,
-            "cross": cross,
-            "square": self.square,
-            "numbers": np.array(numbers + counts),
-        }
+        return SumsState(
+            gram, cross, self.square, self.residual_trace, self.diagonal, self.weight,
+            self.max_residual_diagonal, self._rows, self._blocks,
+        )  # fmt: skip
 
-    def restore(self, state: dict[str, Array]) -> None:
-        """Go on from sums that were written down."""
+    def restore(self, state: SumsState) -> None:
+        """Resume from saved sums."""
         assert self._products is not None
-        self._products.start(state["gram"], state["cross"])
-        self.square = state["square"]
-        (
-            self.residual_trace,
-            self.diagonal,
-            self.weight,
-            self.max_residual_diagonal,
-            rows,
-            blocks,
-        ) = (float(v) for v in state["numbers"])
-        self._rows, self._blocks = int(rows), int(blocks)
+        self._products.start(state.gram, state.cross)
+        self.square, self.residual_trace = state.square, state.residual_trace
+        self.diagonal, self.weight = state.diagonal, state.weight
+        self.max_residual_diagonal = state.max_residual_diagonal
+        self._rows, self._blocks = state.rows, state.blocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by wei
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.row_sample import RowSample
 
-__all__ = ["DRAWN", "ResidualSample"]
+__all__ = ["DRAWN", "ResidualSample", "SampleState"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,17 @@ _CERTAIN = 24  # rows that each guess always takes
 _SPREAD = 2.0  # largest residual of any row, relative to the largest seen
 _UNFORESEEN = 8.0  # times its guess: such a row's coefficients came as a surprise
 _SURPRISE = 0.02  # share of the own terms in such rows from which other rows are drawn
+
+
+@dataclass(frozen=True, eq=False)
+class SampleState:
+    """The sums of `ResidualSample` so far: image and part of the features (s, c), own terms of rows."""
+
+    image: Array
+    seen: Array
+    own: Array
+    own_total: Array
+    own_most: Array
 
 
 class ResidualSample:
@@ -132,18 +143,16 @@ class ResidualSample:
             self._own_most[index] = max(self._own_most[index], most)
             self._own[index, first:last] = own[inside]
 
-    def state(self) -> dict[str, Array]:
-        """Return what was gathered so far, to be written down."""
+    def state(self) -> SampleState:
+        """Return the sums so far."""
         assert self._image is not None
         assert self._seen is not None
-        own = {"own": self._own, "own_total": self._own_total, "own_most": self._own_most}
-        return {"image": self._image, "seen": self._seen, **own}
+        return SampleState(self._image, self._seen, self._own, self._own_total, self._own_most)
 
-    def restore(self, state: dict[str, Array]) -> None:
-        """Go on from what was written down."""
-        self._image, self._seen = state["image"], state["seen"]
-        self._own, self._own_total = state["own"], state["own_total"]
-        self._own_most = state["own_most"]
+    def restore(self, state: SampleState) -> None:
+        """Resume from saved sums."""
+        self._image, self._seen, self._own = state.image, state.seen, state.own
+        self._own_total, self._own_most = state.own_total, state.own_most
 
     def residual(self) -> Array:
         """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""

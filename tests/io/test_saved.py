@@ -161,7 +161,10 @@ def test_values_that_no_computation_gives_are_refused(tmp_path, field, value):
 
 
 def test_field_names_of_a_file():
-    """These names are in files that users have: a change of them needs a new format and its reader."""
+    """These names are in files that users have.
+
+    A new field needs a default, and a line in the list; any other change needs a new format and its reader.
+    """
     from fastmcmd.estimate.saved import state_of
 
     names = {}
