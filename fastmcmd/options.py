@@ -1,4 +1,4 @@
-"""How a result is to be computed: one frozen object, passed down whole."""
+"""How a result is to be computed: one frozen object of data, passed down whole."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.backends import Backend, get_backend
 from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
 from fastmcmd.io import destination
-from fastmcmd.kernels import Kernel
 from fastmcmd.memory import parse_memory
 
 __all__ = ["Options", "where_data_are"]
@@ -122,19 +120,6 @@ class Options:
             devices=_devices(devices, backend),
             device_memory_limit=_device_limit(device_memory_limit, backend),
         )
-
-    def backend_for(self, kernel: Kernel) -> Backend:
-        """Return the backend that computes tiles of a kernel."""
-        return get_backend(self.backend, kernel, self.devices, self.device_memory_limit)
-
-    def feature_backend_for(self, kernel: Kernel) -> Backend:
-        """Return what computes output features: of a card its host, as copying them takes longer.
-
-        Distances are direct: features multiply what rounding does to kernel values, and outputs are not
-        centred.
-        """
-        found = self.backend_for(kernel)
-        return (get_backend("auto", kernel) if found.on_card else found).directly()
 
 
 def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:

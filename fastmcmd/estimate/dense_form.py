@@ -13,7 +13,7 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK, is_atomless, sums_exponentials
-from fastmcmd.estimate.task import Task
+from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.predictive import Draws
 from fastmcmd.threads import get_num_threads
 
@@ -65,7 +65,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     if options.solver == "cholesky":
         asked = least_room(samples, task.backend, x_kernel, options)
     form = DenseFit(
-        backend=options.backend_for(x_kernel + y_kernel),
+        backend=backend_of(options, x_kernel + y_kernel),
         x_kernel=x_kernel,
         y_kernel=y_kernel,
         samples=samples,

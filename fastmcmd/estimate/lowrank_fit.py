@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Stages
-from fastmcmd.estimate.candidate_problem import CandidateProblem
 from fastmcmd.estimate.lowrank import LowRankPart, Term
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
 from fastmcmd.estimate.part_problem import PartProblem, Setting
@@ -27,6 +26,7 @@ from fastmcmd.estimate.rank_forecast import (
     LADDER,
     LOOKED_AT,
     SURE,
+    CandidateProblem,
     cannot_converge,
     trace_may_suffice,
 )

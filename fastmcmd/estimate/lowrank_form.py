@@ -13,9 +13,9 @@ from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.pivots import Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import fit_part
-from fastmcmd.estimate.lowrank_memory import low_rank_peak
 from fastmcmd.estimate.outputs import MOST_RANK
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.primal import Truncation

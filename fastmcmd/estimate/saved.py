@@ -32,6 +32,7 @@ from fastmcmd.estimate.states import (
     SideState,
     TermState,
 )
+from fastmcmd.estimate.task import backend_of, feature_backend_of
 from fastmcmd.gram import GramOperator, KernelFeatures
 from fastmcmd.io.seeds import seed_from_json, seed_to_json
 from fastmcmd.io.state import decode
@@ -203,7 +204,7 @@ def fit_of(
     )
     reader = _Reader(x_kernel, y_kernel, options, features_in, columns)
     fitted = Fit(
-        reader.form(state.form), options.backend_for(x_kernel), x_kernel, y_kernel, options, (n, m),
+        reader.form(state.form), backend_of(options, x_kernel), x_kernel, y_kernel, options, (n, m),
         _count(state.working, "working", least=0), time.perf_counter(),
     )  # fmt: skip
     values = _numbers(state.values, "values", None, finite=False)
@@ -226,14 +227,14 @@ class _Reader:
 
     @property
     def backend(self) -> Backend:
-        return self.options.backend_for(self.x_kernel)
+        return backend_of(self.options, self.x_kernel)
 
     def form(
         self, state: FeatureState | LowRankState | DenseState
     ) -> PrimalFit | LowRankFit | DenseFit:
         if isinstance(state, DenseState):
             return self.dense(state)
-        backend = self.options.feature_backend_for(self.y_kernel)
+        backend = feature_backend_of(self.options, self.y_kernel)
         features = _features(state.features, self.y_kernel, self.columns, backend)
         _check_sizes(state.truncation, "truncation")
         if not state.parts:
@@ -300,7 +301,7 @@ class _Reader:
             _check_size(state.embedding_error, "embedding_error")
         nature, model = (self.sample(side) for side in state.sides)
         return DenseFit(
-            backend=self.options.backend_for(self.x_kernel + self.y_kernel),
+            backend=backend_of(self.options, self.x_kernel + self.y_kernel),
             x_kernel=self.x_kernel,
             y_kernel=self.y_kernel,
             samples=(nature, model),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.cached import cached_property
 from fastmcmd.gram import check_finite, diagonal_of
@@ -16,7 +17,7 @@ from fastmcmd.options import Options
 from fastmcmd.rows import Rows
 from fastmcmd.seeds import Purpose, generator
 
-__all__ = ["SOLVER_SHARE", "Task", "some_rows"]
+__all__ = ["SOLVER_SHARE", "Task", "backend_of", "feature_backend_of", "some_rows"]
 
 SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
@@ -46,12 +47,12 @@ class Task:
     @cached_property
     def backend(self) -> Backend:
         """What computes the input kernel."""
-        return self.options.backend_for(self.x_kernel)
+        return backend_of(self.options, self.x_kernel)
 
     @cached_property
     def y_backend(self) -> Backend:
         """What computes output features."""
-        return self.options.feature_backend_for(self.y_kernel)
+        return feature_backend_of(self.options, self.y_kernel)
 
     @cached_property
     def scale(self) -> float:
@@ -74,6 +75,21 @@ class Task:
         return (
             _QUADRATURE_SHARE * self.options.tol * 2 * float(np.sqrt(lam)) / max(self.scale, 1e-300)
         )
+
+
+def backend_of(options: Options, kernel: Kernel) -> Backend:
+    """Return the backend that computes tiles of a kernel."""
+    return get_backend(options.backend, kernel, options.devices, options.device_memory_limit)
+
+
+def feature_backend_of(options: Options, kernel: Kernel) -> Backend:
+    """Return the backend that computes output features: not a GPU, as copying them would take longer.
+
+    Distances are direct: features multiply what rounding does to kernel values, and outputs are not
+    centred.
+    """
+    backend = backend_of(options, kernel)
+    return (get_backend("auto", kernel) if backend.on_card else backend).directly()
 
 
 def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.device import cuda
 from fastmcmd.errors import MemoryLimitError
+from fastmcmd.estimate.task import backend_of
 from fastmcmd.gram.cost import USUAL_ERROR, MatrixSize
 from fastmcmd.kernels import Kernel
 from fastmcmd.memory import format_bytes
@@ -138,10 +139,10 @@ def _decided(
                 f"backend='auto' stays on the CPU: {device.label} has {format_bytes(device.budget)} "
                 "to spare"
             )
-        backend = there.backend_for(kernel)
+        backend = backend_of(there, kernel)
     except Exception as error:  # the driver's own errors, of several kinds
         return False, f"backend='auto' stays on the CPU: the card cannot be used ({error})"
-    here = _plan(options, options.backend_for(kernel).name, kernel, x, lam, columns)
+    here = _plan(options, backend_of(options, kernel).name, kernel, x, lam, columns)
     if CLEARLY * here.seconds <= STARTUP:
         return (
             False,
@@ -168,5 +169,5 @@ def _plan(
     rows = x if isinstance(x, Subsample) else subsample_of(x, name)
     shaped = isinstance(x, Subsample)  # from a shape alone
     return answer(
-        rows, options.backend_for(kernel), kernel, options, lam, columns, low_rank=not shaped
+        rows, backend_of(options, kernel), kernel, options, lam, columns, low_rank=not shaped
     )

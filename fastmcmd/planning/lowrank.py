@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fastmcmd.backends.base import Backend
-from fastmcmd.estimate.candidate_problem import CandidateProblem
+from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import fit_part
 from fastmcmd.estimate.lowrank_form import POOL
-from fastmcmd.estimate.lowrank_memory import low_rank_peak
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.rank_forecast import (
     LADDER,
     LOOKED_AT,
     SURE,
+    CandidateProblem,
     cannot_converge,
     slope,
     trace_may_suffice,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.checks import check_count, check_lam
 from fastmcmd.estimate.arguments import default_kernels, inputs
+from fastmcmd.estimate.task import backend_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
@@ -97,7 +98,7 @@ def plan(
     kernel = kernels[0]
     some = like if isinstance(like, Subsample) else subsample_of(like, options.backend)
     found = answer(
-        some, options.backend_for(kernel), kernel, options, lam, features, low_rank=not shaped
+        some, backend_of(options, kernel), kernel, options, lam, features, low_rank=not shaped
     )
     told = [options.chosen] if options.chosen else []
     if shaped:

@@ -12,6 +12,7 @@ from host_device import HostDevice
 
 import fastmcmd as fm
 from fastmcmd.device import cuda
+from fastmcmd.estimate.task import backend_of
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.options import Options
 from fastmcmd.planning import choice, rates
@@ -90,7 +91,7 @@ def test_all_tiles_of_a_call_come_from_the_same_backend(card, speeds, any_size):
     assert estimator.result_.info.backend == "cupy"
     fitted = estimator.fitted()
     assert fitted.backend.name == fitted.options.backend == "cupy"
-    assert fitted.options.backend_for(KERNEL).devices == (card.made[0, None],)
+    assert backend_of(fitted.options, KERNEL).devices == (card.made[0, None],)
     assert estimator.evaluate(x[:5] + 0.1).info.backend == "cupy"
 
 

@@ -17,8 +17,7 @@ import fastmcmd as fm
 from fastmcmd.backends.base import NotPositiveDefiniteError
 from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.checkpoint import Checkpoint, stages_of
-from fastmcmd.estimate import resume
-from fastmcmd.options import Options
+from fastmcmd.estimate import resume, task
 from fastmcmd.progress import Progress
 from fastmcmd.solvers import block_layout, cholesky
 from fastmcmd.solvers.base import Goal, System
@@ -48,10 +47,8 @@ def small(setattr):
     setattr(resume, "_EVERY", 0.0)
     setattr(cholesky, "_LONG", 0.0)
     setattr(block_layout, "_WIDTHS", (64,))
-    backend_for = Options.backend_for
-    setattr(
-        Options, "backend_for", lambda self, *sizes: replace(backend_for(self, *sizes), tile=64)
-    )
+    get_backend = task.get_backend
+    setattr(task, "get_backend", lambda *named: replace(get_backend(*named), tile=64))
 
 
 @pytest.fixture(autouse=True)
