@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.cached import cached_property
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.lowrank import LowRankSolution
@@ -110,7 +110,10 @@ class LowRankPart:
         ``known`` is what the features miss there, and the sizes of their coefficients; ``rows`` says
         which rows of the sample they are.
         """
-        image = self.features.combine(x, self.coefficients, self.dtype)
+        # Points of their own are not rounded to float32: beside an isolated row far from the origin that
+        # moves the kernel by more than any residual of the sample's rows shows.
+        dtype = self.dtype if rows is not None else EXACT
+        image = self.features.combine(x, self.coefficients, dtype)
         if rows is not None:
             measured = [s.rows for s in self.solutions if s.rows is not None]
             if len(measured) == len(self.solutions):
