@@ -144,6 +144,7 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     if (parts := found.gaussian_parts()) is not None:
         np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
     assert found.node_count == found.nodes()[1].shape[1]
+    assert base.atomless or not found.atomless
     judged = {*here, "shape", "columns", "support", "closed_form", "node_count", "gaussian_parts"}
-    judged |= {"closed_form_pairs", "closed_form_rows"}
+    judged |= {"closed_form_pairs", "closed_form_rows", "atomless"}
     assert judged == MEMBERS - FLAGS
