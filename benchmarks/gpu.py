@@ -1,9 +1,9 @@
-"""What a CUDA card does: rates, seconds, errors, memory; one table, and JSON.
+"""What a CUDA device does: rates, seconds, errors, memory; one table, and JSON.
 
 ``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--card 0]``
 
 Rates are those of square products by cuBLAS and of copies from pinned memory, measured first, by events on
-the card. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each
+the device. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each
 pair once, and each pass once) in its seconds, over the rate of the precision that made them; seconds
 include all work of the host. *Error* is the largest difference from CG in float64 on the CPU, where n is
 small enough; the certified bound stands beside it.
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import fastmcmd as fm
-from fastmcmd.device.cuda import CudaDevice, cuda_cards, cuda_device, cupy
+from fastmcmd.device.cuda import CudaDevice, cuda_device, cuda_device_count, cupy
 
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.problems import clip_like
@@ -49,13 +49,13 @@ class Row:
     told: str
 
 
-def versions(card: int) -> dict[str, Any]:
+def versions(gpu: int) -> dict[str, Any]:
     """Return what the figures were measured on."""
     cp = cupy()
     runtime = cp.cuda.runtime
-    told = runtime.getDeviceProperties(card)
+    told = runtime.getDeviceProperties(gpu)
     return {
-        "card": told["name"].decode(),
+        "device": told["name"].decode(),
         "memory": int(told["totalGlobalMem"]),
         "driver": runtime.driverGetVersion(),
         "CUDA": runtime.runtimeGetVersion(),
@@ -66,9 +66,9 @@ def versions(card: int) -> dict[str, Any]:
 
 
 def copy_rate(device: CudaDevice) -> float:
-    """Return bytes a second from pinned memory to the card, by events."""
+    """Return bytes a second from pinned memory to the device, by events."""
     cp = cupy()
-    with device.card, device.stream:
+    with device.gpu, device.stream:
         pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(_COPIED), np.uint8, _COPIED)
         there = cp.empty(_COPIED, np.uint8)
         best = 0.0
@@ -83,11 +83,11 @@ def copy_rate(device: CudaDevice) -> float:
 
 
 def product_seconds(device: CudaDevice, work: Callable[[], Any]) -> float:
-    """Return the seconds of some work by events on the card, the best of three."""
+    """Return the seconds of some work by events on the device, the best of three."""
     cp = cupy()
     best = float("inf")
     for _ in range(3):
-        with device.card:
+        with device.gpu:
             start, stop = cp.cuda.Event(), cp.cuda.Event()
             start.record(device.stream)
             work()
@@ -98,11 +98,11 @@ def product_seconds(device: CudaDevice, work: Callable[[], Any]) -> float:
 
 
 class Bench:
-    """The cases, on one card."""
+    """The cases, on one device."""
 
-    def __init__(self, card: int, data: Path, quick: bool) -> None:
-        self.card, self.data, self.quick = card, data, quick
-        self.device = cuda_device(card, None)
+    def __init__(self, gpu: int, data: Path, quick: bool) -> None:
+        self.gpu, self.data, self.quick = gpu, data, quick
+        self.device = cuda_device(gpu, None)
         self.rates = {**self.device.rates, "copy": copy_rate(self.device)}
         self.rows: list[Row] = []
 
@@ -118,9 +118,9 @@ class Bench:
         self, case: str, problem: Any, error: Callable[[Any], float] | None = None, **options: Any
     ) -> Any:
         x, y, draws, kernel = problem
-        options = {"backend": "cupy", "devices": [self.card], **options}
+        options = {"backend": "cupy", "devices": [self.gpu], **options}
         fm.cce(x[:600], y[:600], draws[:600], x_kernel=kernel, **options)  # compiles, loads
-        cards = [cuda_device(self.card, _bytes(options.get("device_memory_limit")))]
+        gpus = [cuda_device(self.gpu, _bytes(options.get("device_memory_limit")))]
         start = time.perf_counter()
         found = fm.cce(x, y, draws, x_kernel=kernel, **options)
         seconds = time.perf_counter() - start
@@ -133,7 +133,7 @@ class Bench:
         self.rows.append(
             Row(
                 case, n, seconds, found.info.passes, fraction, None if error is None else error(found),
-                found.error_bound, cards[0].peak, f"{found.info.solver}, {found.info.cache}",
+                found.error_bound, gpus[0].peak, f"{found.info.solver}, {found.info.cache}",
             )
         )  # fmt: skip
         return found
@@ -184,7 +184,7 @@ class Bench:
         )
 
     def published(self) -> None:
-        """The published protocol, n = 12,000, and the published formula in torch on the same card."""
+        """The published protocol, n = 12,000, and the published formula in torch on the same device."""
         n = self.size(12_000)
         problem = (*clip_like(n), fm.Polynomial(3))
         found = self._run("published protocol", problem, tol=1e-6)
@@ -193,7 +193,7 @@ class Bench:
         except ImportError:
             return
         x, y, draws, _ = problem
-        place = torch.device("cuda", self.card)
+        place = torch.device("cuda", self.gpu)
         torch.cuda.reset_peak_memory_stats(place)
         seconds = []
         for _ in range(2):
@@ -266,7 +266,7 @@ def _definition(torch: Any, place: Any, x: Any, y: Any, draws: Any, lam: float =
 def table(rows: list[Row]) -> str:
     """Return the rows as Markdown."""
     lines = [
-        "| case | n | seconds | passes | fraction | error | certified | GB on the card | |",
+        "| case | n | seconds | passes | fraction | error | certified | GB on the device | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
@@ -290,11 +290,11 @@ def main() -> None:
     parser.add_argument("--data", default=tempfile.gettempdir(), help="folder for the rows on disk")
     parser.add_argument("--card", type=int, default=0)
     options = parser.parse_args()
-    count, why = cuda_cards()
+    count, why = cuda_device_count()
     if not count:
         raise SystemExit(f"benchmarks/gpu.py: {why}")
-    bench = Bench(options.card, Path(options.data), options.quick)
-    told = {"versions": versions(options.card), "rates": bench.rates}
+    bench = Bench(options.gpu, Path(options.data), options.quick)
+    told = {"versions": versions(options.gpu), "rates": bench.rates}
     print(json.dumps(told, indent=1), flush=True)
     for name in options.only:
         getattr(bench, name)()

@@ -30,7 +30,7 @@ from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
-from fastmcmd.result import Result, on_card_of
+from fastmcmd.result import Result, on_device_of
 from fastmcmd.rows import Rows
 from fastmcmd.seeds import Purpose, generator
 
@@ -141,7 +141,7 @@ def cce(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
     found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
-    return found if out is not None else on_card_of(found, given)
+    return found if out is not None else on_device_of(found, given)
 
 
 def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:

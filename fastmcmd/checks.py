@@ -34,7 +34,7 @@ __all__ = [
     "check_same_length",
     "is_cupy",
     "is_tensor",
-    "on_card",
+    "on_device",
     "shown",
     "weights_of_rows",
 ]
@@ -193,8 +193,8 @@ def is_cupy(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "cupy"
 
 
-def on_card(value: Any) -> int | None:
-    """Return the number of the CUDA card that an array of CuPy or torch lies on, else None."""
+def on_device(value: Any) -> int | None:
+    """Return the number of the CUDA device that an array of CuPy or torch lies on, else None."""
     if is_cupy(value):
         return int(value.device.id)
     if is_tensor(value) and bool(getattr(value, "is_cuda", False)):

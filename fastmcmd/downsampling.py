@@ -279,12 +279,12 @@ def downsampled_cce(
         case "leverage":
             some = x if len(part) == len(x) else x[part]
             weigh = None if own_weights is None else own_weights[part]
-            cards = (
+            gpus = (
                 None
                 if device_memory_limit is None
                 else parse_memory(device_memory_limit, "device_memory_limit")
             )
-            maker = get_backend(backend, x_kernel, devices, cards)
+            maker = get_backend(backend, x_kernel, devices, gpus)
             sampler = leverage(some, weigh, x_kernel, maker, lam, size, shared)
         case _:
             sampler = uniform(len(part), size)

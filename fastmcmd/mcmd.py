@@ -27,7 +27,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.choice import settled
 from fastmcmd.progress import Progress
-from fastmcmd.result import Result, on_card_of
+from fastmcmd.result import Result, on_device_of
 from fastmcmd.rows import Rows, open_out
 
 __all__ = ["evaluate_at", "mcmd"]
@@ -72,7 +72,7 @@ def mcmd(
         Sample of the second distribution. Inputs (``grid``, ``x``, ``x_prime``) may lie on disk: a memmap,
         a Zarr array, an HDF5 dataset, an Arrow table, or a path: ``"x.npy"``, ``"x.zarr"``,
         ``"x.h5::/name"``, ``"x.parquet::a,b"``. Large ones are read in blocks of rows, never loaded whole.
-        CuPy arrays and CUDA tensors of torch stay on their card with backend "cupy", as "auto" then is.
+        CuPy arrays and CUDA tensors of torch stay on their device with backend "cupy", as "auto" then is.
     x_kernel : Kernel, optional
         Kernel on inputs; default ``Polynomial(degree=3, gamma=None, coef0=1)``, that is
         ``(x.z / d + 1)^3``. Data-dependent parameters are resolved on ``x``.
@@ -88,10 +88,10 @@ def mcmd(
         How the systems are solved: exactly, or by landmarks in one pass over the rows, for any number
         of them ("nystrom" is "lowrank" with landmarks drawn uniformly).
     backend : {"auto", "cpu", "cupy", "numba", "numpy"}
-        What computes the tiles: "cpu" (the compiled core), "numba", "numpy", or "cupy" (CUDA cards). "auto"
-        takes the card that ``x`` lies on; else the core, or Numba for a `CustomKernel`; and for work that
-        takes longer than a card takes to start, the first card, where one is there, has memory, and its
-        plan is clearly quicker (``info.notes`` says so). "cpu" switches that off; so does ``checkpoint``.
+        What computes the tiles: "cpu" (the compiled core), "numba", "numpy", or "cupy" (CUDA devices).
+        "auto" uses the device that holds ``x``; otherwise the core, or Numba for a `CustomKernel`. For work
+        that takes longer than starting a device, it uses the first device if there is one, it has memory,
+        and its plan is clearly faster (``info.notes`` says so). "cpu" switches that off; so does ``checkpoint``.
     dtype : {None, float32, float64}
         Precision of the tiles. None starts in float32 where it can be certified, and goes on in
         float64 where it cannot; ``info.notes`` says so.
@@ -123,12 +123,12 @@ def mcmd(
         half a minute (n > 14,000 in float64): in a file of at most about ``n^2 / 2`` numbers in
         ``cache_dir``, else beside the checkpoint, until the call succeeds or fails. Its values agree with
         those of a call without checkpoint within their error bounds, not in the last bits. A factor on a
-        card begins anew.
+        device begins anew.
     devices : sequence of int, optional
-        CUDA cards that share the work of ``backend="cupy"``; default the first, ``[0]``.
+        CUDA devices that share the work of ``backend="cupy"``; default the first, ``[0]``.
     device_memory_limit : int or str, optional
-        Bytes ("8GB") that ``backend="cupy"`` may take on each card; default 0.8 of what is free there. Rows
-        that do not fit pass through in blocks.
+        Bytes ("8GB") that ``backend="cupy"`` may use on each device; default 0.8 of the free memory. Rows
+        that do not fit are streamed in blocks.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def mcmd(
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
     found = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
-    return found if out is not None else on_card_of(found, given)
+    return found if out is not None else on_device_of(found, given)
 
 
 def evaluate_at(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_card
+from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_device
 from fastmcmd.io import destination
 from fastmcmd.memory import parse_memory
 
@@ -54,11 +54,11 @@ class Options:
     limit_given : bool
         Whether ``memory_limit`` was given, and not found from the free memory.
     devices : tuple of int or None
-        Cards of backend "cupy".
+        Devices of backend "cupy".
     device_memory_limit : int or None
         Bytes that may be taken on each of them.
     chosen : str
-        Why "auto" took this backend, where cards were looked at (`fastmcmd.planning.choice`).
+        Why "auto" took this backend, where devices were looked at (`fastmcmd.planning.choice`).
     """
 
     tol: float
@@ -123,31 +123,33 @@ class Options:
 
 
 def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:
-    """Return backend and cards for inputs: "auto" is the card that they lie on."""
-    card = on_card(x) if isinstance(backend, str) and backend == "auto" else None
-    return (backend, devices) if card is None else ("cupy", [card] if devices is None else devices)
+    """Return backend and devices for inputs: "auto" is the device that they lie on."""
+    device = on_device(x) if isinstance(backend, str) and backend == "auto" else None
+    return (
+        (backend, devices) if device is None else ("cupy", [device] if devices is None else devices)
+    )
 
 
 def _devices(devices: Any, backend: str) -> tuple[int, ...] | None:
     if devices is None:
         return None
-    _only_cards("devices", backend)
+    _needs_cuda("devices", backend)
     if isinstance(devices, str) or not isinstance(devices, Iterable):
-        raise TypeError(f"devices is {devices!r}; a list of cards such as [0, 1] is needed")
+        raise TypeError(f"devices is {devices!r}; a list of devices such as [0, 1] is needed")
     found = tuple(check_count(index, "devices", 0) for index in devices)
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"devices is {list(found)}; different cards, at least one, are needed")
+        raise ValueError(f"devices is {list(found)}; different devices, at least one, are needed")
     return found
 
 
 def _device_limit(limit: Any, backend: str) -> int | None:
     if limit is None:
         return None
-    _only_cards("device_memory_limit", backend)
+    _needs_cuda("device_memory_limit", backend)
     return parse_memory(limit, "device_memory_limit")
 
 
-def _only_cards(name: str, backend: str) -> None:
+def _needs_cuda(name: str, backend: str) -> None:
     if backend != "cupy":
         raise ValueError(f"{name} is an option of backend='cupy', and backend is {backend!r}")
 

@@ -22,7 +22,7 @@ from fastmcmd.errors import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Info", "PointValues", "Result", "on_card_of", "on_host"]
+__all__ = ["Info", "PointValues", "Result", "on_device_of", "on_host"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Info:
     landmarks : int
         Landmarks of the low-rank solver (0 with others).
     device : str
-        The cards of backend "cupy", and whether products were split for tensor cores; else "".
+        The devices of backend "cupy", and whether products were split for tensor cores; else "".
     """
 
     solver: str
@@ -234,8 +234,8 @@ def on_host(values: Any) -> NDArray[np.float64]:
     return np.asarray(values.get() if is_cupy(values) else values)
 
 
-def on_card_of(result: Result, given: Any) -> Result:
-    """Return the result as CuPy arrays on the card of ``given`` where that is one."""
+def on_device_of(result: Result, given: Any) -> Result:
+    """Return the result as CuPy arrays on the device of ``given`` where that is one."""
     if not is_cupy(given):
         return result
     import cupy

@@ -39,12 +39,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what needs a card where there is none; pytest names and counts it (-ra)."""
+    """Skip what needs a device where there is none; pytest names and counts it (-ra)."""
     needing = [item for item in items if item.get_closest_marker("gpu")]
     if not needing:
         return
-    from fastmcmd.device.cuda import cuda_cards
+    from fastmcmd.device.cuda import cuda_device_count
 
-    count, why = cuda_cards()
+    count, why = cuda_device_count()
     for item in [] if count else needing:
         item.add_marker(pytest.mark.skip(reason=why.splitlines()[0]))

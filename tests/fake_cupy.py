@@ -2,7 +2,7 @@
 
 When what is issued to a stream happens is the affair of `fake_streams`. cuBLAS is taken at its documented
 word: pointers, matrices by columns, sides and triangles. So the tests see whether the calls mean what they
-should; whether a card agrees only a card can tell.
+should; whether a device agrees only a device can tell.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from fake_streams import (
     MemoryPool,
     OutOfMemoryError,
     Stream,
-    current_card,
+    current_device,
     current_queue,
     get_current_stream,
     get_elapsed_time,
@@ -48,14 +48,14 @@ def _queue(stream):
 
 
 class ndarray:
-    """An array on the card: NumPy does not take it by itself."""
+    """An array on the device: NumPy does not take it by itself."""
 
     __module__ = "cupy._core.core"
     __array__ = None
 
     def __init__(self, inner, memory, device=None):
         self._inner, self._memory = inner, memory
-        self.device = Device(current_card()) if device is None else device
+        self.device = Device(current_device()) if device is None else device
 
     size = property(lambda self: self._inner.size)
     ndim = property(lambda self: self._inner.ndim)
@@ -77,7 +77,7 @@ class ndarray:
 
     def __setitem__(self, place, value):
         assert isinstance(value, ndarray)
-        assert value.device.id == self.device.id == current_card(), "not of the current card"
+        assert value.device.id == self.device.id == current_device(), "not of the current device"
         out, source = self._inner[place], value._inner
         current_queue().issue(lambda: np.copyto(out, source))
 
@@ -237,16 +237,16 @@ class Cusolver:
 
 
 def _handle():
-    """Each thread has its own for each card, and its stream is set to the current one at each call."""
-    return threading.get_ident(), current_card()
+    """Each thread has its own for each device, and its stream is set to the current one at each call."""
+    return threading.get_ident(), current_device()
 
 
 def _check_handle(handle):
-    assert handle == _handle(), "a handle of another thread or card"
+    assert handle == _handle(), "a handle of another thread or device"
 
 
-def memcpy_peer(out, out_card, source, source_card, size, stream):
-    assert out_card != source_card
+def memcpy_peer(out, out_device, source, source_device, size, stream):
+    assert out_device != source_device
     queue_of(stream).issue(lambda: ctypes.memmove(out, source, size))
 
 
@@ -263,7 +263,7 @@ class RawModule:
             words, kept = [], []
             for value in arguments:
                 if isinstance(value, ndarray):
-                    assert value.device.id == current_card(), "not of the current card"
+                    assert value.device.id == current_device(), "not of the current device"
                     words.append(value.data.ptr)
                     kept.append(value._inner)  # not what gives the memory back
                 else:
@@ -281,9 +281,9 @@ class RawModule:
         return launch
 
 
-def module(cards=2, memory=10**10, mode="eager", seed=0):
+def module(devices=2, memory=10**10, mode="eager", seed=0):
     """Return a new module ``cupy``, whose work is done when ``mode`` of `fake_streams` says."""
-    machine = Machine(cards, mode, seed, memory)
+    machine = Machine(devices, mode, seed, memory)
     allocators, default = threading.local(), MemoryPool()
 
     def empty(shape, dtype):
@@ -314,7 +314,7 @@ def module(cards=2, memory=10**10, mode="eager", seed=0):
 
     def from_dlpack(tensor):
         """The producer lets the current stream wait for its own."""
-        assert tensor.device.index == current_card()
+        assert tensor.device.index == current_device()
         event = getattr(tensor, "event", None)
         if event is not None:
             get_current_stream().wait_event(event)
@@ -348,9 +348,9 @@ def module(cards=2, memory=10**10, mode="eager", seed=0):
         get_elapsed_time=get_elapsed_time,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=types.SimpleNamespace(
-            getDeviceCount=lambda: cards,
+            getDeviceCount=lambda: devices,
             getDeviceProperties=lambda index: {"name": b"NumPy"},
-            memGetInfo=lambda: (memory - machine.taken[current_card()], memory),
+            memGetInfo=lambda: (memory - machine.taken[current_device()], memory),
             memcpyPeerAsync=memcpy_peer,
         ),
         using_allocator=using_allocator,

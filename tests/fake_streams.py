@@ -1,4 +1,4 @@
-"""Streams, events and memory of CUDA cards, as CUDA and CuPy say that they behave, for `fake_cupy`.
+"""Streams, events and memory of CUDA devices, as CUDA and CuPy say that they behave, for `fake_cupy`.
 
 What is issued to a stream waits in a queue until something must have it done. Three modes:
 
@@ -27,7 +27,9 @@ import numpy as np
 
 _UNIT = 512  # CuPy rounds up to this, pinned memory further to a power of two
 _NOW = []  # the machine of the module that was made last
-_CURRENT = threading.local()  # each thread has a current card, and on each card a current stream
+_CURRENT = (
+    threading.local()
+)  # each thread has a current device, and on each device a current stream
 
 
 class OutOfMemoryError(MemoryError):
@@ -35,15 +37,15 @@ class OutOfMemoryError(MemoryError):
 
 
 class Machine:
-    """Cards with queues of work, and memory."""
+    """Devices with queues of work, and memory."""
 
-    def __init__(self, cards=2, mode="eager", seed=0, memory=10**10):
+    def __init__(self, devices=2, mode="eager", seed=0, memory=10**10):
         assert mode in ("eager", "late", "random")
-        self.memory, self.taken = memory, [0] * cards
+        self.memory, self.taken = memory, [0] * devices
         self.mode, self.lock = mode, threading.RLock()
         self.dice = random.Random(seed)
         self.queues, self.handles = [], {}
-        self.null = [Queue(self, card) for card in range(cards)]
+        self.null = [Queue(self, device) for device in range(devices)]
         self.pinned, self._free_pinned = [], {}
         self._taken, self._given_up = {}, []  # work has addresses only: what they name must not go
         _NOW[:] = [self]
@@ -57,24 +59,24 @@ class Machine:
         if self._given_up and not any(queue.items for queue in self.queues):
             self._given_up.clear()
 
-    def synchronize(self, card):
+    def synchronize(self, device):
         for queue in self.queues:
-            if queue.card == card:
+            if queue.device == device:
                 queue.reach(queue.count)
 
-    def malloc(self, card, size):
-        """Return memory of a card, or None where it has no more."""
-        if self.taken[card] + size > self.memory:
+    def malloc(self, device, size):
+        """Return memory of a device, or None where it has no more."""
+        if self.taken[device] + size > self.memory:
             return None
-        self.taken[card] += size
+        self.taken[device] += size
         raw = np.empty(size, np.uint8)
         self._taken[raw.ctypes.data] = raw
         return raw
 
-    def free(self, card, raw):
-        """Free memory as `cudaFree` does: waits for the card; what points there finds NaN from then on."""
-        self.synchronize(card)
-        self.taken[card] -= raw.nbytes
+    def free(self, device, raw):
+        """Free memory as `cudaFree` does: wait for the device, then fill the memory with NaN."""
+        self.synchronize(device)
+        self.taken[device] -= raw.nbytes
         raw[...] = 0xFF
         self._given_up.append(self._taken.pop(raw.ctypes.data))
 
@@ -104,8 +106,8 @@ class Machine:
 class Queue:
     """What is issued to a stream, in order; a mark (queue, place) says how far another must be."""
 
-    def __init__(self, machine, card):
-        self.machine, self.card = machine, card
+    def __init__(self, machine, device):
+        self.machine, self.device = machine, device
         self.items, self.count, self.done = deque(), 0, 0
         with machine.lock:
             self.haste = machine.dice.choice((0.0, 0.1, 0.5, 1.0))
@@ -151,8 +153,8 @@ def machine():
     return _NOW[-1]
 
 
-def current_card():
-    return getattr(_CURRENT, "cards", [0])[-1]
+def current_device():
+    return getattr(_CURRENT, "devices", [0])[-1]
 
 
 def current_queue():
@@ -161,7 +163,7 @@ def current_queue():
 
 
 def get_current_stream():
-    streams = getattr(_CURRENT, "streams", {}).get(current_card())
+    streams = getattr(_CURRENT, "streams", {}).get(current_device())
     return streams[-1] if streams else _NULL
 
 
@@ -176,20 +178,20 @@ class Device:
         return hash(self.id)
 
     def __enter__(self):
-        _CURRENT.cards = [*getattr(_CURRENT, "cards", [0]), self.id]
+        _CURRENT.devices = [*getattr(_CURRENT, "devices", [0]), self.id]
         return self
 
     def __exit__(self, *_):
-        _CURRENT.cards = _CURRENT.cards[:-1]
+        _CURRENT.devices = _CURRENT.devices[:-1]
 
 
 class Stream:
-    """A stream of the current card; work on the null stream does not wait for it, nor it for that."""
+    """A stream of the current device; work on the null stream does not wait for it, nor it for that."""
 
     def __init__(self, non_blocking=False):
         assert non_blocking, "other streams wait for the null stream, which is not played here"
-        self._made = Queue(machine(), current_card())
-        self.device_id = self._made.card
+        self._made = Queue(machine(), current_device())
+        self.device_id = self._made.device
         handles = machine().handles
         self.ptr = 7 + len(handles)
         handles[self.ptr] = self._made
@@ -198,12 +200,12 @@ class Stream:
         return self._made
 
     def __enter__(self):
-        if self.device_id not in (-1, current_card()):
-            raise RuntimeError("the stream's card is not the current one")
+        if self.device_id not in (-1, current_device()):
+            raise RuntimeError("the stream's device is not the current one")
         if not hasattr(_CURRENT, "streams"):
             _CURRENT.streams, _CURRENT.left = {}, []
-        _CURRENT.streams.setdefault(current_card(), []).append(self)
-        _CURRENT.left.append(current_card())
+        _CURRENT.streams.setdefault(current_device(), []).append(self)
+        _CURRENT.left.append(current_device())
         return self
 
     def __exit__(self, *_):
@@ -226,23 +228,23 @@ class _Null(Stream):
         pass
 
     def _queue(self):
-        return machine().null[current_card()]
+        return machine().null[current_device()]
 
 
 _NULL = _Null()
 
 
 def queue_of(pointer):
-    return machine().handles[pointer] if pointer else machine().null[current_card()]
+    return machine().handles[pointer] if pointer else machine().null[current_device()]
 
 
 class Event:
     def __init__(self, disable_timing=False):
-        self._timed, self._card, self._mark = not disable_timing, current_card(), None
+        self._timed, self._device, self._mark = not disable_timing, current_device(), None
 
     def record(self, stream=None):
         queue = (get_current_stream() if stream is None else stream)._queue()
-        assert queue.card == self._card, "the event is of another card"
+        assert queue.device == self._device, "the event is of another device"
         queue.issue()
         self._mark = queue.mark()
 
@@ -298,12 +300,12 @@ class Memory:
         self._back.append(self._chunk)
 
 
-class CardPool:
-    """CuPy's pool of one card: a list of free chunks for each stream, the best is split."""
+class DevicePool:
+    """CuPy's pool of one device: a list of free chunks for each stream, the best is split."""
 
-    def __init__(self, owner, card):
+    def __init__(self, owner, device):
         self.limit, self.total, self._used = None, 0, 0
-        self._machine, self._card, self._back, self._free = owner, card, deque(), {}
+        self._machine, self._device, self._back, self._free = owner, device, deque(), {}
 
     def _take_back(self):
         while self._back:
@@ -348,7 +350,7 @@ class CardPool:
     def _malloc(self, size):
         if self.limit is not None and self.total + size > self.limit:
             return None
-        return self._machine.malloc(self._card, size)
+        return self._machine.malloc(self._device, size)
 
     def used_bytes(self):
         with self._machine.lock:
@@ -362,11 +364,11 @@ class CardPool:
                 for chunk in [c for c in free if c.before is None and c.after is None]:
                     free.remove(chunk)
                     self.total -= chunk.size
-                    self._machine.free(self._card, chunk.raw)
+                    self._machine.free(self._device, chunk.raw)
 
 
 class MemoryPool:
-    """One pool for each card; what is asked or told concerns that of the current card."""
+    """One pool for each device; what is asked or told concerns that of the current device."""
 
     def __init__(self):
         self._pools = {}
@@ -374,9 +376,9 @@ class MemoryPool:
 
     def _pool(self):
         with machine().lock:
-            if current_card() not in self._pools:
-                self._pools[current_card()] = CardPool(machine(), current_card())
-            return self._pools[current_card()]
+            if current_device() not in self._pools:
+                self._pools[current_device()] = DevicePool(machine(), current_device())
+            return self._pools[current_device()]
 
     def set_limit(self, size):
         self._pool().limit = size

@@ -1,4 +1,4 @@
-"""A stand-in for a card: its memory is a pool that refuses to exceed a budget, its kernels are the CUDA
+"""A stand-in for a device: its memory is a pool that refuses to exceed a budget, its kernels are the CUDA
 sources, compiled for the CPU and run thread after thread."""
 
 import atexit
@@ -62,7 +62,7 @@ def _folder():
 
 def compiled(text):
     """The kernels of a source as a library for this processor."""
-    with _COMPILING:  # cards work on threads of their own
+    with _COMPILING:  # devices work on threads of their own
         return _compiled(text)
 
 
@@ -98,8 +98,8 @@ class Memory:
         weakref.finalize(self, device._give_back, size)
 
 
-class Card:
-    """An array on a card: it has a shape and slices, and nothing that NumPy could compute with."""
+class FakeDevice:
+    """An array on a device: it has a shape and slices, and nothing that NumPy could compute with."""
 
     __array__ = None
 
@@ -107,7 +107,7 @@ class Card:
         self._inner, self._memory, self._device = inner, memory, device
 
     def __getitem__(self, place):
-        return Card(self._inner[place], self._memory, self._device)
+        return FakeDevice(self._inner[place], self._memory, self._device)
 
     def __len__(self):
         return len(self._inner)
@@ -121,7 +121,7 @@ class Card:
 
 
 class HostDevice(Device):
-    """NumPy in the place of a card."""
+    """NumPy in the place of a device."""
 
     def __init__(self, budget=10**9, label="stand-in", tensor_cores_pay=False, index=0):
         self.budget = budget
@@ -154,8 +154,8 @@ class HostDevice(Device):
         self._held -= size
 
     def _inner(self, array):
-        assert isinstance(array, Card), f"{type(array)} is not on a card"
-        assert array._device is self, "an array of another card"
+        assert isinstance(array, FakeDevice), f"{type(array)} is not on a device"
+        assert array._device is self, "an array of another device"
         return array._inner
 
     def empty(self, shape, dtype):
@@ -164,7 +164,7 @@ class HostDevice(Device):
         inner = np.empty(shape, dtype)
         if inner.dtype.kind == "f":
             inner.fill(np.nan)  # what is read before it is written shows
-        return Card(inner, memory, self)
+        return FakeDevice(inner, memory, self)
 
     def clear(self, array):
         self._inner(array)[...] = 0
@@ -192,18 +192,18 @@ class HostDevice(Device):
         return made
 
     def given(self, host):
-        """An array of the caller's on this card, beside its budget."""
-        return Card(np.array(host), None, self)
+        """An array of the caller's on this device, beside its budget."""
+        return FakeDevice(np.array(host), None, self)
 
     def adopted(self, array):
         if isinstance(array, np.ndarray) or array.device.id != self.index:
             return None
-        return Card(array._inner, None, self)
+        return FakeDevice(array._inner, None, self)
 
     def copy_in(self, slot, host):
         assert not self.busy.get(slot), f"slot {slot} is still used"
         if not isinstance(host, np.ndarray):
-            assert host.device.id != self.index, "rows of this card need no copy"
+            assert host.device.id != self.index, "rows of this device need no copy"
             host = host._inner
             assert host.flags.c_contiguous
             self.peer_bytes += host.nbytes
@@ -217,7 +217,7 @@ class HostDevice(Device):
         inner = self._slots[slot]._inner[:size].view(host.dtype).reshape(host.shape)
         inner[...] = host
         self.copied_bytes += size
-        self.busy[slot] = Card(inner, self._slots[slot]._memory, self)
+        self.busy[slot] = FakeDevice(inner, self._slots[slot]._memory, self)
 
     def arrived(self, slot):
         return self.busy[slot]
@@ -267,7 +267,7 @@ class HostDevice(Device):
         for value in arguments:
             if value is None:
                 words.append(0)
-            elif isinstance(value, Card):
+            elif isinstance(value, FakeDevice):
                 words.append(self._inner(value).ctypes.data)
             else:
                 assert isinstance(value, int), f"{name}: {value!r}"
@@ -289,9 +289,9 @@ def ten_bits(values):
     return ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def backend_of(budget, cards=1, tile=64, **options):
+def backend_of(budget, gpus=1, tile=64, **options):
     """``backend="cupy"`` on stand-ins of one budget each."""
-    devices = tuple(HostDevice(budget, f"stand-in {i}", index=i) for i in range(cards))
+    devices = tuple(HostDevice(budget, f"stand-in {i}", index=i) for i in range(gpus))
     return CupyBackend(tile=tile, devices=devices, **options)
 
 

@@ -34,7 +34,7 @@ def available_backends() -> dict[str, str]:
         status["cpu"] = f"the compiled extension cannot be imported: {error}"
     if importlib.util.find_spec("numba") is None:
         status["numba"] = "not installed: pip install numba"
-    count, why = cuda.cuda_cards()
+    count, why = cuda.cuda_device_count()
     if not count:
         status["cupy"] = why
     return status
@@ -52,13 +52,13 @@ def get_backend(
     ----------
     name : str
         A name, or "auto": "cpu" for kernels that the core knows, "numba" for a person's own. Where a
-        card is the better choice, `Options.settled` has named it before.
+        device is the better choice, `Options.settled` has named it before.
     kernel : Kernel
         What it must evaluate.
     devices : sequence of int, optional
-        Cards of "cupy"; default the first.
+        Devices of "cupy"; default the first.
     device_memory_limit : int, optional
-        Bytes that "cupy" may take on each card; default 0.8 of what is free there.
+        Bytes that "cupy" may take on each device; default 0.8 of what is free there.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def get_backend(
     ImportError
         For "cpu" without the compiled extension, "cupy" without CuPy.
     RuntimeError
-        For "cupy" without a card.
+        For "cupy" without a device.
     """
     if name == "auto":
         if not kernel.compiled:
@@ -82,7 +82,7 @@ def get_backend(
             f"backend={name!r} cannot evaluate {kernel!r}; use backend='numba' or 'auto'"
         )
     if name == "cupy":
-        return CupyBackend(devices=_cards(devices or (0,), device_memory_limit))
+        return CupyBackend(devices=_cuda_devices(devices or (0,), device_memory_limit))
     if name == "cpu":
         try:
             core()
@@ -96,9 +96,9 @@ def get_backend(
     return backend
 
 
-def _cards(devices: Sequence[int], limit: int | None) -> tuple[cuda.CudaDevice, ...]:
+def _cuda_devices(devices: Sequence[int], limit: int | None) -> tuple[cuda.CudaDevice, ...]:
     cuda.cupy()  # says how to install it
-    count, why = cuda.cuda_cards()
+    count, why = cuda.cuda_device_count()
     if not count:
         raise RuntimeError(f"backend='cupy': {why}; use backend='auto'")
     return tuple(cuda.cuda_device(index, limit) for index in devices)

@@ -166,7 +166,7 @@ class Backend(ABC):
         return True
 
     @property
-    def on_card(self) -> bool:
+    def on_device(self) -> bool:
         """Whether tiles are kept in memory of their own, not in the host's."""
         return False
 
@@ -174,7 +174,7 @@ class Backend(ABC):
         """Return a backend that forms squared distances from differences, in any dimension.
 
         That takes longer in many columns, and loses no digits however far rows are from the origin, or
-        some of them from the others; a card stays as it is.
+        some of them from the others; a device stays as it is.
         """
         return self
 
@@ -203,7 +203,7 @@ class Backend(ABC):
         return packed + rows <= room
 
     def takes(self, rows: Any) -> bool:
-        """Tell whether `points` takes rows of the caller's that lie on a card, where they are."""
+        """Tell whether `points` takes rows of the caller's that lie on a device, where they are."""
         del rows
         return False
 
@@ -217,7 +217,7 @@ class Backend(ABC):
     ) -> Points:
         """Prepare rows (n, d); ``offset`` (d,) is subtracted before rounding to ``dtype``.
 
-        They are the host's, or on a card where the backend `takes` them.
+        They are the host's, or on a device where the backend `takes` them.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""The CUDA backend: tiles, products and features on cards, for data larger than their memory.
+"""The CUDA backend: tiles, products and features on devices, for data larger than their memory.
 
-The order of the work is that of `fastmcmd.device`; which card does it, and by what library, is the
+The order of the work is that of `fastmcmd.device`; which device does it, and by what library, is the
 `Device`'s affair. Right-hand sides and results are the host's, as of every backend.
 """
 
@@ -38,19 +38,19 @@ from fastmcmd.memory import format_bytes
 
 __all__ = ["CupyBackend"]
 
-_OF_BUDGET = 4  # right-hand sides and results take at most this part of a card's memory
+_OF_BUDGET = 4  # right-hand sides and results take at most this part of a device's memory
 
 
 @dataclass(frozen=True)
 class CupyBackend(Backend):
-    """Tiles on one card or several.
+    """Tiles on one device or several.
 
     Attributes
     ----------
     tile : int
-        Most rows of a square tile; fewer where the memory of the card asks for it.
+        Most rows of a square tile; fewer where the memory of the device asks for it.
     devices : tuple of Device
-        Cards that share the rows of tiles.
+        Devices that share the rows of tiles.
     precision : {"auto", "float32", "split"}
         How inner products of float32 rows are made: as such, or as three products of parts of 10 bits that
         tensor cores take (TF32). "auto" takes the faster, by rates measured once. Errors are measured in
@@ -67,14 +67,14 @@ class CupyBackend(Backend):
         return "cupy"
 
     @property
-    def on_card(self) -> bool:
-        """True: tiles are kept on the cards."""
+    def on_device(self) -> bool:
+        """True: tiles are kept on the devices."""
         return True
 
     def label(self, dtype: np.dtype[Any], dim: int) -> str:
-        """Return the cards, and how products are made, for people."""
-        cards = ", ".join(device.label for device in self.devices)
-        return f"{cards}; products split for tensor cores" if self.splits(dtype, dim) else cards
+        """Return the devices, and how products are made, for people."""
+        gpus = ", ".join(device.label for device in self.devices)
+        return f"{gpus}; products split for tensor cores" if self.splits(dtype, dim) else gpus
 
     def splits(self, dtype: np.dtype[Any], dim: int) -> bool:
         """Tell whether rows are split for tensor cores."""
@@ -98,22 +98,22 @@ class CupyBackend(Backend):
         return 2.0**-21 if self.splits(dtype, dim) else super().unit(dtype, dim)
 
     def keeps(self, packed: int, rows: int, room: int) -> bool:
-        """Tell whether packed tiles and rows fit on the cards."""
+        """Tell whether packed tiles and rows fit on the devices."""
         del room
-        per_card = packed // len(self.devices) + rows
-        return all(per_card <= device.budget - device.budget // 4 for device in self.devices)
+        per_device = packed // len(self.devices) + rows
+        return all(per_device <= device.budget - device.budget // 4 for device in self.devices)
 
     def takes(self, rows: Any) -> bool:
-        """Return True: cards copy from each other."""
+        """Return True: devices copy from each other."""
         del rows
         return True
 
     def points(
         self, x: Any, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
-        """Prepare rows: shared with the caller, and brought to a card when first used."""
+        """Prepare rows: shared with the caller, and brought to a device when first used."""
         kind, dim = np.dtype(dtype), int(x.shape[1])
-        # Blocks of rows on a card know where they lie: they are not copied back.
+        # Blocks of rows on a device know where they lie: they are not copied back.
         x = x if getattr(x, "there", None) is None else x.there
         if isinstance(x, np.ndarray):
             if x.dtype not in (np.float32, np.float64):
@@ -175,7 +175,7 @@ class CupyBackend(Backend):
     def _product(
         self, kernel: Kernel, x: Points, held: DeviceRows, streamed: DeviceRows, v: Array
     ) -> NDArray[np.float64]:
-        """Return the product (x.n, k), a part of the columns at a time where the card holds no more."""
+        """Return the product (x.n, k), a part of the columns at a time where the device holds no more."""
         out = np.zeros((x.n, v.shape[1]))
         if not out.size or not len(v):
             return out
@@ -207,7 +207,7 @@ class CupyBackend(Backend):
         return out
 
     def _on_each(self, work: Callable[[int, Device, int], Any]) -> list[Any]:
-        """Return what each card gives, with smaller tiles where one has no room."""
+        """Return what each device gives, with smaller tiles where one has no room."""
 
         def run(place: int, device: Device) -> Any:
             with self._told((device,), ", with tiles of the smallest size"):
@@ -217,16 +217,16 @@ class CupyBackend(Backend):
 
     @contextmanager
     def _told(self, devices: tuple[Device, ...] = (), how: str = "") -> Iterator[None]:
-        """Let a card that has no room be told as a limit; by default any of them."""
+        """Let a device that has no room be told as a limit; by default any of them."""
         try:
             yield
         except DeviceMemoryError as error:
-            # Of several cards the one with least left is named: they are filled alike.
+            # Of several devices the one with least left is named: they are filled alike.
             full = min(devices or self.devices, key=lambda device: device.budget - device.held)
             raise MemoryLimitError(
                 f"{full.label} has no room for {format_bytes(error.wanted)} more{how}; "
                 f"{format_bytes(full.held)} are taken of device_memory_limit = "
-                f"{format_bytes(full.budget)}: others may use the card"
+                f"{format_bytes(full.budget)}: others may use the device"
             ) from error
 
     def features(
@@ -239,7 +239,7 @@ class CupyBackend(Backend):
         keep: bool,
         sizes: bool,
     ) -> RowFeatures:
-        """Return features of rows, each card those of its share."""
+        """Return features of rows, each device those of its share."""
         program = self._program(kernel, x)
         with self._told():
             found = features_of(
@@ -261,12 +261,12 @@ class CupyBackend(Backend):
             total += part
 
     def products(self, rank: int, columns: int) -> Products:
-        """Return sums of `add_products`, a part on each card."""
+        """Return sums of `add_products`, a part on each device."""
         with self._told():
             return DeviceProducts(self.devices, rank, columns)
 
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
-        """Return the packed tiles, spread over the cards."""
+        """Return the packed tiles, spread over the devices."""
         program = self._program(kernel, x)
 
         def work(place: int, device: Device, tile: int) -> DeviceTiles:
@@ -326,7 +326,7 @@ class CupyBackend(Backend):
         packed.tiles.add_diagonal(diagonal)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
-        """Factor in place, on the cards that hold the tiles."""
+        """Factor in place, on the devices that hold the tiles."""
         with self._told():
             bad = packed.tiles.cholesky()
         if bad >= 0:
@@ -345,7 +345,7 @@ class CupyBackend(Backend):
 
 
 class _Sums:
-    """Products of tiles with right-hand sides (m, k), summed in float64 (n, k) on a card."""
+    """Products of tiles with right-hand sides (m, k), summed in float64 (n, k) on a device."""
 
     def __init__(self, device: Device, v: Array, n: int, tile: int) -> None:
         self._device = device

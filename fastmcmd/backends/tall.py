@@ -1,7 +1,7 @@
 """Products of tall and narrow blocks in float64: what solvers do between two passes over K.
 
 Compiled, on the threads of `get_num_threads`, in one pass each and without temporary arrays: at
-n = 1,000,000 a block of 30 columns is 240 MB, and on a card's host this is what all of it waits for.
+n = 1,000,000 a block of 30 columns is 240 MB, and on a device's host this is what all of it waits for.
 The bits do not depend on the number of threads.
 """
 

@@ -88,10 +88,12 @@ def add_computation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--certificate", choices=("auto", "rigorous", "sampled"), default="auto")
     parser.add_argument("--memory-limit", metavar="SIZE", help="such as 2GB; beyond the data")
     parser.add_argument(
-        "--devices", metavar="N,N", type=_devices, help="cards of --backend cupy (default: 0)"
+        "--devices", metavar="N,N", type=_devices, help="devices of --backend cupy (default: 0)"
     )
     parser.add_argument(
-        "--device-memory-limit", metavar="SIZE", help="such as 8GB, on each card of --backend cupy"
+        "--device-memory-limit",
+        metavar="SIZE",
+        help="such as 8GB, on each device of --backend cupy",
     )
 
 
@@ -99,7 +101,7 @@ def _devices(text: str) -> list[int]:
     try:
         return [int(device) for device in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}; numbers of cards such as 0,1") from None
+        raise argparse.ArgumentTypeError(f"{text!r}; numbers of devices such as 0,1") from None
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:

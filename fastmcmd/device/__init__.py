@@ -1,5 +1,6 @@
-"""Tiles on a card with its own memory: what a card must do, CUDA through CuPy, and the order of the work.
+"""Tiles on a device with its own memory.
 
-`base` says what a card must do, `cuda` does it, `source` writes its programs; `rows`, `layout` and `sweep`
-are the order of the work, which knows of no library, and runs in tests on a stand-in of NumPy.
+`base` defines the operations of a device, `cuda` implements them with CuPy, and `source` generates the CUDA
+sources. `rows`, `layout` and `sweep` schedule the work without any library; tests run them on a simulated
+device.
 """

@@ -1,4 +1,4 @@
-"""What a card must do: hold arrays within a budget, multiply, run kernels, copy."""
+"""What a device must do: hold arrays within a budget, multiply, run kernels, copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 class DeviceMemoryError(MemoryError):
-    """A card has no room for an array.
+    """A device has no room for an array.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class DeviceMemoryError(MemoryError):
 
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
-        super().__init__(f"{wanted} bytes do not fit on the card")
+        super().__init__(f"{wanted} bytes do not fit on the device")
 
 
 def leading(array: Any) -> int:
@@ -38,7 +38,7 @@ def leading(array: Any) -> int:
 
 
 class Device(ABC):
-    """One card.
+    """One device.
 
     Its arrays have ``shape``, ``strides``, ``itemsize`` and slices, as NumPy's do; what they hold is moved
     by the methods here alone. Work is queued in order; `download` waits for it.
@@ -48,7 +48,7 @@ class Device(ABC):
     budget : int
         Bytes that arrays may take together.
     lock : context manager
-        Held by work that fills the card.
+        Held by work that fills the device.
     """
 
     budget: int
@@ -81,17 +81,17 @@ class Device(ABC):
 
     @abstractmethod
     def take_from(self, other: Device, array: Any) -> Any:
-        """Return a new array with the contents of another card's, copied from card to card."""
+        """Return a new array with the contents of another device's, copied from device to device."""
 
     @abstractmethod
     def adopted(self, array: Any) -> Any:
-        """Return the caller's array as one of this card's, without a copy; None where it lies elsewhere."""
+        """Return the caller's array as one of this device, without a copy; None if it lies elsewhere."""
 
     @abstractmethod
     def copy_in(self, slot: int, rows: Any) -> None:
         """Begin to copy rows (b, d) into slot 0 or 1, beside the work that is queued.
 
-        They are the host's, or C-contiguous ones of the caller's on another card.
+        They are the host's, or C-contiguous ones of the caller's on another device.
         """
 
     @abstractmethod

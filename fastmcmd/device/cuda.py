@@ -1,4 +1,4 @@
-"""A CUDA card, through CuPy."""
+"""A CUDA device, through CuPy."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from fastmcmd.cached import cached_property
 from fastmcmd.device.base import Device, leading
-from fastmcmd.device.memory import CardMemory, free_pieces
+from fastmcmd.device.memory import DeviceMemory, free_pieces
 from fastmcmd.device.slots import Slot, Slots, copy_rows
 from fastmcmd.device.source import Source
 from fastmcmd.errors import MissingDependencyError
 
-__all__ = ["CudaDevice", "cuda_cards", "cuda_device", "cupy"]
+__all__ = ["CudaDevice", "cuda_device", "cuda_device_count", "cupy"]
 
 Array = NDArray[Any]
 _INSTALL = "pip install 'fastmcmd[gpu]' (CuPy for CUDA 12; for CUDA 13: pip install cupy-cuda13x)"
 _BLOCK = (32, 8)  # threads: a warp along x, whose threads read neighbouring numbers
 _LINE = (256, 1)
 _MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
-_LEAST_MEASURED = 512  # on a card that is nearly full
+_LEAST_MEASURED = 512  # on a device that is nearly full
 _PAYS = 3.3  # three times the operations, and rows that take five times the memory
 _COPIERS = 4  # threads that copy rows into pinned memory
 _TF32 = 3  # CUBLAS_TF32_TENSOR_OP_MATH of cublas_api.h, which CuPy 14 does not name
@@ -44,60 +44,62 @@ def cupy() -> Any:
 
 
 @lru_cache(maxsize=1)
-def cuda_cards() -> tuple[int, str]:
-    """Return how many cards there are, and, if none, why."""
+def cuda_device_count() -> tuple[int, str]:
+    """Return how many devices there are, and, if none, why."""
     try:
         count = int(cupy().cuda.runtime.getDeviceCount())
     except MissingDependencyError:
         return 0, f"not installed: {_INSTALL}"
     except Exception as error:  # the driver's own errors, of several kinds
-        return 0, f"no CUDA card can be used: {error}"
-    return count, "" if count else "no CUDA card was found"
+        return 0, f"no CUDA device can be used: {error}"
+    return count, "" if count else "no CUDA device was found"
 
 
 @lru_cache(maxsize=16)
 def cuda_device(index: int, budget: int | None) -> CudaDevice:
-    """Return a card, the same object for the same budget: its streams and programs are kept."""
+    """Return a device, the same object for the same budget: its streams and programs are kept."""
     return CudaDevice(index, budget)
 
 
-def on_card(method: Any) -> Any:
-    """Make a method run with this card and its stream as the current ones."""
+def on_device(method: Any) -> Any:
+    """Make a method run with this device and its stream as the current ones."""
 
     @functools.wraps(method)
     def run(self: CudaDevice, *arguments: Any, **named: Any) -> Any:
-        with self.card, self.stream:
+        with self.gpu, self.stream:
             return method(self, *arguments, **named)
 
     return run
 
 
 class CudaDevice(Device):
-    """A card with memory of its own, a stream for work and one for copies.
+    """A device with memory of its own, a stream for work and one for copies.
 
     Threads may use it at once: their work is queued in one stream, and they share the budget.
 
     Parameters
     ----------
     index : int
-        Number of the card.
+        Number of the device.
     budget : int, optional
         Bytes that arrays may take; default 0.8 of what is free now.
     """
 
     def __init__(self, index: int, budget: int | None = None) -> None:
         cp = cupy()
-        count, why = cuda_cards()
+        count, why = cuda_device_count()
         if index >= count:
-            raise ValueError(f"devices holds {index}; {why or f'there are {count} cards, from 0'}")
+            raise ValueError(
+                f"devices holds {index}; {why or f'there are {count} devices, from 0'}"
+            )
         self._cp = cp
         self.index = index
-        self.card = cp.cuda.Device(index)
-        with self.card:
+        self.gpu = cp.cuda.Device(index)
+        with self.gpu:
             free_pieces(index)
             free, _ = cp.cuda.runtime.memGetInfo()
             self.budget = int(_SHARE * free) if budget is None else int(budget)
-            self._memory = CardMemory(cp, index, self.budget)
+            self._memory = DeviceMemory(cp, index, self.budget)
             self.stream = cp.cuda.Stream(non_blocking=True)
             self.copies = cp.cuda.Stream(non_blocking=True)
         self._modules: dict[str, Any] = {}
@@ -109,23 +111,23 @@ class CudaDevice(Device):
 
     @property
     def label(self) -> str:
-        """Name and number of the card."""
+        """Name and number of the device."""
         name = self._cp.cuda.runtime.getDeviceProperties(self.index)["name"].decode()
         return f"{name} (cuda:{self.index})"
 
-    @on_card
+    @on_device
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return a new array in memory of this card."""
+        """Return a new array in memory of this device."""
         made = self._memory.empty(shape, dtype)
         self._peak = max(self._peak, self.held)
         return made
 
-    @on_card
+    @on_device
     def clear(self, array: Any) -> None:
         """Set all elements to zero."""
         array.data.memset_async(0, array.nbytes, self.stream)
 
-    @on_card
+    @on_device
     def upload(self, host: Array) -> Any:
         """Return a new array with the contents of a host's."""
         host = np.ascontiguousarray(host)
@@ -135,7 +137,7 @@ class CudaDevice(Device):
             self.stream.synchronize()  # the host's memory may be used again at once
         return made
 
-    @on_card
+    @on_device
     def download(self, array: Any) -> Array:
         """Return a host array with the contents of a device's."""
         if array.flags.c_contiguous:
@@ -144,16 +146,16 @@ class CudaDevice(Device):
         packed[...] = array
         return np.asarray(packed.get(stream=self.stream))
 
-    @on_card
+    @on_device
     def copy(self, array: Any) -> Any:
         """Return a contiguous copy."""
         made = self.empty(array.shape, array.dtype)
         made[...] = array
         return made
 
-    @on_card
+    @on_device
     def take_from(self, other: Device, array: Any) -> Any:
-        """Return a copy of another card's array; each card waits for the other by events."""
+        """Return a copy of another device's array; each device waits for the other by events."""
         assert isinstance(other, CudaDevice)
         if not array.flags.c_contiguous:
             array = other.copy(array)
@@ -163,32 +165,32 @@ class CudaDevice(Device):
         other.wait_for(self.reached())  # before the memory is written to, or given away
         return made
 
-    @on_card
+    @on_device
     def reached(self) -> Any:
         """Return an event after all work that is queued."""
         event = self._cp.cuda.Event(disable_timing=True)
         event.record(self.stream)
         return event
 
-    @on_card
+    @on_device
     def wait_for(self, event: Any) -> None:
         """Let work queued from here on wait for an event."""
         self.stream.wait_event(event)
 
     def _copy_peer(self, out: Any, array: Any, stream: Any) -> None:
-        """Copy a contiguous array of another card; CUDA goes through the host where it has to."""
+        """Copy a contiguous array of another device; CUDA goes through the host where it has to."""
         if array.nbytes:
             there, copy = int(array.device.id), self._cp.cuda.runtime.memcpyPeerAsync
             copy(out.data.ptr, self.index, array.data.ptr, there, array.nbytes, stream.ptr)
 
     def adopted(self, array: Any) -> Any:
-        """Return a CuPy array of this card, else None."""
+        """Return a CuPy array of this device, else None."""
         here = isinstance(array, self._cp.ndarray) and int(array.device.id) == self.index
         return array if here else None
 
-    @on_card
+    @on_device
     def copy_in(self, slot: int, rows: Any) -> None:
-        """Begin to copy rows of the host, or of another card, into a slot."""
+        """Begin to copy rows of the host, or of another device, into a slot."""
         size = rows.size * rows.itemsize
         found = self._slot(slot, size)
         found.view = found.rows[:size].view(rows.dtype).reshape(rows.shape)
@@ -218,24 +220,24 @@ class CudaDevice(Device):
             slots[slot] = found
         return found
 
-    @on_card
+    @on_device
     def arrived(self, slot: int) -> Any:
         """Return the rows copied last into a slot; queued work waits for them."""
         found = self._slots.by_number[slot]
         self.stream.wait_event(found.copied)
         return found.view
 
-    @on_card
+    @on_device
     def done_with(self, slot: int) -> None:
         """Let a slot be filled again after the work that is queued."""
         self._slots.by_number[slot].used.record(self.stream)
 
-    @on_card
+    @on_device
     def drop_slots(self) -> None:
         """Free the slots of this thread, once nothing is copied there any more."""
         self._slots.by_number.clear()
 
-    @on_card
+    @on_device
     def multiply(
         self, out: Any, a: Any, b: Any, *, transposed: tuple[bool, bool] = (False, False),
         scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
@@ -264,7 +266,7 @@ class CudaDevice(Device):
         finally:
             cublas.setMathMode(handle, mode)
 
-    @on_card
+    @on_device
     def solve(self, factor: Any, b: Any, *, right: bool = False, transposed: bool = False) -> None:
         """Set ``b = op(L)^-1 b`` or ``b op(L)^-1`` by cuBLAS, which sees the transposes of both."""
         cublas = self._cp.cuda.cublas
@@ -282,7 +284,7 @@ class CudaDevice(Device):
             columns, rows, one.ctypes.data, factor.data.ptr, leading(factor), b.data.ptr, leading(b),
         )  # fmt: skip
 
-    @on_card
+    @on_device
     def factor(self, matrix: Any) -> int:
         """Factor by cuSOLVER, which sees our lower triangle as an upper one: ``U' U`` with ``U = L'``."""
         cusolver, cublas = self._cp.cuda.cusolver, self._cp.cuda.cublas
@@ -302,9 +304,9 @@ class CudaDevice(Device):
             raise RuntimeError(f"cuSOLVER refused argument {-found} of potrf, of order {order}")
         return int(found) - 1
 
-    @on_card
+    @on_device
     def launch(self, source: Source, name: str, size: tuple[int, int], *arguments: Any) -> None:
-        """Run a kernel; compiled for this card at first use, and cached on disk by CuPy."""
+        """Run a kernel; compiled for this device at first use, and cached on disk by CuPy."""
         if not (size[0] and size[1]):
             return
         block = _LINE if size[1] == 1 else _BLOCK
@@ -335,7 +337,7 @@ class CudaDevice(Device):
             "tf32": self._rate(np.float32, True),
         }
 
-    @on_card
+    @on_device
     def _rate(self, dtype: Any, coarse: bool) -> float:
         cp, order = self._cp, _MEASURED
         while order > _LEAST_MEASURED and 3 * 8 * order**2 > cp.cuda.runtime.memGetInfo()[0] // 4:
@@ -358,7 +360,7 @@ class CudaDevice(Device):
         return self.rates["tf32"] > _PAYS * self.rates["float32"]
 
     @property
-    @on_card  # CuPy's pools tell what the current card holds
+    @on_device  # CuPy's pools tell what the current device holds
     def held(self) -> int:
         """Bytes of all arrays now."""
         return self._memory.held

@@ -1,4 +1,4 @@
-"""Features of rows at landmarks: substitution and products on a card."""
+"""Features of rows at landmarks: substitution and products on a device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAST = 256  # rows at once
 
 
 class Piece(NamedTuple):
-    """Features (p, s) of some rows: ``there``, on their card, or on the host where that has no room."""
+    """Features (p, s) of some rows: ``there``, on their device, or on the host where that has no room."""
 
     device: Device
     columns: slice
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
 @dataclass(eq=False)
 class DeviceFeatures:
-    """Features (p, b) in blocks of columns, on the cards that made them.
+    """Features (p, b) in blocks of columns, on the devices that made them.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class DeviceFeatures:
 
     @staticmethod
     def of_host(devices: Sequence[Device], f: Array) -> DeviceFeatures:
-        """Return features that lie on the host, to be brought to cards in turn."""
+        """Return features that lie on the host, to be brought to devices in turn."""
         step = min(_step(device, f.shape[0], f.itemsize) for device in devices)
         return DeviceFeatures(
             [
@@ -58,7 +58,7 @@ class DeviceFeatures:
         )
 
     def on(self, device: Device) -> Iterator[tuple[slice, Any]]:
-        """Yield the blocks of a card, brought there."""
+        """Yield the blocks of a device, brought there."""
         for piece in self.pieces:
             if piece.device is device:
                 found = piece.values
@@ -91,11 +91,11 @@ def features_of(
 ) -> tuple[DeviceFeatures | None, NDArray[np.float64], NDArray[np.float64] | None]:  # fmt: skip
     """Return features ``L^-1 K(landmarks, x)``, their squared norms, and norms of ``L^-T`` of them.
 
-    Each card makes those of its share of the rows.
+    Each device makes those of its share of the rows.
     """
     n = len(x)
     squares, norms = np.empty(n), np.empty(n) if sizes else None
-    # Fewer rows than `_LEAST` do not keep a card at work.
+    # Fewer rows than `_LEAST` do not keep a device at work.
     shares = row_blocks(n, -(-n // max(1, min(len(devices), n // _LEAST))))
 
     def work(place: int, device: Device) -> list[Piece]:
@@ -112,7 +112,7 @@ def _features_on(
     device: Device, program: TileProgram, landmarks: DeviceRows, x: DeviceRows, mine: slice,
     factor: Array, keep: bool, squares: NDArray[np.float64], norms: NDArray[np.float64] | None,
 ) -> list[Piece]:  # fmt: skip
-    """Make features of the rows ``mine`` on a card, and fill in their norms."""
+    """Make features of the rows ``mine`` on a device, and fill in their norms."""
     p = len(landmarks)
     source, dtype = row_source(x.dtype), x.dtype
     pivots = landmarks.keep(device, p)
@@ -176,7 +176,7 @@ def _squares(device: Device, source: Any, f: Any, room: Any) -> NDArray[np.float
 class DeviceProducts:
     """``f diag(w) f'`` (p, p) and ``f diag(w) rhs`` (p, c) summed over blocks in float64.
 
-    Each card sums what it holds; the sums of cards are added on the host, which asks for them once a pass.
+    Each device sums its own blocks; the host adds the sums of all devices once per pass.
     """
 
     def __init__(self, devices: Sequence[Device], rank: int, columns: int) -> None:
@@ -188,7 +188,7 @@ class DeviceProducts:
         ]
 
     def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
-        """Add those of a block of features (p, b), which lie on cards or the host."""
+        """Add those of a block of features (p, b), which lie on devices or the host."""
         kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._devices, f)
 
         def work(place: int, device: Device) -> None:

@@ -1,4 +1,4 @@
-"""How a product is cut into tiles so that a card's budget holds it."""
+"""How a product is cut into tiles so that a device's budget holds it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fastmcmd.memory import format_bytes
 
 __all__ = ["LARGEST_TILE", "SMALLEST_TILE", "Layout", "choose"]
 
-# Rows of a tile. Products of 8,192 columns are long enough to fill a card of 132 multiprocessors; below 256
-# starting the kernels takes longer than they run.
+# Rows of a tile. Products of 8,192 columns fill a device of 132 multiprocessors; below 256, starting a kernel
+# takes longer than running it.
 LARGEST_TILE = 8192
 SMALLEST_TILE = 256
 _OTHERS = 8  # arrays beside rows: the tile, right-hand sides, sums, offset, parameters
-_WORTH = 1024  # rows are kept on the card only where tiles of this size still fit beside them
+_WORTH = 1024  # rows are kept on the device only where tiles of this size still fit beside them
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Layout:
     tile : int
         Rows of a tile.
     group : int
-        Blocks of the held side that are on the card at once.
+        Blocks of the held side that are on the device at once.
     held_kept, streamed_kept : bool
-        Whether all rows of a side stay on the card.
+        Whether all rows of a side stay on the device.
     need : int
         Bytes of all this.
     """
@@ -54,17 +54,17 @@ def choose(
     Parameters
     ----------
     budget : int
-        Bytes of the card, with those that rows kept there already take.
+        Bytes of the device, with those that rows kept there already take.
     held, streamed : DeviceRows
         The two sides; one object for a symmetric product.
     fixed : int
-        Bytes of results and right-hand sides on the card.
+        Bytes of results and right-hand sides on the device.
     columns : int
         Of the right-hand sides.
     largest : int
         Most rows of a tile.
     kept : (bool, bool)
-        Which sides are on the card already.
+        Which sides are on the device already.
     tiles : int
         Tiles at once.
 
@@ -111,7 +111,7 @@ def choose(
             return Layout(tile, group, False, False, need + group * one)
     raise MemoryLimitError(
         f"device_memory_limit is {format_bytes(budget)}; this product needs at least "
-        f"{format_bytes(least)} on the card ({format_bytes(fixed)} of it for {columns} right-hand sides "
+        f"{format_bytes(least)} on the device ({format_bytes(fixed)} of it for {columns} right-hand sides "
         "and results)"
     )
 

@@ -1,4 +1,4 @@
-"""Memory of a CUDA card within a budget, in pieces that are never cut."""
+"""Memory of a CUDA device within a budget, in pieces that are never cut."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import numpy as np
 
 from fastmcmd.device.base import ROUNDED, DeviceMemoryError
 
-__all__ = ["CardMemory", "free_pieces"]
+__all__ = ["DeviceMemory", "free_pieces"]
 
 _MOST = 256  # sizes of which free pieces are kept: all are looked through for each array
 
 
-class CardMemory:
-    """What arrays of one card are made of.
+class DeviceMemory:
+    """What arrays of one device are made of.
 
-    CuPy's pool cuts a free piece for a smaller array, and gives a cut piece back to the card only when all
-    its parts are free: a few numbers that live long in what was a tile once, and rows for which there is
-    room find none. So each size has a pool of its own, whose pieces are used again as they are. Sizes
-    recur: tiles, blocks of rows, slots.
+    CuPy's pool splits a free piece for a smaller array, and returns a split piece to the device only when all
+    its parts are free. A few long-lived numbers in a former tile would fragment the memory, so that later
+    rows do not fit. So each size has a pool of its own, which reuses whole pieces. Sizes recur: tiles, blocks
+    of rows, slots.
 
     Parameters
     ----------
     cp : module
         CuPy.
     index : int
-        The card, which is the current one wherever a method here is called.
+        The device, which is the current one wherever a method here is called.
     budget : int
-        Most bytes that are taken from the card.
+        Most bytes that are taken from the device.
     """
 
     def __init__(self, cp: Any, index: int, budget: int) -> None:
@@ -46,7 +46,7 @@ class CardMemory:
         return sum(int(pool.used_bytes()) for pool in tuple(self._pools.values()))
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return a new array; raises `DeviceMemoryError` where the budget or the card has no room."""
+        """Return a new array; raises `DeviceMemoryError` where the budget or the device has no room."""
         wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
         size = -(-wanted // ROUNDED) * ROUNDED
         for make_room in (None, self._give_back, self._collect):
@@ -57,7 +57,7 @@ class CardMemory:
                     try:
                         return self._made(size, shape, dtype)
                     except self._cp.cuda.memory.OutOfMemoryError:
-                        pass  # of the card, which others use, too
+                        pass  # of the device, which others use, too
         raise DeviceMemoryError(wanted)
 
     def _give_back(self) -> None:
@@ -69,7 +69,7 @@ class CardMemory:
         free_pieces(self._index)
 
     def _has(self, size: int) -> bool:
-        """Tell whether a piece is free, or may be taken from the card."""
+        """Tell whether a piece is free, or may be taken from the device."""
         pool = self._pools.get(size)
         if pool is not None and pool.free_bytes():
             return True
@@ -84,18 +84,18 @@ class CardMemory:
             return self._cp.empty(shape, dtype)
 
     def _free(self) -> None:
-        """Give all free pieces back to the card."""
+        """Give all free pieces back to the device."""
         for size, pool in tuple(self._pools.items()):
             pool.free_all_blocks()
             if not pool.total_bytes():
                 del self._pools[size]
 
 
-_ALL: weakref.WeakSet[CardMemory] = weakref.WeakSet()
+_ALL: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
 
 
 def free_pieces(index: int) -> None:
-    """Give back what is kept free on a card, the current one, by calls of any budget."""
+    """Give back what is kept free on a device, the current one, by calls of any budget."""
     for memory in tuple(_ALL):
         if memory._index == index:
             memory._give_back()

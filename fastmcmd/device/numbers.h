@@ -1,4 +1,4 @@
-// The stage for formulas.h on a card: plain numbers of one precision, FASTMCMD_REAL.
+// The stage for formulas.h on a device: plain numbers of one precision, FASTMCMD_REAL.
 //
 // Arguments of kernels are pointers and index_t alone, and no kernel needs its neighbours' results, so
 // that a C++ compiler can run them on a CPU, thread after thread: tests do.

@@ -1,4 +1,4 @@
-"""The lower tiles of a symmetric matrix on cards, and its Cholesky factor."""
+"""The lower tiles of a symmetric matrix on devices, and its Cholesky factor."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DeviceTiles:
         return slice(block * self.tile, min(self.n, (block + 1) * self.tile))
 
     def put(self, device: Device, i: int, j: int, shape: tuple[int, int]) -> Any:
-        """Return room for a tile on a card."""
+        """Return room for a tile on a device."""
         made = device.empty(shape, self.dtype)
         self._tiles[i, j] = device, made
         return made
@@ -63,7 +63,7 @@ class DeviceTiles:
         return out
 
     def on(self, device: Device) -> Iterator[tuple[tuple[int, int], Any]]:
-        """Yield the tiles of a card, in a fixed order."""
+        """Yield the tiles of a device, in a fixed order."""
         return (
             (place, made)
             for place, (where, made) in sorted(self._tiles.items(), key=lambda item: item[0])
@@ -72,7 +72,7 @@ class DeviceTiles:
 
     @staticmethod
     def joined(parts: Sequence[DeviceTiles]) -> DeviceTiles:
-        """Return the tiles of several cards together."""
+        """Return the tiles of several devices together."""
         out = DeviceTiles(parts[0].n, parts[0].tile, parts[0].dtype)
         for part in parts:
             out._tiles |= part._tiles
@@ -93,9 +93,9 @@ class DeviceTiles:
             )
 
     def cholesky(self) -> int:
-        """Factor in place, each tile on its card; returns the first pivot that is not positive, or -1.
+        """Factor in place, each tile on its device; returns the first pivot that is not positive, or -1.
 
-        Panels go from card to card a tile at a time, so that each card has room for one tile more.
+        Panels go from device to device a tile at a time, so that each device has room for one tile more.
         """
         source = row_source(self.dtype)
         for k in range(self.blocks):
@@ -125,7 +125,7 @@ class DeviceTiles:
         if not b.size:
             return np.array(b, dtype=self.dtype)
         source, blocks = row_source(self.dtype), range(self.blocks)
-        cards = [device for device, _ in self._each(0)]
+        devices = [device for device, _ in self._each(0)]
         homes = [self._tiles[i, i][0] for i in blocks]
         x: list[dict[Device, Any]] = []
         for i, home in enumerate(homes):
@@ -133,8 +133,8 @@ class DeviceTiles:
             for j in range(i):
                 home.multiply(mine, self.at(i, j), x[j][home], scale=-1.0, keep=1.0)
             home.solve(self.at(i, i), mine)
-            x.append({c: mine if c is home else c.take_from(home, mine) for c in cards})
-        # What lies below a block is on several cards: each sums its part, and the block's own takes them.
+            x.append({c: mine if c is home else c.take_from(home, mine) for c in devices})
+        # What lies below a block is on several devices: each sums its part, and the block's own takes them.
         for home, parts in zip(homes, x, strict=True):
             for device, part in parts.items():
                 if device is not home:
@@ -153,7 +153,7 @@ class DeviceTiles:
         return np.concatenate([home.download(x[i][home]) for i, home in enumerate(homes)])
 
     def _each(self, first: int) -> list[tuple[Device, list[int]]]:
-        """Return the cards with their blocks of rows from ``first``; all tiles of one are on one card."""
+        """Return each device with its blocks of rows from ``first``; a block is on one device."""
         found: dict[Device, list[int]] = {}
         for i in range(first, self.blocks):
             found.setdefault(self._tiles[i, i][0], []).append(i)

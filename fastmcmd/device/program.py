@@ -1,4 +1,4 @@
-"""Tiles of one kernel on any card."""
+"""Tiles of one kernel on any device."""
 
 from __future__ import annotations
 

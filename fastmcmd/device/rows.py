@@ -1,4 +1,4 @@
-"""Rows for a card: kept there where they fit, else copied in blocks beside the work."""
+"""Rows for a device: kept there where they fit, else copied in blocks beside the work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ARRAYS = 4  # of a block at most
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows on a card.
+    """Rows on a device.
 
     Attributes
     ----------
@@ -54,15 +54,15 @@ class Block:
 
 @dataclass(eq=False)
 class DeviceRows:
-    """Rows of a host or a card (n, d), float32 or float64, and what cards hold of them.
+    """Rows of a host or a device (n, d), float32 or float64, and what devices hold of them.
 
     Attributes
     ----------
-    given : ndarray (n, d), or an array of the caller's on a card
-        C-contiguous, as given: shared, not copied. Rows on a card are laid from where they are; other
-        cards copy them from there.
+    given : ndarray (n, d), or an array of the caller's on a device
+        C-contiguous, as given: shared, not copied. Rows on a device are laid from where they are; other
+        devices copy them from there.
     dtype : numpy.dtype
-        Precision on the cards.
+        Precision on the devices.
     offset : ndarray (d,) or None
         Subtracted in float64 before rows are rounded.
     split : bool
@@ -97,31 +97,31 @@ class DeviceRows:
 
     @property
     def laid_row(self) -> int:
-        """Bytes of a row that is laid on a card."""
+        """Bytes of a row that is laid on a device."""
         copies = 1 + _PARTS if self.split else 1
         return (copies * self.dim + 2) * self.dtype.itemsize
 
     def staging(self, count: int) -> int:
-        """Return the bytes that ``count`` rows take on a card as they were given, until they are laid."""
+        """Return the bytes that ``count`` rows take on a device as they were given, until they are laid."""
         return count * self.given_row + ROUNDED
 
     def room(self, count: int) -> int:
-        """Return the bytes of ``count`` rows on a card."""
+        """Return the bytes of ``count`` rows on a device."""
         return count * self.laid_row + _ARRAYS * ROUNDED
 
     def empty(self, device: Device, count: int) -> Block:
-        """Return room for ``count`` rows on a card."""
+        """Return room for ``count`` rows on a device."""
         x = device.empty((self.dim, count), self.dtype)
         squared, inverse = (device.empty((count,), self.dtype) for _ in range(2))
         parts = device.empty((_PARTS * self.dim, count), self.dtype) if self.split else None
         return Block(x, squared, inverse, parts)
 
     def kept(self, device: Device) -> Block | None:
-        """Return all rows on a card if they are there."""
+        """Return all rows on a device if they are there."""
         return self._kept.get(id(device))
 
     def keep(self, device: Device, step: int) -> Block:
-        """Bring all rows to a card, ``step`` rows at a time, and keep them there."""
+        """Bring all rows to a device, ``step`` rows at a time, and keep them there."""
         found = self.kept(device)
         if found is None:
             found = self.empty(device, len(self))
@@ -132,7 +132,7 @@ class DeviceRows:
         return found
 
     def beside(self, device: Device, host: Array) -> Any:
-        """Return an array of the host on a card, in the precision of the rows; kept while it is the same.
+        """Return an array of the host on a device, in the precision of the rows; kept while it is the same.
 
         A factor over landmarks is used with block after block: it is brought there once.
         """

@@ -1,4 +1,4 @@
-"""What rows pass through on their way to a CUDA card: pinned memory of the host, and memory of the card."""
+"""Staging buffers for rows on their way to a CUDA device, in pinned host memory and in device memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Slot:
     Attributes
     ----------
     rows : device array
-        Bytes on the card.
+        Bytes on the device.
     copied, used : event
         After what was copied here last, and after the work on what was copied before.
     copies : stream
@@ -50,14 +50,14 @@ class Slot:
 
 
 class Slots(threading.local):
-    """The slots of each thread: calls that share a card must not fill those of each other."""
+    """The slots of each thread: calls that share a device must not fill those of each other."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, Slot] = {}
 
 
 def copy_rows(pool: ThreadPoolExecutor, target: Array, source: Array) -> None:
-    """Copy rows on several threads: one alone is slower than the bus to the card."""
+    """Copy rows on several threads: one alone is slower than the bus to the device."""
     step = max(1, _PIECE // max(1, source[:1].nbytes))
     parts = [slice(start, start + step) for start in range(0, len(source), step)]
     pieces = [pool.submit(lambda rows: np.copyto(target[rows], source[rows]), p) for p in parts]

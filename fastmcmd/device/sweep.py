@@ -1,4 +1,4 @@
-"""All tiles of a kernel matrix, one after the other, on one card or several."""
+"""All tiles of a kernel matrix, one after the other, on one device or several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Visit = Callable[[Any, slice, slice], None]
 
 
 def share(blocks: list[slice], place: int, of: int) -> list[slice]:
-    """Return the blocks of one of several cards: in turn, back and forth, as lower rows have more tiles."""
+    """Return the blocks of one of several devices, dealt back and forth: lower rows have more tiles."""
     turns = [index % (2 * of) for index in range(len(blocks))]
     return [
         block
@@ -89,10 +89,10 @@ def _groups(blocks: list[slice], size: int) -> Iterator[list[slice]]:
 
 
 def on_each(devices: Sequence[Device], work: Callable[[int, Device], Result]) -> list[Result]:
-    """Return what ``work(place, device)`` gives for each card, in order; they run beside each other."""
+    """Return what ``work(place, device)`` gives for each device, in order; they run beside each other."""
 
     def alone(place: int, device: Device) -> Result:
-        with device.lock:  # it fills the card: of two calls at once one waits
+        with device.lock:  # it fills the device: of two calls at once one waits
             try:
                 return work(place, device)
             finally:
@@ -100,14 +100,14 @@ def on_each(devices: Sequence[Device], work: Callable[[int, Device], Result]) ->
 
     if len(devices) == 1:
         return [alone(0, devices[0])]
-    with ThreadPoolExecutor(len(devices), thread_name_prefix="fastmcmd-card") as pool:
+    with ThreadPoolExecutor(len(devices), thread_name_prefix="fastmcmd-device") as pool:
         return list(pool.map(alone, range(len(devices)), devices))
 
 
 def shrinking(largest: int, work: Callable[[int], Result]) -> Result:
-    """Return ``work(tile)``, with tiles of half the size each time that a card has no room.
+    """Return ``work(tile)``, with tiles of half the size each time that a device has no room.
 
-    The budget is kept by construction, but others may use the card, or its memory may be in pieces.
+    The budget is kept by construction, but others may use the device, or its memory may be in pieces.
     """
     tile = largest
     while True:

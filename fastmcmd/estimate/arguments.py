@@ -33,12 +33,12 @@ def check_files(out: Any, checkpoint: Any, **inputs: Any) -> None:
 def inputs(
     value: Any, name: str, options: Options, columns: int | None = None
 ) -> NDArray[Any] | Rows:
-    """Return inputs as an (n, d) array, or as rows on disk or on a card that are too large to be loaded."""
+    """Return inputs as an (n, d) array, or as rows on disk or on a device that are too large to load."""
     rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
     if not isinstance(rows, Rows):
         return rows
     small = options.memory_limit // _SMALL
-    if rows.on_card is not None:
+    if rows.on_device is not None:
         small = min(small, _TINY)
     return np.asarray(rows[:]) if rows.nbytes <= small else rows
 

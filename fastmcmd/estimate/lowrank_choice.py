@@ -35,7 +35,7 @@ _BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
 # takes as long as CG of 5,000 to 8,000.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.02e11
 _SHARE = 0.4  # of the cost of CG on an easy problem: two passes over the rows may cost as much
-_OF_CARD = 50.0  # operations of a card in the time of one of its host, which makes the search
+_OF_DEVICE = 50.0  # operations of a device in the time of one of its host, which makes the search
 # What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
 _SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
@@ -50,7 +50,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return min(n, _MOST_LANDMARKS)
     matrix = MatrixSize(kernel, n, dim, backend)
     size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
-    least = _LEAST_WORK * (_OF_CARD if task.backend.on_card else 1.0)
+    least = _LEAST_WORK * (_OF_DEVICE if task.backend.on_device else 1.0)
     if n < _LEAST_ROWS or BlockCG().estimate(size).total < least:
         return 0
     # Landmarks must pay even where CG needs few products: a search may fail, and is paid for then, too.

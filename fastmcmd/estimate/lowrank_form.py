@@ -153,11 +153,11 @@ def _peak(
     found = 0
     for part in parts:
         rank, dim = part.features.rank, int(part.features.pivots.shape[1])
-        on_card = part.features.backend.on_card
+        on_device = part.features.backend.on_device
         peak = low_rank_peak(
             rows=part.rows, points=points, dim=dim, models=models, columns=columns, rank=rank,
             outputs=outputs, searched=part.searched, whole=part.whole,
-            block=setting.block_rows(rank, columns, dim, on_card),
+            block=setting.block_rows(rank, columns, dim, on_device),
         )  # fmt: skip
         found = max(found, peak)
     return found
@@ -179,7 +179,7 @@ def _fit(
     rank = max(part.features.rank for part in parts)
     landmarks = parts[0].features
     dim = landmarks.pivots.shape[1]
-    rows = setting.block_rows(rank, features.rank, dim, landmarks.backend.on_card)
+    rows = setting.block_rows(rank, features.rank, dim, landmarks.backend.on_device)
     return LowRankFit(features, parts, truncation, rows, peak)
 
 

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
 _MOST_AHEAD = 8  # blocks that are made ready at once: what a pass does with them takes threads, too
-_MOST_OF_CARD = 65504  # that starting kernels, and waiting for them, is little beside their work
+_MOST_OF_DEVICE = 65504  # that starting kernels, and waiting for them, is little beside their work
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class Setting:
     patient: bool = True
     grid: NDArray[Any] | None = None
 
-    def block_rows(self, rank: int, columns: int, dim: int, on_card: bool = False) -> int:
+    def block_rows(self, rank: int, columns: int, dim: int, on_device: bool = False) -> int:
         """Return how many rows are worked on together."""
         per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
-        most = _MOST_OF_CARD if on_card else _MOST_ROWS
+        most = _MOST_OF_DEVICE if on_device else _MOST_ROWS
         return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, most))
 
     def threads(self, rows: int, columns: int, dim: int) -> int:
@@ -112,7 +112,7 @@ class PartProblem:
     def step(self, rank: int) -> int:
         """Return how many rows are worked on together."""
         dim = self.stream.x.shape[1]
-        return self.setting.block_rows(rank, self.stream.columns, dim, self.backend.on_card)
+        return self.setting.block_rows(rank, self.stream.columns, dim, self.backend.on_device)
 
     def blocks(self, step: int, start: int) -> Iterator[Block]:
         """Yield the rows from ``start`` in blocks of ``step``."""

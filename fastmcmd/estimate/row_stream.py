@@ -238,12 +238,12 @@ class StackedRowStream:
 
     @property
     def _bears_threads(self) -> bool:
-        """Whether several threads may make blocks: a person's own functions and cards are not asked so."""
-        if isinstance(self.x, Rows) and self.x.on_card is not None:
+        """Whether several threads may make blocks: no user function and no device computes them."""
+        if isinstance(self.x, Rows) and self.x.on_device is not None:
             return False
         return all(
             stream.features.kernel.compiled
-            and not stream.features.backend.on_card
+            and not stream.features.backend.on_device
             and all(isinstance(sample.all_outputs, DrawnOutputs) for sample in stream.samples)
             for stream in self.streams
         )

@@ -89,7 +89,7 @@ def feature_backend_of(options: Options, kernel: Kernel) -> Backend:
     centred.
     """
     backend = backend_of(options, kernel)
-    return (get_backend("auto", kernel) if backend.on_card else backend).directly()
+    return (get_backend("auto", kernel) if backend.on_device else backend).directly()
 
 
 def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:

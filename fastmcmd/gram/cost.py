@@ -36,7 +36,9 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
             per_coordinate = 3.0  # instead of one fused multiply-add
         case _:
             per_coordinate = 1.0
-    slow = 10.0 if backend in ("numba", "numpy") else 1.0  # of a card: reading costs as on the CPU
+    slow = (
+        10.0 if backend in ("numba", "numpy") else 1.0
+    )  # of a device: reading costs as on the CPU
     return slow * (_EPILOGUE + per_coordinate * dim)
 
 

@@ -124,16 +124,16 @@ class GramOperator:
         return self.backend.points(x, dtype, self.offset)
 
     def _stay(self, x: NDArray[Any] | Rows) -> bool:
-        """Tell whether a card prepares rows from where they are: no memory of the host is taken for it."""
+        """Return whether a device prepares rows in place, which takes no host memory."""
         if isinstance(x, Rows):
-            return x.on_card is not None and self.backend.takes(x.on_card)
-        return self.backend.on_card
+            return x.on_device is not None and self.backend.takes(x.on_device)
+        return self.backend.on_device
 
     def _whole(self, x: NDArray[Any] | Rows) -> Any:
         """Return all rows, where they stay if they do, else in the memory of the host."""
         if not isinstance(x, Rows):
             return x
-        return x.on_card if self._stay(x) else x[:]
+        return x.on_device if self._stay(x) else x[:]
 
     @property
     def holds_rows(self) -> bool:
@@ -221,7 +221,7 @@ class GramOperator:
     def _converted(
         self, x: NDArray[Any] | Rows, dtype: np.dtype[Any]
     ) -> Iterator[tuple[slice, Points]]:
-        """Yield rows in prepared blocks; those that stay in one, which the card cuts itself."""
+        """Yield rows in prepared blocks; those that stay in one, which the device cuts itself."""
         if self._stay(x):
             yield slice(None), self.prepare(self._whole(x), dtype)
             return

@@ -60,7 +60,7 @@ def shared_row_statistics() -> Iterator[None]:
 
 
 def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
-    """Return k(x_i, x_i) (n,) in float64 of rows in memory, on disk or on a card."""
+    """Return k(x_i, x_i) (n,) in float64 of rows in memory, on disk or on a device."""
     if kernel.translation_invariant:  # it is k(0, 0) everywhere
         return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
     statistics = _of(x)

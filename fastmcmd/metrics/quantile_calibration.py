@@ -146,12 +146,12 @@ def qce(
         return float("nan")
     spread = finite_std(rows)
     if not rows.namespace.on_host:
-        return _on_card(rows, spread, values, found, kind, bins, binning, limits)
+        return _on_device(rows, spread, values, found, kind, bins, binning, limits)
     place = smallest_level(values, found, kind)
     return conclude_qce(_binned(rows, spread, place, len(found), bins, binning, limits), found)
 
 
-def _on_card(
+def _on_device(
     rows: Outcomes,
     spread: Any,
     pit: Any,

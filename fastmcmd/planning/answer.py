@@ -17,7 +17,7 @@ from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.rates import CARD_ROWS
+from fastmcmd.planning.rates import DEVICE_ROWS
 from fastmcmd.planning.subsample import Y_KERNEL, Subsample
 from fastmcmd.rows import Rows
 from fastmcmd.seeds import Purpose, generator
@@ -30,10 +30,10 @@ ROWS = 4000  # that decisions are made on
 
 def subsample_of(x: NDArray[Any] | Rows, backend: str) -> Subsample:
     """Return rows drawn at random that stand for ``x``, for work on a backend."""
-    some = _drawn(x, CARD_ROWS if backend == "cupy" else ROWS)
+    some = _drawn(x, DEVICE_ROWS if backend == "cupy" else ROWS)
     if isinstance(x, Rows):  # not collapsed
-        on_card = backend == "cupy" and x.on_card is not None
-        return Subsample(len(x), some, 0 if on_card else int(x.nbytes), on_card)
+        on_device = backend == "cupy" and x.on_device is not None
+        return Subsample(len(x), some, 0 if on_device else int(x.nbytes), on_device)
     if distinct_rows(some)[1] is None:
         return Subsample(len(x), some)
     rows = x[distinct_rows(x)[0]]

@@ -1,6 +1,6 @@
-"""What ``backend="auto"`` takes: a CUDA card where one is there and its plan is clearly the quicker one.
+"""What ``backend="auto"`` takes: a CUDA device where one is there and its plan is clearly the quicker one.
 
-Small work never gets here: below what a card takes to start, nothing about cards is looked at.
+Small work never gets here: below what a device takes to start, nothing about devices is looked at.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLEARLY = 0.7  # of the seconds on the CPU that a device may take: estimates are
 # Operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz.
 _NOMINAL = 2e10
 
-_LEAST_FREE = 1 << 29  # bytes: a card with less is full of somebody else's work
+_LEAST_FREE = 1 << 29  # bytes: a device with less is full of somebody else's work
 _FIRST = (0,)
 
 _DECIDED: dict[tuple[Any, ...], tuple[bool, str]] = {}  # rates are measured once in a process
@@ -92,7 +92,7 @@ def choose(
     lam: float,
     columns: int = FEATURES,
 ) -> Options:
-    """Return the options with the first card as backend, or as they are; ``chosen`` says why.
+    """Return the options with the first device as backend, or as they are; ``chosen`` says why.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def choose(
         Features of the output kernel.
     """
     there = "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
-    if not there or not cuda.cuda_cards()[0]:
+    if not there or not cuda.cuda_device_count()[0]:
         return options
     asked = options.tol, options.solver, options.certificate, options.dtype, options.rank
     place = (kernel, *x.shape, lam, columns, get_num_threads(), *asked)
@@ -117,8 +117,8 @@ def choose(
             _DECIDED[place] = _decided(options, kernel, x, lam, columns)
         except MemoryLimitError:  # the call itself says so
             return options
-    on_card, why = _DECIDED[place]
-    if on_card:
+    on_device, why = _DECIDED[place]
+    if on_device:
         return replace(options, backend="cupy", devices=_FIRST, chosen=why)
     return replace(options, chosen=why)
 
@@ -130,7 +130,7 @@ def _decided(
     lam: float,
     columns: int,
 ) -> tuple[bool, str]:
-    """Return whether the first card is taken, and why."""
+    """Return whether the first device is taken, and why."""
     there = replace(options, backend="cupy", devices=_FIRST)
     try:
         device = cuda.cuda_device(_FIRST[0], None)
@@ -141,20 +141,20 @@ def _decided(
             )
         backend = backend_of(there, kernel)
     except Exception as error:  # the driver's own errors, of several kinds
-        return False, f"backend='auto' stays on the CPU: the card cannot be used ({error})"
+        return False, f"backend='auto' stays on the CPU: the device cannot be used ({error})"
     here = _plan(options, backend_of(options, kernel).name, kernel, x, lam, columns)
     if CLEARLY * here.seconds <= STARTUP:
         return (
             False,
             f"backend='auto' stays on the CPU: it is expected to take {here.seconds:.2g} s",
         )
-    card = _plan(there, backend.name, kernel, x, lam, columns)
+    gpu = _plan(there, backend.name, kernel, x, lam, columns)
     told = (
-        f"expected seconds: {here.seconds:.2g} on the CPU, {card.seconds:.2g} on {device.label} and "
+        f"expected seconds: {here.seconds:.2g} on the CPU, {gpu.seconds:.2g} on {device.label} and "
         f"at most {STARTUP:.0f} to start it"
     )
-    if card.seconds + STARTUP <= CLEARLY * here.seconds:
-        return True, f"backend='auto' took the card; {told}"
+    if gpu.seconds + STARTUP <= CLEARLY * here.seconds:
+        return True, f"backend='auto' took the device; {told}"
     return False, f"backend='auto' stays on the CPU; {told}"
 
 

@@ -13,10 +13,12 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.seeds import Purpose, generator
 
-__all__ = ["CARD_ROWS", "rate", "seconds_of"]
+__all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 
 _ROWS = 2000  # of the product that is measured
-CARD_ROWS = 16_384  # the same on a card, where smaller tiles tell how long it takes to start them
+DEVICE_ROWS = (
+    16_384  # the same on a device, where smaller tiles tell how long it takes to start them
+)
 _RUNS = 3
 
 _KNOWN: dict[tuple[Backend, Kernel, int, int, str], float] = {}
@@ -35,7 +37,7 @@ def rate(
 def _measured(
     backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
-    count = CARD_ROWS if backend.on_card else _ROWS
+    count = DEVICE_ROWS if backend.on_device else _ROWS
     x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # repeated where there are fewer
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()

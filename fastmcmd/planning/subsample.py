@@ -46,8 +46,8 @@ class Subsample:
         Some of them, in random order.
     read_bytes : int
         Bytes of all rows where they lie on disk, else 0.
-    on_card : bool
-        Whether they lie on the card that works on them.
+    on_device : bool
+        Whether they lie on the device that works on them.
     distinct : Subsample or None
         The distinct rows, where rows repeat: CG and Cholesky work on these.
     """
@@ -55,7 +55,7 @@ class Subsample:
     n: int
     x: NDArray[Any]
     read_bytes: int = 0
-    on_card: bool = False
+    on_device: bool = False
     distinct: Subsample | None = None
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class Subsample:
 
     def some(self, count: int) -> Subsample:
         """Return fewer rows that stand for the same."""
-        return Subsample(self.n, self.x[:count], self.read_bytes, self.on_card)
+        return Subsample(self.n, self.x[:count], self.read_bytes, self.on_device)
 
     def outputs(self) -> tuple[Array, Array]:
         """Return outputs (m,) and a model's draws (m,): a smooth mean, about which both scatter."""
@@ -145,7 +145,7 @@ class SubsampleOperator(GramOperator):
     def holds_rows(self) -> bool:
         """Whether all prepared rows fit."""
         need = self.row_bytes(self.dtype) + self._rows.read_bytes
-        return self._rows.on_card or need <= self.room
+        return self._rows.on_device or need <= self.room
 
     def matmul(self, v: Array) -> Array:
         """Return K v, its cost counted."""

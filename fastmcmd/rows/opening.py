@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_array, as_rows, on_card
-from fastmcmd.rows.card import CardArray
+from fastmcmd.checks import as_array, as_rows, on_device
+from fastmcmd.rows.device import DeviceArray
 from fastmcmd.rows.formats import FORMATS, Format
 from fastmcmd.rows.packages import prefix_errors
 from fastmcmd.rows.source import Array
@@ -34,7 +34,7 @@ def open_rows(
     columns : int, optional
         Number of columns that is needed.
     stays : bool
-        Whether what lies on a card is `Rows`, too, and stays there; else it is copied to the host.
+        Whether what lies on a device is `Rows`, too, and stays there; else it is copied to the host.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def open_rows(
             kind, path, inside = _split(text)
             stamp = stamp_of(path)  # before anything is read of it
             source = kind.from_path(path, inside, text)
-    elif stays and on_card(value) is not None:
-        with prefix_errors(f"{name} cannot be read on its card"):
-            source, stamp = CardArray(value), {}
+    elif stays and on_device(value) is not None:
+        with prefix_errors(f"{name} cannot be read on its device"):
+            source, stamp = DeviceArray(value), {}
     else:
         owner = next((kind for kind in FORMATS if kind.owns(value)), None)
         if owner is None:

@@ -15,8 +15,8 @@ Array = NDArray[Any]
 _GAP_BYTES = 16_000  # reading through a gap this long costs about as much as another read
 
 
-class CardBlock(np.ndarray):
-    """Rows on the host that know where they lie on a card: what works there need not copy them back.
+class DeviceBlock(np.ndarray):
+    """Rows on the host that know where they lie on a device: what works there need not copy them back.
 
     What is computed from them, or a part of them, is an array as any other.
     """

@@ -16,7 +16,7 @@ from fastmcmd.blocks import ahead, over_rows, row_blocks
 from fastmcmd.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import prefix_errors
-from fastmcmd.rows.source import Array, CardBlock, Source
+from fastmcmd.rows.source import Array, DeviceBlock, Source
 from fastmcmd.rows.stamps import Stamp, stamp_of
 
 _BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
@@ -75,8 +75,8 @@ class Rows:
         return self.size * self.dtype.itemsize
 
     @property
-    def on_card(self) -> Any:
-        """The array (n, d) that the rows are, C-contiguous, where they lie on a card; else None."""
+    def on_device(self) -> Any:
+        """The array (n, d) that the rows are, C-contiguous, where they lie on a device; else None."""
         return self._source.array
 
     @property
@@ -177,10 +177,10 @@ class Rows:
             return self._in_pieces(start, stop)
         block = self._read(start, stop)
         _check_finite(block, self._label, first_row=start)
-        if self.on_card is None:
+        if self.on_device is None:
             return block
-        known = block.view(CardBlock)
-        known.there = self.on_card[start:stop]
+        known = block.view(DeviceBlock)
+        known.there = self.on_device[start:stop]
         return known
 
     def _in_pieces(self, start: int, stop: int) -> Array:

@@ -124,7 +124,7 @@ def _row_bytes(operator: GramOperator) -> int:
 
 def _takes_long(operator: GramOperator) -> bool:
     """Tell whether the factorisation is worth a file: from sizes alone, so that each run tells the same."""
-    if operator.backend.on_card:  # it is done before BLAS on the host would be
+    if operator.backend.on_device:  # it is done before BLAS on the host would be
         return False
     work = factor_work(len(operator)) * operator.dtype.itemsize / 4
     return work + operator.streamed_cost(0) >= _LONG
@@ -135,7 +135,7 @@ def least_bytes(
 ) -> tuple[int, str]:
     """Return the least bytes that `DirectSolver` needs, and for what, for a message."""
     need = cholesky_bytes(operator)
-    if operator.backend.on_card and factor_fits(operator, 0):
+    if operator.backend.on_device and factor_fits(operator, 0):
         need = 0
     if cache_dir is None:
         part, ways = "", "raise memory_limit, name a folder on disk for the factor with cache_dir"
@@ -211,7 +211,7 @@ class DirectSolver:
         stage = self._factor_stage(shift)
         if not fits and self.cache_dir is None:
             limit, room = "memory_limit", f"leaves {format_bytes(operator.room)}"
-            if operator.backend.on_card:
+            if operator.backend.on_device:
                 limit, room = "device_memory_limit", "has no room for that"
             raise MemoryLimitError(
                 f"solver='cholesky' needs {format_bytes(need)} for the factor of "
@@ -247,7 +247,7 @@ class DirectSolver:
         operator = self.operator
         room = operator.room - sum(factor.nbytes for _, factor in self._factors)
         beside = room - _row_bytes(operator)  # what the rows of certificates leave
-        in_memory = fits and not operator.backend.on_card and one_panel_fits(operator, beside)
+        in_memory = fits and not operator.backend.on_device and one_panel_fits(operator, beside)
         if in_memory:
             room = beside
         made = OutOfCoreCholesky(

@@ -104,7 +104,7 @@ class RowSums:
         self._rows, self._blocks = max(self._rows, len(residual_diagonal)), self._blocks + 1
 
     def settle(self) -> RowSums:
-        """Say that no rows follow, so that a card may forget its sums; returns itself."""
+        """Say that no rows follow, so that a device may forget its sums; returns itself."""
         self._settled, self._products = self._sums(), None
         return self
 

@@ -26,11 +26,11 @@ from fastmcmd.device.packed import DeviceTiles
 
 
 def stand_in(**options):
-    """The backend of a card, on the CPU."""
+    """The backend of a device, on the CPU."""
     return CupyBackend(devices=(HostDevice(),), **options)
 
 
-def card(**options):
+def gpu(**options):
     from fastmcmd.device.cuda import cuda_device
 
     return CupyBackend(devices=(cuda_device(0, None),), **options)
@@ -41,7 +41,7 @@ BACKENDS = {
     "numba": NumbaBackend,
     "numpy": NumpyBackend,
     "stand-in": stand_in,
-    "cupy": card,
+    "cupy": gpu,
 }
 NAMES = [pytest.param(name, marks=[pytest.mark.gpu] * (name == "cupy")) for name in BACKENDS]
 UNITS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
@@ -453,9 +453,9 @@ def test_registry():
         assert backend.supports(fm.CustomKernel(overlap)) == (name != "cpu")
         assert backend == kind()
     status = available_backends()
-    card = status.pop("cupy")
+    gpu = status.pop("cupy")
     assert status == dict.fromkeys(here, "available")
-    assert card == "available" or "cupy" in card.lower() or "card" in card
+    assert gpu == "available" or "cupy" in gpu.lower() or "device" in gpu
 
 
 @pytest.mark.parametrize(

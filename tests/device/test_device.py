@@ -1,4 +1,4 @@
-"""Work on a card: budgets, streamed rows, several cards, sources; on a stand-in (host_device.py)."""
+"""Work on a device: budgets, streamed rows, several devices, sources; on a stand-in (host_device.py)."""
 
 import gc
 import re
@@ -42,7 +42,7 @@ KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
     ],
 )
 def test_products_within_a_budget(budget, dtype):
-    """Rows that stay on the card, and rows that pass through: the same products, in the memory allowed."""
+    """Rows stay on the device or pass through it: the same products, within the budget."""
     backend = backend_of(budget)
     device = backend.devices[0]
     x, z, v = rows_of(700, 40), rows_of(300, 40, seed=1), np.ones((700, 3))
@@ -77,11 +77,11 @@ def test_products_within_a_budget(budget, dtype):
     k=st.integers(1, 20),
     tile=st.sampled_from([16, 64, 256]),
     budget=st.integers(30_000, 3_000_000),
-    cards=st.integers(1, 3),
+    gpus=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-def test_any_budget_gives_the_product_or_says_what_it_needs(n, m, d, k, tile, budget, cards, seed):
-    backend = backend_of(budget, cards, tile)
+def test_any_budget_gives_the_product_or_says_what_it_needs(n, m, d, k, tile, budget, gpus, seed):
+    backend = backend_of(budget, gpus, tile)
     rng = np.random.default_rng(seed)
     x, z = rows_of(n, d, np.float64, seed), rows_of(m, d, np.float64, seed + 1)
     v, w = rng.normal(size=(n, k)), rng.normal(size=(m, k))
@@ -94,7 +94,7 @@ def test_any_budget_gives_the_product_or_says_what_it_needs(n, m, d, k, tile, bu
     else:
         told = ""
     if told:
-        assert re.match("device_memory_limit is .* needs at least .* on the card", told)
+        assert re.match("device_memory_limit is .* needs at least .* on the device", told)
         return
     np.testing.assert_allclose(square, KERNEL(x) @ v, rtol=0, atol=1e-9 * np.abs(v).sum())
     np.testing.assert_allclose(cross, KERNEL(x, z) @ w, rtol=0, atol=1e-9 * np.abs(w).sum())
@@ -118,8 +118,8 @@ def test_right_hand_sides_that_do_not_fit_come_in_parts():
     assert backend.devices[0].peak <= 400_000
 
 
-def test_tiles_shrink_where_the_card_has_less_than_the_budget():
-    """Others may use the card: the first tiles are refused, and smaller ones do."""
+def test_tiles_shrink_where_the_device_has_less_than_the_budget():
+    """Others may use the device: the first tiles are refused, and smaller ones do."""
     backend = backend_of(10**8, tile=2048)
     device = backend.devices[0]
     x, v = rows_of(3000, 3, np.float64), np.ones((3000, 1))
@@ -143,7 +143,7 @@ def test_tiles_shrink_where_the_card_has_less_than_the_budget():
     assert device.refused >= 1
 
 
-def test_a_full_card_is_told():
+def test_a_full_device_is_told():
     backend = backend_of(10**8, tile=512)
 
     def nothing(shape, dtype):
@@ -152,7 +152,7 @@ def test_a_full_card_is_told():
     backend.devices[0].empty = nothing
     points = backend.points(rows_of(900, 3), np.float32)
     with pytest.raises(
-        MemoryLimitError, match=r"stand-in 0 has no room for .* others may use the card"
+        MemoryLimitError, match=r"stand-in 0 has no room for .* others may use the device"
     ):
         backend.symmetric_matmul(fm.RBF(1.0), points, np.ones((900, 1)))
 
@@ -169,15 +169,15 @@ def test_layouts():
     assert (mixed.held_kept, mixed.streamed_kept) == (True, False)
 
 
-@pytest.mark.parametrize("cards", [1, 2, 3, 5])
+@pytest.mark.parametrize("devices", [1, 2, 3, 5])
 @pytest.mark.parametrize("n", [1, 5, 12])
-def test_blocks_are_shared_once_each(cards, n):
+def test_blocks_are_shared_once_each(gpus, n):
     blocks = row_blocks(10 * n, 10)
-    shares = [share(blocks, place, cards) for place in range(cards)]
+    shares = [share(blocks, place, gpus) for place in range(gpus)]
     assert sorted(b.start for some in shares for b in some) == [b.start for b in blocks]
-    if n > cards:
+    if n > gpus:
         work = [sum(1 + b.start for b in some) for some in shares]
-        assert max(work) < 2.1 * sum(work) / cards
+        assert max(work) < 2.1 * sum(work) / gpus
 
 
 # ------------------------------------------------------------------------------------- results
@@ -230,7 +230,7 @@ def test_tensor_cores_are_taken_where_they_pay():
 
 
 def test_features_in_blocks_and_on_the_host(rng):
-    """A card with no room for all features gives them to the host, and takes them back for the sums."""
+    """A device with no room for all features gives them to the host, and takes them back for the sums."""
     x, z = rows_of(5000, 4, np.float64), rows_of(60, 4, np.float64, 1)
     kernel = fm.RBF(0.5)
     factor = np.linalg.cholesky(kernel(z) + 1e-6 * np.eye(60))
@@ -262,13 +262,13 @@ def stand_in(monkeypatch):
         return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}", index=index))
 
     monkeypatch.setattr(cuda, "cupy", lambda: None)
-    monkeypatch.setattr(cuda, "cuda_cards", lambda: (2, ""))
+    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (2, ""))
     monkeypatch.setattr(cuda, "cuda_device", device)
     return made
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
-def test_cce_on_a_card(stand_in, solver, rng):
+def test_cce_on_a_device(stand_in, solver, rng):
     """Nothing above the backend changes: each solver, with its certificate, against the core."""
     x = rng.normal(size=(600, 2))
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
@@ -285,21 +285,21 @@ def test_cce_on_a_card(stand_in, solver, rng):
     assert 0 < stand_in[0].peak <= 12_000_000
 
 
-def test_two_cards_and_the_estimator(stand_in, rng, tmp_path):
+def test_two_devices_and_the_estimator(stand_in, rng, tmp_path):
     x = rng.normal(size=(400, 40))
     y = x[:, 0] + rng.normal(size=400)
-    cards = fm.ConditionalCongruence(backend="cupy", devices=[0, 1]).fit(x, y, (x[:, 0], 1.2))
+    gpus = fm.ConditionalCongruence(backend="cupy", devices=[0, 1]).fit(x, y, (x[:, 0], 1.2))
     core = fm.ConditionalCongruence().fit(x, y, (x[:, 0], 1.2))
     some, grid = rng.normal(size=(7, 40)), np.linspace(-2, 2, 5)
-    bound = cards.result_.error_bound + core.result_.error_bound
-    assert np.abs(cards.score_samples(some) - core.score_samples(some)).max() < 1e-5
-    assert np.abs(cards.result_.values - core.result_.values).max() <= bound
-    np.testing.assert_allclose(cards.witness(some, grid), core.witness(some, grid), atol=1e-5)
+    bound = gpus.result_.error_bound + core.result_.error_bound
+    assert np.abs(gpus.score_samples(some) - core.score_samples(some)).max() < 1e-5
+    assert np.abs(gpus.result_.values - core.result_.values).max() <= bound
+    np.testing.assert_allclose(gpus.witness(some, grid), core.witness(some, grid), atol=1e-5)
     assert all("pairs" in stand_in[i].launched for i in (0, 1))
 
 
 def test_no_low_rank_of_the_outputs(stand_in, rng):
-    """The dense form: quadratic forms and columns on the card."""
+    """The dense form: quadratic forms and columns on the device."""
     x = rng.normal(size=(150, 2))
     y, draws = rng.normal(size=150), rng.normal(size=(150, 2))
     options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
@@ -311,7 +311,7 @@ def test_no_low_rank_of_the_outputs(stand_in, rng):
 
 @pytest.fixture
 def on_second(monkeypatch):
-    """What puts an array of the caller's on card 1, as CuPy's: NumPy does not take it by itself."""
+    """What puts an array of the caller's on device 1, as CuPy's: NumPy does not take it by itself."""
     module = fake_cupy.module()
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(cuda, "cupy", lambda: module)
@@ -324,13 +324,13 @@ def on_second(monkeypatch):
     return put
 
 
-def test_data_on_a_card_are_computed_there(stand_in, on_second, rng):
+def test_data_on_a_device_are_computed_there(stand_in, on_second, rng):
     x = rng.normal(size=(300, 3))
     y, mean = x[:, 0] + rng.normal(size=300), x[:, 0]
     there = fm.cce(on_second(x), on_second(y), (on_second(mean), 1.0))
     here = fm.cce(x, y, (mean, 1.0))
     assert (there.info.backend, here.info.backend) == ("cupy", "cpu")
-    assert list(stand_in) == [1]  # the card that x lies on
+    assert list(stand_in) == [1]  # the device that x lies on
     assert isinstance(there.values, on_second.kind)
     assert isinstance(there.error_bounds, on_second.kind)
     np.testing.assert_allclose(np.asarray(there), here.values, atol=2e-6)
@@ -354,9 +354,9 @@ def test_data_on_a_card_are_computed_there(stand_in, on_second, rng):
     [
         ({"devices": [0]}, ValueError, "devices is an option of backend='cupy'"),
         ({"device_memory_limit": "1GB"}, ValueError, "device_memory_limit is an option of backend"),
-        ({"backend": "cupy", "devices": "0"}, TypeError, "a list of cards such as"),
-        ({"backend": "cupy", "devices": []}, ValueError, "different cards, at least one"),
-        ({"backend": "cupy", "devices": [0, 0]}, ValueError, "different cards, at least one"),
+        ({"backend": "cupy", "devices": "0"}, TypeError, "a list of devices such as"),
+        ({"backend": "cupy", "devices": []}, ValueError, "different devices, at least one"),
+        ({"backend": "cupy", "devices": [0, 0]}, ValueError, "different devices, at least one"),
         ({"backend": "cupy", "devices": [-1]}, ValueError, "devices"),
         ({"backend": "cupy", "device_memory_limit": "much"}, ValueError, "device_memory_limit is"),
         ({"backend": "cupy", "device_memory_limit": 0}, ValueError, "device_memory_limit is 0"),
@@ -373,10 +373,10 @@ def test_without_cupy(monkeypatch):
         get_backend("cupy", fm.RBF(1.0))
 
 
-def test_without_a_card(monkeypatch):
+def test_without_a_device(monkeypatch):
     monkeypatch.setattr(cuda, "cupy", lambda: None)
-    monkeypatch.setattr(cuda, "cuda_cards", lambda: (0, "no CUDA card was found"))
-    with pytest.raises(RuntimeError, match="no CUDA card was found; use backend='auto'"):
+    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (0, "no CUDA device was found"))
+    with pytest.raises(RuntimeError, match="no CUDA device was found; use backend='auto'"):
         get_backend("cupy", fm.RBF(1.0))
 
 
@@ -416,9 +416,9 @@ def test_parameters_are_no_part_of_a_source():
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler")
-@pytest.mark.parametrize("card", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("device", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sources_compile_for_cards(card, dtype, tmp_path):
+def test_sources_compile_for_devices(gpu, dtype, tmp_path):
     """Warnings are errors, and no kernel spills registers to memory."""
     kind = np.dtype(dtype)
     texts = [source.row_source(kind).text]
@@ -430,7 +430,7 @@ def test_sources_compile_for_cards(card, dtype, tmp_path):
         path.write_text(text)
         flags = [
             "-std=c++17",
-            f"-arch={card}",
+            f"-arch={gpu}",
             "-cubin",
             "-Xptxas",
             "-v",
@@ -449,7 +449,7 @@ def test_sources_compile_for_cards(card, dtype, tmp_path):
 
 @pytest.mark.parametrize("kernel", PROGRAMS, ids=repr)
 def test_every_source_compiles_here(kernel):
-    """What the stand-in runs is the text that a card compiles."""
+    """What the stand-in runs is the text that a device compiles."""
     for dim in (8, 100):
         structure, parameters = source.structure_of(kernel)
         text = source.tile_source(structure, dim, np.dtype(np.float32)).text

@@ -1,4 +1,4 @@
-"""What must hold on a real card as on its stand-in: the same tests on both, those of the card marked."""
+"""The same tests on a real device (marked ``gpu``) and on a simulated one."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda
 from fastmcmd.device.base import DeviceMemoryError
 
-# The last is a card; the second one CuPy's calls with NumPy behind them, each test in one of the modes of
+# The last is a device; the second one CuPy's calls with NumPy behind them, each test in one of the modes of
 # fake_streams.py, all in that of FASTMCMD_TEST_STREAMS.
 MODES = ("eager", "late", "random")
 KINDS = ["stand-in", "calls", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -24,7 +24,7 @@ KERNELS = [fm.Polynomial(3, 1 / 64, 1.0), fm.RBF(0.5), fm.Laplacian(0.1), fm.Mat
 
 
 def test_cupy_has_all_names_that_are_played():
-    """No card is needed: CuPy's modules, and CUDA's libraries that they load."""
+    """No device is needed: CuPy's modules, and CUDA's libraries that they load."""
     cupy = pytest.importorskip("cupy")
     try:
         _ = cupy.cuda.cublas.sgemm, cupy.cuda.cusolver.spotrf
@@ -62,7 +62,7 @@ def calls(monkeypatch, request):
     mode = os.environ.get("FASTMCMD_TEST_STREAMS", MODES[chosen % len(MODES)])
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module(mode=mode, seed=chosen))
     monkeypatch.setattr(cuda, "_MEASURED", 64)
-    forget = (cuda.cuda_cards, cuda.cuda_device)
+    forget = (cuda.cuda_device_count, cuda.cuda_device)
     for cached in forget:
         cached.cache_clear()
     yield
@@ -72,7 +72,7 @@ def calls(monkeypatch, request):
 
 @pytest.fixture(params=KINDS)
 def make(request):
-    """What makes a card with a budget."""
+    """What makes a device with a budget."""
     if request.param == "stand-in":
         return HostDevice
     if request.param == "calls":
@@ -82,7 +82,7 @@ def make(request):
 
 @pytest.fixture(params=KINDS)
 def cupy_backend(request, monkeypatch):
-    """``backend="cupy"``, on a card or its stand-in; gives what looks a card up."""
+    """``backend="cupy"``, on a device or its stand-in; gives what looks a device up."""
     if request.param != "stand-in":
         if request.param == "calls":
             request.getfixturevalue("calls")
@@ -93,7 +93,7 @@ def cupy_backend(request, monkeypatch):
         return made.setdefault((index, budget), HostDevice(budget or 10**9, f"stand-in {index}"))
 
     monkeypatch.setattr(cuda, "cupy", lambda: None)
-    monkeypatch.setattr(cuda, "cuda_cards", lambda: (2, ""))
+    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (2, ""))
     monkeypatch.setattr(cuda, "cuda_device", device)
     return lambda limit: device(0, limit)
 
@@ -143,7 +143,7 @@ def test_out_of_memory_is_told(make):
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
 @pytest.mark.parametrize("columns", [2, 64])
-def test_certified_on_a_card(cupy_backend, solver, columns):
+def test_certified_on_a_device(cupy_backend, solver, columns):
     x, y, draws = unit_inputs(900, columns)
     options = dict(x_kernel=fm.RBF(0.5), solver=solver, tol=1e-6)
     exact = fm.cce(x, y, draws, x_kernel=fm.RBF(0.5), tol=1e-10, dtype="float64", backend="cpu")
@@ -156,9 +156,9 @@ def test_certified_on_a_card(cupy_backend, solver, columns):
 
 
 @pytest.mark.parametrize("solver", ["cg", "cholesky", "lowrank"])
-def test_two_cards(cupy_backend, solver):
-    if cuda.cuda_cards()[0] < 2:
-        pytest.skip("one card only")
+def test_two_devices(cupy_backend, solver):
+    if cuda.cuda_device_count()[0] < 2:
+        pytest.skip("one device only")
     x, y, draws = unit_inputs(700, 2)
     options = dict(x_kernel=fm.RBF(0.5), tol=1e-6)
     here = fm.cce(x, y, draws, backend="cpu", dtype="float64", **options)
@@ -189,7 +189,7 @@ def test_inputs_on_disk(cupy_backend, tmp_path):
 
 
 @pytest.mark.gpu
-def test_arrays_of_cupy_and_torch_on_a_card():
+def test_arrays_of_cupy_and_torch_on_a_device():
     cp = cuda.cupy()
     x, y, draws = unit_inputs(400, 8)
     here = fm.cce(x, y, draws)
@@ -213,53 +213,51 @@ def test_arrays_of_cupy_and_torch_on_a_card():
 
 
 @pytest.fixture(params=KINDS[1:])
-def card(request):
-    """A card of CuPy, or CuPy's calls."""
+def gpu(request):
+    """A device of CuPy, or CuPy's calls."""
     if request.param == "calls":
         request.getfixturevalue("calls")
     return cuda.CudaDevice(0, 20_000_000)
 
 
 @pytest.fixture
-def other(card):
-    """A second card."""
-    if cuda.cuda_cards()[0] < 2:
-        pytest.skip("one card only")
+def other(gpu):
+    """A second device."""
+    if cuda.cuda_device_count()[0] < 2:
+        pytest.skip("one device only")
     return cuda.CudaDevice(1, 20_000_000)
 
 
-def test_rates_are_measured(card):
-    assert set(card.rates) == {"float64", "float32", "tf32"}
-    assert min(card.rates.values()) > 0
-    assert card.tensor_cores_pay in (True, False)
-    assert "cuda:0" in card.label
+def test_rates_are_measured(gpu):
+    assert set(gpu.rates) == {"float64", "float32", "tf32"}
+    assert min(gpu.rates.values()) > 0
+    assert gpu.tensor_cores_pay in (True, False)
+    assert "cuda:0" in gpu.label
 
 
-def test_copies(card):
+def test_copies(gpu):
     host = np.arange(600.0).reshape(20, 30)
-    there = card.upload(host)
-    np.testing.assert_array_equal(card.download(there), host)
-    np.testing.assert_array_equal(card.download(there[3:7, 5:9]), host[3:7, 5:9])
-    np.testing.assert_array_equal(card.download(card.copy(there[:, 2:4])), host[:, 2:4])
-    np.testing.assert_array_equal(card.download(card.zeros((4, 5), np.float32)), np.zeros((4, 5)))
+    there = gpu.upload(host)
+    np.testing.assert_array_equal(gpu.download(there), host)
+    np.testing.assert_array_equal(gpu.download(there[3:7, 5:9]), host[3:7, 5:9])
+    np.testing.assert_array_equal(gpu.download(gpu.copy(there[:, 2:4])), host[:, 2:4])
+    np.testing.assert_array_equal(gpu.download(gpu.zeros((4, 5), np.float32)), np.zeros((4, 5)))
     for slot, rows in ((0, host[:8]), (1, host[8:]), (0, host[8:]), (1, host[:2])):
-        card.copy_in(slot, rows)
-        np.testing.assert_array_equal(card.download(card.arrived(slot)), rows)
-        card.done_with(slot)
-    card.drop_slots()
+        gpu.copy_in(slot, rows)
+        np.testing.assert_array_equal(gpu.download(gpu.arrived(slot)), rows)
+        gpu.done_with(slot)
+    gpu.drop_slots()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_copies_from_card_to_card(card, other, dtype):
+def test_copies_from_device_to_device(gpu, other, dtype):
     host = np.arange(600, dtype=dtype).reshape(20, 30)
-    there = card.upload(host)
+    there = gpu.upload(host)
     for part in (np.s_[:], np.s_[3:7], np.s_[3:7, 5:9], np.s_[:0]):
-        np.testing.assert_array_equal(
-            other.download(other.take_from(card, there[part])), host[part]
-        )
-    assert card.adopted(there) is there
+        np.testing.assert_array_equal(other.download(other.take_from(gpu, there[part])), host[part])
+    assert gpu.adopted(there) is there
     assert other.adopted(there) is None
-    assert card.adopted(object()) is None
+    assert gpu.adopted(object()) is None
     for slot, rows in ((0, slice(0, 8)), (1, slice(8, 20)), (0, slice(8, 20))):
         other.copy_in(slot, there[rows])
         np.testing.assert_array_equal(other.download(other.arrived(slot)), host[rows])
@@ -291,17 +289,17 @@ def test_factors(make, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_and_solutions_of_parts(card, dtype):
+def test_products_and_solutions_of_parts(gpu, dtype):
     """Slices of larger matrices, transposed or not, as NumPy has them."""
     rng = np.random.default_rng(0)
     a, b, c = (rng.normal(size=(40, 50)).astype(dtype) for _ in range(3))
     lower = (np.tril(rng.normal(size=(50, 50))) + 9 * np.eye(50)).astype(dtype)
     unit = 500 * np.finfo(dtype).eps
     for left, right in ((False, False), (True, False), (False, True), (True, True)):
-        x, y, z = (card.upload(v) for v in (a, b, c))
+        x, y, z = (gpu.upload(v) for v in (a, b, c))
         one = a[3:10, 5:17] if not left else a[5:17, 3:10]
         two = b[1:13, 4:9] if not right else b[4:9, 1:13]
-        card.multiply(
+        gpu.multiply(
             z[2:9, 1:6],
             x[3:10, 5:17] if not left else x[5:17, 3:10],
             y[1:13, 4:9] if not right else y[4:9, 1:13],
@@ -310,34 +308,34 @@ def test_products_and_solutions_of_parts(card, dtype):
         expected = c.copy()
         product = (one.T if left else one) @ (two.T if right else two)
         expected[2:9, 1:6] = -2 * product + 0.5 * c[2:9, 1:6]
-        np.testing.assert_allclose(card.download(z), expected, atol=unit)
-    factor = card.upload(lower)
+        np.testing.assert_allclose(gpu.download(z), expected, atol=unit)
+    factor = gpu.upload(lower)
     part = lower[4:12, 4:12]
     for right, transposed in ((False, False), (False, True), (True, False), (True, True)):
         operator = part.T if transposed else part
         rhs = a[:8, 3:20] if not right else a[:17, 3:11]
-        there = card.upload(a)
+        there = gpu.upload(a)
         where = there[:8, 3:20] if not right else there[:17, 3:11]
-        card.solve(factor[4:12, 4:12], where, right=right, transposed=transposed)
+        gpu.solve(factor[4:12, 4:12], where, right=right, transposed=transposed)
         expected = (
             np.linalg.solve(operator, rhs) if not right else np.linalg.solve(operator.T, rhs.T).T
         )
-        np.testing.assert_allclose(card.download(where), expected, atol=unit)
+        np.testing.assert_allclose(gpu.download(where), expected, atol=unit)
 
 
-def test_a_budget_that_is_used_up(card):
-    held = card.held
-    kept = card.empty((1_000_000,), np.float64)
-    assert card.held >= held + 8_000_000
-    assert not card.has_room(13_000_000)
+def test_a_budget_that_is_used_up(gpu):
+    held = gpu.held
+    kept = gpu.empty((1_000_000,), np.float64)
+    assert gpu.held >= held + 8_000_000
+    assert not gpu.has_room(13_000_000)
     with pytest.raises(DeviceMemoryError) as caught:
-        card.empty((2_000_000,), np.float64)
+        gpu.empty((2_000_000,), np.float64)
     assert caught.value.wanted == 16_000_000
     del kept
-    assert card.held < held + 1000
-    assert card.peak >= 8_000_000
+    assert gpu.held < held + 1000
+    assert gpu.peak >= 8_000_000
 
 
-def test_cards_that_are_not_there(calls):
-    with pytest.raises(ValueError, match="devices holds 7; there are 2 cards, from 0"):
+def test_devices_that_are_not_there(calls):
+    with pytest.raises(ValueError, match="devices holds 7; there are 2 devices, from 0"):
         cuda.CudaDevice(7)

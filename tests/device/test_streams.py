@@ -1,4 +1,4 @@
-"""The order of a card's work: streams, events and memory at their worst (fake_streams.py).
+"""The order of a device's work: streams, events and memory at their worst (fake_streams.py).
 
 First the stand-in itself: programs with a planted race must go wrong in it. Then work of all kinds: it must
 give the bits that it gives where everything happens at once, and must not without any synchronisation.
@@ -54,7 +54,7 @@ def play(patch):
 
 
 def forget():
-    cuda.cuda_cards.cache_clear()
+    cuda.cuda_device_count.cache_clear()
     cuda.cuda_device.cache_clear()
 
 
@@ -196,21 +196,21 @@ def test_nothing_more_is_done_than_is_asked_for(play):
     pool = cp.cuda.MemoryPool()
     _ = pool.malloc(100)
     del _
-    pool.free_all_blocks()  # by cudaFree, which waits for the card
+    pool.free_all_blocks()  # by cudaFree, which waits for the device
     assert done[-1] == "later"
 
 
-def test_cards_and_threads_have_streams_of_their_own(play):
+def test_devices_and_threads_have_streams_of_their_own(play):
     cp, work, _ = two_streams(play)
     found = []
     with work:
         assert cp.cuda.get_current_stream() is work
         with cp.cuda.Device(1):
             assert cp.cuda.get_current_stream() is not work
-            with pytest.raises(RuntimeError, match="card"):
+            with pytest.raises(RuntimeError, match="device"):
                 work.__enter__()
             event = cp.cuda.Event()
-        with pytest.raises(AssertionError, match="another card"):
+        with pytest.raises(AssertionError, match="another device"):
             event.record(work)
         thread = threading.Thread(target=lambda: found.append(cp.cuda.get_current_stream()))
         thread.start()
@@ -274,9 +274,9 @@ def test_a_pool_splits_and_joins(play):
 KERNEL = fm.RBF(0.4)
 
 
-def backend_of(budget, cards=1, tile=64):
+def backend_of(budget, gpus=1, tile=64):
     return CupyBackend(
-        tile=tile, devices=tuple(cuda.CudaDevice(index, budget) for index in range(cards))
+        tile=tile, devices=tuple(cuda.CudaDevice(index, budget) for index in range(gpus))
     )
 
 
@@ -293,7 +293,7 @@ def rows_that_pass_through(cp, tmp_path):
     return found, exact
 
 
-def rows_of_another_card(cp, tmp_path):
+def rows_of_another_device(cp, tmp_path):
     x, z = unit_inputs(420)[0], unit_inputs(420, seed=1)[0]
     with cp.cuda.Device(1):
         there = cp.asarray(x)
@@ -312,10 +312,10 @@ def rows_that_are_kept(cp, tmp_path):
     return found, [KERNEL(x.astype(float), w.astype(float)) for w in (z, x)]
 
 
-def a_factor(cp, tmp_path, cards=1):
+def a_factor(cp, tmp_path, gpus=1):
     x = unit_inputs(300)[0]
     v = np.random.default_rng(2).normal(size=(300, 3))
-    backend = backend_of(10**6, cards)
+    backend = backend_of(10**6, gpus)
     packed, product = backend.pack_matmul(KERNEL, backend.points(x, np.float64), v)
     backend.packed_add_diagonal(packed, np.full(300, 0.5))
     backend.packed_cholesky(packed)
@@ -325,7 +325,7 @@ def a_factor(cp, tmp_path, cards=1):
     return found, [whole @ v, np.linalg.cholesky(shifted), np.linalg.solve(shifted, v)]
 
 
-def a_factor_on_two_cards(cp, tmp_path):
+def a_factor_on_two_devices(cp, tmp_path):
     return a_factor(cp, tmp_path, 2)
 
 
@@ -352,23 +352,23 @@ def features(cp, tmp_path):
 
 def copies(cp, tmp_path):
     """What the host's memory held when it was given, though it is pinned and written to at once."""
-    card, other = cuda.CudaDevice(0, 10**6), cuda.CudaDevice(1, 10**6)
+    gpu, other = cuda.CudaDevice(0, 10**6), cuda.CudaDevice(1, 10**6)
     pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(8000), np.float64, 1000).reshape(20, 50)
     exact = np.random.default_rng(0).normal(size=(20, 50))
     pinned[:] = exact
-    there = card.upload(pinned)
+    there = gpu.upload(pinned)
     pinned[:] = 0
-    moved = other.take_from(card, card.copy(there))
-    card.clear(there)  # and memory of what is gone is used again
-    parts = [other.take_from(card, card.upload(exact)[:, 3:9])]
-    scratch = [card.zeros((20, 50), np.float64) for _ in range(4)]
-    found = [card.download(there), other.download(moved), other.download(parts[0])]
+    moved = other.take_from(gpu, gpu.copy(there))
+    gpu.clear(there)  # and memory of what is gone is used again
+    parts = [other.take_from(gpu, gpu.upload(exact)[:, 3:9])]
+    scratch = [gpu.zeros((20, 50), np.float64) for _ in range(4)]
+    found = [gpu.download(there), other.download(moved), other.download(parts[0])]
     del scratch
     return found, [np.zeros((20, 50)), exact, exact[:, 3:9]]
 
 
 CASES = [
-    rows_that_pass_through, rows_of_another_card, rows_that_are_kept, a_factor, a_factor_on_two_cards,
+    rows_that_pass_through, rows_of_another_device, rows_that_are_kept, a_factor, a_factor_on_two_devices,
     features, copies,
 ]  # fmt: skip
 
@@ -419,14 +419,14 @@ def in_a_file(cp, x, path):
     return path / "x.npy"
 
 
-def on_the_card(cp, x, path, card=0):
+def on_the_device(cp, x, path, gpu=0):
     """Still on its way there, in the caller's current stream."""
-    with cp.cuda.Device(card):
+    with cp.cuda.Device(gpu):
         return cp.asarray(x)
 
 
-def on_another_card(cp, x, path):
-    return on_the_card(cp, x, path, 1)
+def on_another_device(cp, x, path):
+    return on_the_device(cp, x, path, 1)
 
 
 BLOCKS = dict(solver="cg", device_memory_limit=400_000)
@@ -435,13 +435,13 @@ TWO = dict(devices=[0, 1])
 CALLS = {  # how x is given, its columns, options
     "host": (on_host, 64, BLOCKS),
     "file": (in_a_file, 64, BLOCKS),
-    "file, two cards": (in_a_file, 64, BLOCKS | TWO),
-    "card": (on_the_card, 64, BLOCKS),
-    "another card": (on_another_card, 64, BLOCKS | dict(devices=[0])),
+    "file, two devices": (in_a_file, 64, BLOCKS | TWO),
+    "device": (on_the_device, 64, BLOCKS),
+    "another device": (on_another_device, 64, BLOCKS | dict(devices=[0])),
     "Cholesky": (on_host, 64, dict(solver="cholesky")),
-    "Cholesky, two cards": (on_host, 64, dict(solver="cholesky") | TWO),
+    "Cholesky, two devices": (on_host, 64, dict(solver="cholesky") | TWO),
     "low rank": (on_host, 2, LOW_RANK),
-    "low rank, two cards": (on_another_card, 2, LOW_RANK | TWO),
+    "low rank, two devices": (on_another_device, 2, LOW_RANK | TWO),
 }
 
 
@@ -490,24 +490,24 @@ def layouts(monkeypatch):
 
 
 @pytest.fixture(params=["late", "random"])
-def cards(play, request):
-    """Two cards, without their budget's being tight."""
+def gpus(play, request):
+    """Two devices, without their budget's being tight."""
     play(request.param, 1)
     return [cuda.CudaDevice(index, 10**6) for index in range(2)]
 
 
 def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
-    """Each limit has a pool of its own, which keeps what is free; the card had no room for the next."""
+    """Each limit has a pool of its own, which keeps what is free; the device had no room for the next."""
     module = fake_cupy.module(memory=10**6)
     forget()
     monkeypatch.setitem(sys.modules, "cupy", module)
     cuda.cuda_device(0, 700_000).zeros((600_000,), np.uint8)
-    card = cuda.cuda_device(0, 800_000)
-    assert card.download(card.zeros((750_000,), np.uint8)).sum() == 0
+    gpu = cuda.cuda_device(0, 800_000)
+    assert gpu.download(gpu.zeros((750_000,), np.uint8)).sum() == 0
     assert cuda.cuda_device(0, None).budget > 600_000
     with pytest.raises(DeviceMemoryError):
-        card.empty((900_000,), np.uint8)
-    kept = card.zeros((750_000,), np.uint8)
+        gpu.empty((900_000,), np.uint8)
+    kept = gpu.zeros((750_000,), np.uint8)
     with pytest.raises(DeviceMemoryError):
         cuda.cuda_device(0, 700_000).empty((600_000,), np.uint8)
     del kept
@@ -517,96 +517,96 @@ def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
 @pytest.mark.parametrize("mode", ["late", "random"])
 def test_small_arrays_that_live_long_do_not_cut_large_pieces(play, mode):
     play(mode, 5)
-    card = cuda.CudaDevice(0, 10**6)
-    tile = card.empty((600_000,), np.uint8)
+    gpu = cuda.CudaDevice(0, 10**6)
+    tile = gpu.empty((600_000,), np.uint8)
     del tile
-    small = [card.upload(np.full(64, float(value))) for value in range(20)]
-    rows = card.empty((900_000,), np.uint8)  # there is room: all but the small ones are free
-    assert card.held < 10**6
+    small = [gpu.upload(np.full(64, float(value))) for value in range(20)]
+    rows = gpu.empty((900_000,), np.uint8)  # there is room: all but the small ones are free
+    assert gpu.held < 10**6
     with pytest.raises(DeviceMemoryError):
-        card.empty((100_000,), np.uint8)
+        gpu.empty((100_000,), np.uint8)
     del rows
-    assert [card.download(part)[0] for part in small] == list(range(20))
+    assert [gpu.download(part)[0] for part in small] == list(range(20))
 
 
 def test_pieces_of_many_sizes_are_given_back(play):
     play("eager")
-    card = cuda.CudaDevice(0, 10**8)
-    kept = [card.empty((512 * size,), np.uint8) for size in range(1, 700, 7)]
+    gpu = cuda.CudaDevice(0, 10**8)
+    kept = [gpu.empty((512 * size,), np.uint8) for size in range(1, 700, 7)]
     for size in range(1, 700):
-        card.empty((512 * size,), np.uint8)
-    assert len(card._memory._pools) <= 256
-    assert card.held == sum(array.nbytes for array in kept)
+        gpu.empty((512 * size,), np.uint8)
+    assert len(gpu._memory._pools) <= 256
+    assert gpu.held == sum(array.nbytes for array in kept)
 
 
 def test_arrays_in_a_cycle_are_found(play):
     play("eager")
-    card = cuda.CudaDevice(0, 10**6)
-    cycle = [card.empty((600_000,), np.uint8)]
+    gpu = cuda.CudaDevice(0, 10**6)
+    cycle = [gpu.empty((600_000,), np.uint8)]
     cycle.append(cycle)
     del cycle
-    assert card.empty((900_000,), np.uint8).size == 900_000
+    assert gpu.empty((900_000,), np.uint8).size == 900_000
 
 
 def block(value, rows=64):
     return np.full((rows, 32), float(value))
 
 
-def test_each_card_tells_its_own_memory(cards):
-    """CuPy's pools tell that of the current card, which is another one for who asks from outside."""
-    kept = cards[1].upload(block(1))
-    assert cards[1].held == kept.nbytes
-    assert cards[0].held == 0
-    assert not cards[1].has_room(10**6)
+def test_each_device_tells_its_own_memory(gpus):
+    """CuPy's pools tell that of the current device, which is another one for who asks from outside."""
+    kept = gpus[1].upload(block(1))
+    assert gpus[1].held == kept.nbytes
+    assert gpus[0].held == 0
+    assert not gpus[1].has_room(10**6)
 
 
 def test_a_slot_that_grows_keeps_its_pinned_memory_until_it_is_read(play):
-    """Of two precisions, rows passed through one slot; the other card took the memory given back."""
+    """Of two precisions, rows passed through one slot; the other device took the memory given back."""
     play("late")
-    card, other = (cuda.CudaDevice(index, 10**6) for index in range(2))
-    card.copy_in(0, block(1))
-    first = card.copy(card.arrived(0))
-    card.done_with(0)
-    card.copy_in(0, block(2, 128))
+    gpu, other = (cuda.CudaDevice(index, 10**6) for index in range(2))
+    gpu.copy_in(0, block(1))
+    first = gpu.copy(gpu.arrived(0))
+    gpu.done_with(0)
+    gpu.copy_in(0, block(2, 128))
     other.copy_in(0, block(3))
-    assert (card.download(first) == 1).all()
-    assert (card.download(card.arrived(0)) == 2).all()
+    assert (gpu.download(first) == 1).all()
+    assert (gpu.download(gpu.arrived(0)) == 2).all()
     assert (other.download(other.arrived(0)) == 3).all()
 
 
 def test_a_slot_that_grows_after_an_error_is_not_written_to(play):
     """A copy was on its way into memory that others had by then."""
     play("late")
-    card = cuda.CudaDevice(0, 10**6)
-    card.copy_in(0, block(1))  # and an error before it arrives
-    card.copy_in(0, block(2, 128))
-    mine = card.zeros((64, 32), np.float64)
-    card.copy(mine)
-    card.stream.synchronize()
-    card.copies.synchronize()
-    assert (card.download(mine) == 0).all()
+    gpu = cuda.CudaDevice(0, 10**6)
+    gpu.copy_in(0, block(1))  # and an error before it arrives
+    gpu.copy_in(0, block(2, 128))
+    mine = gpu.zeros((64, 32), np.float64)
+    gpu.copy(mine)
+    gpu.stream.synchronize()
+    gpu.copies.synchronize()
+    assert (gpu.download(mine) == 0).all()
 
 
-def test_threads_share_a_card(cards):
-    """Two calls at once on one card: each its own slots."""
-    card, turns, found = cards[0], threading.Barrier(2, timeout=20), {}
+def test_threads_share_a_device(gpus):
+    """Two calls at once on one device: each its own slots."""
+    gpu, turns, found = gpus[0], threading.Barrier(2, timeout=20), {}
 
     def work(value):
-        card.copy_in(0, block(value))
+        gpu.copy_in(0, block(value))
         turns.wait()
-        first = card.copy(card.arrived(0))
-        card.done_with(0)
-        card.copy_in(1, block(value + 10))
+        first = gpu.copy(gpu.arrived(0))
+        gpu.done_with(0)
+        gpu.copy_in(1, block(value + 10))
         turns.wait()
-        card.copy_in(0, block(value + 20))
-        found[value] = [card.download(v) for v in (first, card.arrived(1), card.arrived(0))]
-        card.drop_slots()
+        gpu.copy_in(0, block(value + 20))
+        found[value] = [gpu.download(v) for v in (first, gpu.arrived(1), gpu.arrived(0))]
+        gpu.drop_slots()
 
     on_threads(work, 1, 2)
     for value in (1, 2):
         for step, part in enumerate(found[value]):
             assert (part == value + 10 * step).all()
-    assert card.held == 0
+    assert gpu.held == 0
 
 
 def on_threads(work, *values):
@@ -626,12 +626,12 @@ def on_threads(work, *values):
     assert not errors, errors
 
 
-def test_a_thread_that_ends_leaves_no_slots(cards):
+def test_a_thread_that_ends_leaves_no_slots(gpus):
     def work(value):
-        cards[0].copy_in(0, block(value))  # and an error before it arrives
+        gpus[0].copy_in(0, block(value))  # and an error before it arrives
 
     on_threads(work, 1)
-    assert cards[0].held == 0
+    assert gpus[0].held == 0
 
 
 def test_a_copy_that_fails_leaves_no_thread_at_work():
@@ -663,7 +663,7 @@ def test_a_copy_that_fails_leaves_no_thread_at_work():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, DeviceMemoryError])
 @pytest.mark.parametrize("mode", ["late", "random"])
-def test_a_card_is_used_again_after_an_error(play, monkeypatch, mode, error):
+def test_a_device_is_used_again_after_an_error(play, monkeypatch, mode, error):
     """Slots were full, rows on their way, sums half made; then the rows are larger."""
     play(mode, 3)
     backend = backend_of(200_000)
@@ -695,7 +695,7 @@ def test_a_card_is_used_again_after_an_error(play, monkeypatch, mode, error):
 
 
 @pytest.mark.parametrize("mode", ["eager", "late", "random"])
-def test_two_calls_at_once_on_one_card(play, mode):
+def test_two_calls_at_once_on_one_device(play, mode):
     play(mode, 4)
     backend = backend_of(10**6)
     v = np.random.default_rng(2).normal(size=(420, 3))
@@ -711,13 +711,13 @@ def test_two_calls_at_once_on_one_card(play, mode):
     on_threads(work, 1, 2)
 
 
-@pytest.mark.parametrize("card", [0, 1])
-def test_the_callers_own_stream_is_waited_for(play, card):
+@pytest.mark.parametrize("device", [0, 1])
+def test_the_callers_own_stream_is_waited_for(play, gpu):
     x, y, draws = unit_inputs(420)
     cp = play("late")
-    with cp.cuda.Device(card), cp.cuda.Stream(non_blocking=True):
+    with cp.cuda.Device(gpu), cp.cuda.Stream(non_blocking=True):
         found = fm.cce(cp.asarray(x), y, draws, x_kernel=KERNEL, tol=1e-5, solver="cg")
-        assert found.info.device.endswith(f"cuda:{card})")
+        assert found.info.device.endswith(f"cuda:{gpu})")
         values = np.asarray(found)
     exact = on_the_cpu(64)
     assert np.abs(values - exact.values).max() <= float(found.error_bound) + exact.error_bound
@@ -728,8 +728,8 @@ class Tensor:
 
     is_cuda, dtype = True, types.SimpleNamespace(is_complex=False, is_floating_point=True)
 
-    def __init__(self, given, event, card):
-        self._given, self.event, self.device = given, event, types.SimpleNamespace(index=card)
+    def __init__(self, given, event, gpu):
+        self._given, self.event, self.device = given, event, types.SimpleNamespace(index=gpu)
 
     def detach(self):
         return self
@@ -741,19 +741,19 @@ class Tensor:
         return self._given._inner
 
 
-@pytest.mark.parametrize("card", [0, 1])
-def test_the_stream_of_a_tensor_is_waited_for(play, monkeypatch, card):
+@pytest.mark.parametrize("device", [0, 1])
+def test_the_stream_of_a_tensor_is_waited_for(play, monkeypatch, gpu):
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor))
     x, cp = unit_inputs(420)[0], play("late")
-    device = cuda.CudaDevice(card, 10**6)
-    with cp.cuda.Device(card), cp.cuda.Stream(non_blocking=True) as stream:
+    device = cuda.CudaDevice(gpu, 10**6)
+    with cp.cuda.Device(gpu), cp.cuda.Stream(non_blocking=True) as stream:
         given, event = cp.zeros(x.shape, x.dtype), cp.cuda.Event()
         stream.synchronize()
         given.set(x)
         event.record()
     assert (given._inner == 0).all()  # so far
-    rows = open_rows(Tensor(given, event, card), "x", stays=True)
-    there = device.adopted(rows.on_card)
+    rows = open_rows(Tensor(given, event, gpu), "x", stays=True)
+    there = device.adopted(rows.on_device)
     np.testing.assert_array_equal(device.download(device.copy(there)), x)
 
 
@@ -782,7 +782,7 @@ def without(module, line):
 
 
 def test_all_synchronisations_are_found():
-    """Those of events, streams and cards: one more needs a case in which it matters."""
+    """Those of events, streams and devices: one more needs a case in which it matters."""
     text = "\n".join(line for source in _SOURCES.values() for line in source)
     calls = re.findall(r"\.(?:wait_event|record|synchronize)\(", text)
     assert len([name for name in MUTANTS if "wait_for(" not in name]) == len(calls) == 15

@@ -468,16 +468,16 @@ def test_killed_at_random_moments(case, tmp_path):
         np.testing.assert_array_equal(found["bounds"], expected.error_bounds)
 
 
-def test_a_factor_on_a_card_has_no_file(tmp_path, rng):
-    """The card is done before BLAS on the host would be; where its tiles do not fit, panels are kept."""
+def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
+    """The device is done before BLAS on the host would be; where its tiles do not fit, panels are kept."""
     from host_device import backend_of
 
     shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
     # Room of the host is needed for panels only.
-    for card, room in ((10**8, 1000), (600_000, 400_000)):
+    for device, room in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.backend, operator.room = backend_of(card), room
+        operator.backend, operator.room = backend_of(device), room
         solver.cache_dir = tmp_path
         (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
         expected = np.linalg.solve(dense(operator, shift), rhs)

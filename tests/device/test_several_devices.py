@@ -1,4 +1,4 @@
-"""Work that several cards share: the same results as on one, in a part of its memory; on stand-ins."""
+"""Work that several devices share: the same results as on one, in a part of its memory; on stand-ins."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from fastmcmd.errors import MemoryLimitError
 KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
 
 
-@pytest.mark.parametrize("cards", [2, 3])
-def test_several_cards_give_what_one_gives(cards):
+@pytest.mark.parametrize("devices", [2, 3])
+def test_several_devices_give_what_one_gives(gpus):
     x, v = rows_of(500, 8, np.float64), np.random.default_rng(0).normal(size=(500, 4))
-    one, many = backend_of(10**8), backend_of(10**8, cards)
+    one, many = backend_of(10**8), backend_of(10**8, gpus)
     for backend in (one, many):
         points = backend.points(x, np.float64)
         packed, product = backend.pack_matmul(KERNEL, points, v)
@@ -36,14 +36,14 @@ def test_several_cards_give_what_one_gives(cards):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "tile"), [(500, 64), (130, 64), (64, 64), (7, 64)])
-def test_a_factor_is_spread_over_cards(n, tile, dtype):
-    """Each card holds and factors its own tiles: the same numbers as on one, in a part of the memory."""
+def test_a_factor_is_spread_over_devices(n, tile, dtype):
+    """Each device holds and factors its own tiles: the same numbers as on one, in a part of the memory."""
     x, b = rows_of(n, 5, np.float64), np.random.default_rng(0).normal(size=(n, 3))
     kernel = fm.RBF(0.5)
     shifted = kernel(x) + 0.5 * np.eye(n)
     peaks, factors, solutions = [], [], []
-    for cards in (1, 3):
-        backend = backend_of(10**8, cards, tile)
+    for gpus in (1, 3):
+        backend = backend_of(10**8, gpus, tile)
         points = backend.points(x, dtype)
         packed = backend.pack(kernel, points)
         del points
@@ -52,7 +52,7 @@ def test_a_factor_is_spread_over_cards(n, tile, dtype):
         factors.append(packed.tiles.to_host())
         solutions.append(backend.packed_solve(packed, b))
         peaks.append(max(device.peak for device in backend.devices))
-        if cards > 1 and n > tile:
+        if gpus > 1 and n > tile:
             assert all(device.peer_bytes for device in backend.devices[: -(-n // tile)])
     unit = np.finfo(dtype).eps
     np.testing.assert_array_equal(*factors)
@@ -63,10 +63,10 @@ def test_a_factor_is_spread_over_cards(n, tile, dtype):
         assert peaks[1] < 0.6 * peaks[0]
 
 
-@pytest.mark.parametrize("cards", [1, 3])
+@pytest.mark.parametrize("devices", [1, 3])
 @pytest.mark.parametrize("bad", [0, 70, 299])
-def test_a_pivot_that_is_not_positive_is_told(cards, bad):
-    backend = backend_of(10**8, cards)
+def test_a_pivot_that_is_not_positive_is_told(gpus, bad):
+    backend = backend_of(10**8, gpus)
     packed = backend.pack(fm.RBF(50.0), backend.points(rows_of(300, 5, np.float64), np.float64))
     diagonal = np.full(300, 5.0)
     diagonal[bad] = -9.0
@@ -76,7 +76,7 @@ def test_a_pivot_that_is_not_positive_is_told(cards, bad):
     assert caught.value.index == bad
 
 
-def test_a_card_too_small_for_a_factor_is_told():
+def test_a_device_too_small_for_a_factor_is_told():
     backend = backend_of(300_000, 2)
     points = backend.points(rows_of(600, 5, np.float64), np.float64)
     with pytest.raises(
@@ -87,8 +87,8 @@ def test_a_card_too_small_for_a_factor_is_told():
 
 @pytest.mark.parametrize("budget", [10**8, 2_500_000])
 @pytest.mark.parametrize("n", [3000, 700, 300, 1])
-def test_features_are_shared_by_cards(budget, n, rng):
-    """Each card makes and sums those of its rows; sums go on from what was written down."""
+def test_features_are_shared_by_devices(budget, n, rng):
+    """Each device makes and sums those of its rows; sums go on from what was written down."""
     x, z = rows_of(n, 4, np.float64), rows_of(60, 4, np.float64, 1)
     kernel = fm.RBF(0.5)
     factor = np.linalg.cholesky(kernel(z) + 1e-6 * np.eye(60))

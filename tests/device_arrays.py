@@ -1,8 +1,8 @@
-"""Arrays that lie on a card, for tests without one.
+"""Arrays that lie on a device, for tests without one.
 
 ``strict``: array-api-strict on a device that NumPy cannot read; only what the standard has. ``cupy``:
-CuPy's functions at their documented word, NumPy behind them: no array of NumPy is taken, and the card must
-be the current one. ``torch``: its own functions, tensors of the CPU taken for such of a card. ``cuda``:
+CuPy's documented functions with NumPy behind them: NumPy arrays are refused, and the device must be the
+current one. ``torch``: its own functions, tensors of the CPU taken for such of a device. ``cuda``:
 CuPy itself.
 """
 
@@ -19,7 +19,7 @@ from fastmcmd import arrays
 LIBRARIES = ["strict", "cupy", "torch", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
-class Card:
+class FakeDevice:
     """A library and a device of it; ``moved`` holds the sizes of what was copied to the host."""
 
     def __init__(self, kind, put, here=nullcontext):
@@ -41,27 +41,27 @@ class Card:
             return self._put(np.asarray(values))
 
     def get(self, values):
-        """Return an array for NumPy, having made sure that it is one of the card."""
+        """Return an array for NumPy, having made sure that it is one of the device."""
         namespace = arrays.device_namespace(values)
-        assert namespace is not None, f"{type(values)} is not on the card"
+        assert namespace is not None, f"{type(values)} is not on the device"
         assert namespace == arrays.device_namespace(self.put(0.0))
         return namespace.to_host(values)
 
 
-def card(name, monkeypatch):
+def gpu(name, monkeypatch):
     return {"strict": _strict, "cupy": _cupy, "torch": _torch, "cuda": _cuda}[name](monkeypatch)
 
 
 def _cuda(monkeypatch):
     import cupy
 
-    return Card(arrays._CuPy, cupy.asarray).watch(monkeypatch, arrays._CuPy, "to_host")
+    return FakeDevice(arrays._CuPy, cupy.asarray).watch(monkeypatch, arrays._CuPy, "to_host")
 
 
 def _torch(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setitem(arrays.FINDERS, "torch", lambda value: arrays._Torch(torch, value.device))
-    return Card(arrays._Torch, torch.tensor).watch(monkeypatch, arrays._Torch, "to_host")
+    return FakeDevice(arrays._Torch, torch.tensor).watch(monkeypatch, arrays._Torch, "to_host")
 
 
 def _strict(monkeypatch):
@@ -86,7 +86,7 @@ def _strict(monkeypatch):
         return None if value.device == host else Strict(xp, value.device)
 
     monkeypatch.setitem(arrays.FINDERS, "array_api_strict", find)
-    found = Card(Strict, lambda values: xp.asarray(values, device=device))
+    found = FakeDevice(Strict, lambda values: xp.asarray(values, device=device))
     return found.watch(monkeypatch, Strict, "to_host")
 
 
@@ -98,12 +98,12 @@ def _cupy(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setitem(sys.modules, "cupyx.scipy.special", special)
-    found = Card(arrays._CuPy, module.asarray, lambda: module.Device(1))
+    found = FakeDevice(arrays._CuPy, module.asarray, lambda: module.Device(1))
     return found.watch(monkeypatch, module.ndarray, "get")
 
 
 def fake_cupy():
-    """Return a module with what metrics ask of CuPy 13; arrays lie on card 1, and card 0 is current."""
+    """Return a module with what metrics ask of CuPy 13; arrays lie on device 1, and device 0 is current."""
     module = types.ModuleType("cupy")
     current = [0]
 
@@ -125,7 +125,7 @@ def fake_cupy():
 
     def unwrap(value):
         if isinstance(value, ndarray):
-            assert current[-1] == 1, "the card of this array is not the current one"
+            assert current[-1] == 1, "the device of this array is not the current one"
             return value._host
         if isinstance(value, np.ndarray):
             raise TypeError("Unsupported type <class 'numpy.ndarray'>")
@@ -138,7 +138,7 @@ def fake_cupy():
 
     def function(plain):
         def call(*args, **kwargs):
-            assert current[-1] == 1, "new arrays would lie on the wrong card"
+            assert current[-1] == 1, "new arrays would lie on the wrong device"
             return wrap(plain(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
 
         return call
@@ -202,7 +202,7 @@ def fake_cupy():
     module.Device, module.ndarray, module.function = Device, ndarray, function
 
     def asarray(values):
-        assert current[-1] == 1, "new arrays would lie on the wrong card"
+        assert current[-1] == 1, "new arrays would lie on the wrong device"
         return values if isinstance(values, ndarray) else ndarray(np.array(values))
 
     module.asarray = asarray

@@ -1,4 +1,4 @@
-"""Arrays of CuPy, and CUDA tensors of torch, which stay on their card."""
+"""Arrays of CuPy, and CUDA tensors of torch, which stay on their device."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import is_tensor, on_card
+from fastmcmd.checks import is_tensor, on_device
 from fastmcmd.device import cuda
 from fastmcmd.rows.source import Array, Source
 
 
-class CardArray(Source):
-    """An array on a card: blocks of it are downloaded when the host asks for them.
+class DeviceArray(Source):
+    """An array on a device: blocks of it are downloaded when the host asks for them.
 
     C-contiguous arrays of float32 or float64 are used as they are; others (float16, integers, columns
-    first) are copied once, on their card.
+    first) are copied once, on their device.
     """
 
     def __init__(self, value: Any) -> None:
-        cp, card = cuda.cupy(), on_card(value)
-        self.path, self._card = None, cp.cuda.Device(card)
-        self.where = f"{'a torch tensor' if is_tensor(value) else 'a CuPy array'} on cuda:{card}"
-        with self._card:
+        cp, gpu = cuda.cupy(), on_device(value)
+        self.path, self._device = None, cp.cuda.Device(gpu)
+        self.where = f"{'a torch tensor' if is_tensor(value) else 'a CuPy array'} on cuda:{gpu}"
+        with self._device:
             if is_tensor(value):
                 value = cp.from_dlpack(_readable(value))
             self.shape, self.dtype = tuple(value.shape), np.dtype(value.dtype)
@@ -37,7 +37,7 @@ class CardArray(Source):
 
     def read(self, start: int, stop: int) -> Array:
         """Return the rows, downloaded."""
-        with self._card:
+        with self._device:
             return np.asarray(self.array[start:stop].get())
 
 

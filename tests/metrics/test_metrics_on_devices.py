@@ -1,10 +1,10 @@
-"""Metrics of arrays on a card: the numbers of the host, made there, with the same refusals."""
+"""Metrics of arrays on a device: the numbers of the host, made there, with the same refusals."""
 
 import inspect
 import re
 from pathlib import Path
 
-import card_arrays
+import device_arrays
 import numpy as np
 import pytest
 
@@ -20,9 +20,9 @@ FEW = 250  # numbers that may come to the host together: sums of bins, counts of
 COPIES = 30  # one a column of sums: those of qce are its 19 levels, and some
 
 
-@pytest.fixture(params=card_arrays.LIBRARIES)
-def card(request, monkeypatch):
-    return card_arrays.card(request.param, monkeypatch)
+@pytest.fixture(params=device_arrays.LIBRARIES)
+def gpu(request, monkeypatch):
+    return device_arrays.gpu(request.param, monkeypatch)
 
 
 def _sample(rng, n=N, kind=np.float64):
@@ -35,8 +35,8 @@ def _sample(rng, n=N, kind=np.float64):
     return y.astype(kind), {"pair": pair, "draws": draws.astype(kind)}
 
 
-def _put(card, value):
-    return tuple(map(card.put, value)) if isinstance(value, tuple) else card.put(value)
+def _put(gpu, value):
+    return tuple(map(gpu.put, value)) if isinstance(value, tuple) else gpu.put(value)
 
 
 def _told(found):
@@ -53,12 +53,12 @@ def _told(found):
     return found
 
 
-def _same(card, there, here, by_row):
-    """Compare what came from a card with what came from the host."""
-    assert max(card.moved, default=0) <= FEW
-    assert len(card.moved) <= COPIES
+def _same(gpu, there, here, by_row):
+    """Compare what came from a device with what came from the host."""
+    assert max(gpu.moved, default=0) <= FEW
+    assert len(gpu.moved) <= COPIES
     if by_row:
-        there = card.get(there)
+        there = gpu.get(there)
         assert there.dtype == np.float64
     else:
         assert type(there) is type(here)
@@ -126,41 +126,41 @@ def _has_it(function, prediction):
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize(("function", "given"), BY_ROW, ids=_names(BY_ROW))
-def test_rows_as_on_the_host(card, rng, function, given, kind):
+def test_rows_as_on_the_host(gpu, rng, function, given, kind):
     y, predictions = _sample(rng, kind=kind)
     for name, prediction in predictions.items():
         if _has_it(function, name):
             here = function(y, prediction, **given)
-            card.moved.clear()
-            _same(card, function(card.put(y), _put(card, prediction), **given), here, True)
+            gpu.moved.clear()
+            _same(gpu, function(gpu.put(y), _put(gpu, prediction), **given), here, True)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("function", "given"), AVERAGED, ids=_names(AVERAGED))
-def test_aggregates_as_on_the_host(card, rng, function, given, weighted):
+def test_aggregates_as_on_the_host(gpu, rng, function, given, weighted):
     y, predictions = _sample(rng)
     weights = rng.integers(0, 4, N) * rng.uniform(0.5, 1.0) if weighted else None
     for name, prediction in predictions.items():
         if _has_it(function, name):
             here = function(y, prediction, sample_weight=weights, **given)
-            there = None if weights is None else card.put(weights)
-            card.moved.clear()
-            found = function(card.put(y), _put(card, prediction), sample_weight=there, **given)
-            _same(card, found, here, False)
+            there = None if weights is None else gpu.put(weights)
+            gpu.moved.clear()
+            found = function(gpu.put(y), _put(gpu, prediction), sample_weight=there, **given)
+            _same(gpu, found, here, False)
 
 
-def test_spreads_that_differ_little_or_not_at_all(card, rng):
+def test_spreads_that_differ_little_or_not_at_all(gpu, rng):
     y, predictions = _sample(rng)
     mean = predictions["pair"][0]
     spreads = [np.ones(N), np.where(np.arange(N) < 3, 5.0, 1.0), np.exp(rng.normal(size=N))]
     for std in spreads:
         for given in ({}, {"binning": "width"}, {"bins": N}, {"bins": 100}):
             here = metrics.ence_curve(y, (mean, std), **given)
-            there = metrics.ence_curve(card.put(y), _put(card, (mean, std)), **given)
+            there = metrics.ence_curve(gpu.put(y), _put(gpu, (mean, std)), **given)
             np.testing.assert_allclose(_told(there), _told(here), rtol=1e-9)
 
 
-def test_edges_between_rows(card, rng):
+def test_edges_between_rows(gpu, rng):
     """Bins of weight end exactly between two rows: the later one is the edge."""
     mean, std = np.zeros(100), np.linspace(1.0, 2.0, 100)
     for weights in (None, np.full(100, 2.0)):
@@ -169,75 +169,75 @@ def test_edges_between_rows(card, rng):
             (metrics.ence_curve, {"bins": 100}),
         ):
             here = function(std, (mean, std), sample_weight=weights, **given)
-            there = function(std, (mean, card.put(std)), sample_weight=weights, **given)
+            there = function(std, (mean, gpu.put(std)), sample_weight=weights, **given)
             np.testing.assert_array_equal(there.edges, here.edges)
             np.testing.assert_array_equal(there.mass, here.mass)
 
 
-def test_rows_of_no_weight_do_not_count(card, rng):
+def test_rows_of_no_weight_do_not_count(gpu, rng):
     y, predictions = _sample(rng)
     y[5] = 1e200  # of an infinite score
     weights = (np.arange(N) != 5).astype(float)
-    there = _put(card, predictions["pair"])
+    there = _put(gpu, predictions["pair"])
     here = metrics.nll(y, predictions["pair"], sample_weight=weights)
     with np.errstate(over="ignore"):  # NumPy stands behind some of the libraries
-        found = metrics.nll(card.put(y), there, sample_weight=weights)
-        assert metrics.nll(card.put(y), there) == np.inf
+        found = metrics.nll(gpu.put(y), there, sample_weight=weights)
+        assert metrics.nll(gpu.put(y), there) == np.inf
     assert found == pytest.approx(here, rel=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["qd", "nrg", "pwm", "fair"])
-def test_estimators_and_blocks(card, rng, monkeypatch, estimator):
+def test_estimators_and_blocks(gpu, rng, monkeypatch, estimator):
     """Many blocks of rows, many sums on the host: as few and none."""
     monkeypatch.setattr(on_device, "_BLOCK", 100)
     monkeypatch.setattr(inputs, "_BLOCK", 100)
     monkeypatch.setattr(variance_bins, "_MANY", 3)
     y, predictions = _sample(rng)
     pair, draws = predictions.values()
-    there = metrics.crps(card.put(y), card.put(draws), estimator=estimator)
+    there = metrics.crps(gpu.put(y), gpu.put(draws), estimator=estimator)
     np.testing.assert_allclose(
-        card.get(there), metrics.crps(y, draws, estimator=estimator), rtol=1e-12
+        gpu.get(there), metrics.crps(y, draws, estimator=estimator), rtol=1e-12
     )
     for prediction in (pair, draws):
         for function in (metrics.ence, metrics.sharpness, metrics.coverage):
-            found = function(card.put(y), _put(card, prediction))
+            found = function(gpu.put(y), _put(gpu, prediction))
             assert found == pytest.approx(function(y, prediction), rel=1e-12)
-        share = metrics.pit_values(card.put(y), _put(card, prediction), nan_policy="omit")
-        np.testing.assert_allclose(card.get(share), metrics.pit_values(y, prediction), rtol=1e-12)
+        share = metrics.pit_values(gpu.put(y), _put(gpu, prediction), nan_policy="omit")
+        np.testing.assert_allclose(gpu.get(share), metrics.pit_values(y, prediction), rtol=1e-12)
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.7])
 @pytest.mark.parametrize("estimator", ["nrg", "fair"])
-def test_energy_scores(card, rng, beta, estimator):
+def test_energy_scores(gpu, rng, beta, estimator):
     given = {"beta": beta, "estimator": estimator}
     for k in (1, 3):
         y, draws = rng.normal(size=(70, k)), rng.normal(size=(70, 9, k))
-        there = metrics.energy_score(card.put(y), card.put(draws), **given)
+        there = metrics.energy_score(gpu.put(y), gpu.put(draws), **given)
         np.testing.assert_allclose(
-            card.get(there), metrics.energy_score(y, draws, **given), rtol=1e-11
+            gpu.get(there), metrics.energy_score(y, draws, **given), rtol=1e-11
         )
     weights = rng.uniform(size=70)
-    found = metrics.mean_energy_score(card.put(y), card.put(draws), sample_weight=weights)
+    found = metrics.mean_energy_score(gpu.put(y), gpu.put(draws), sample_weight=weights)
     assert found == pytest.approx(metrics.mean_energy_score(y, draws, sample_weight=weights))
 
 
-def test_vectors(card, rng):
+def test_vectors(gpu, rng):
     y, mean, std = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(1, 2, (30, 2))
-    there = metrics.log_score(card.put(y), _put(card, (mean, std)))
-    np.testing.assert_allclose(card.get(there), metrics.log_score(y, (mean, std)), rtol=1e-12)
+    there = metrics.log_score(gpu.put(y), _put(gpu, (mean, std)))
+    np.testing.assert_allclose(gpu.get(there), metrics.log_score(y, (mean, std)), rtol=1e-12)
     draws = rng.normal(size=(30, 4, 2))
     for function in (metrics.mae, metrics.rmse, metrics.r2):
         for prediction in (mean, (mean, std), draws):
             given = {"multioutput": "raw_values"}
-            there = function(card.put(y), _put(card, prediction), **given)
+            there = function(gpu.put(y), _put(gpu, prediction), **given)
             np.testing.assert_allclose(there, function(y, prediction, **given), rtol=1e-12)
 
 
-def test_what_is_left_to_the_host(card, rng):
-    """Predictions on a card are whole predictions: what metrics there do not need is made on the host."""
+def test_what_is_left_to_the_host(gpu, rng):
+    """Predictions on a device are whole predictions: what metrics there do not need is made on the host."""
     _, predictions = _sample(rng, 40)
-    mean, std = (card.put(part) for part in predictions["pair"])
-    draws = card.put(predictions["draws"])
+    mean, std = (gpu.put(part) for part in predictions["pair"])
+    draws = gpu.put(predictions["draws"])
     namespace, levels, rows = (
         arrays.device_namespace(mean),
         np.array([0.1, 0.5, 0.95]),
@@ -250,10 +250,10 @@ def test_what_is_left_to_the_host(card, rng):
     for there, here in pairs:
         np.testing.assert_array_equal(there.sample(3, 0), here.sample(3, 0))
         np.testing.assert_array_equal(there.nodes()[0], here.nodes()[0])
-        with card.here():
+        with gpu.here():
             quantiles, few = there.quantile(levels), there.take(rows).mean
-        np.testing.assert_allclose(card.get(quantiles), here.quantile(levels), rtol=1e-12)
-        np.testing.assert_allclose(card.get(few), here.take(rows).mean, rtol=1e-12)
+        np.testing.assert_allclose(gpu.get(quantiles), here.quantile(levels), rtol=1e-12)
+        np.testing.assert_allclose(gpu.get(few), here.take(rows).mean, rtol=1e-12)
 
 
 def test_histograms_where_values_lie_on_edges():
@@ -267,16 +267,16 @@ def test_histograms_where_values_lie_on_edges():
 
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
-def test_nan_policies(card, rng, policy):
+def test_nan_policies(gpu, rng, policy):
     y, predictions = _sample(rng)
     pair, draws = predictions.values()
     y[3], pair[0][5], pair[1][7], draws[9, 2] = (np.nan,) * 4
     weights = rng.uniform(size=N)
     weights[11] = np.nan
     for prediction in (pair, draws):
-        there = metrics.crps(card.put(y), _put(card, prediction), nan_policy=policy)
+        there = metrics.crps(gpu.put(y), _put(gpu, prediction), nan_policy=policy)
         here = metrics.crps(y, prediction, nan_policy=policy)
-        np.testing.assert_allclose(card.get(there), here, rtol=1e-12)
+        np.testing.assert_allclose(gpu.get(there), here, rtol=1e-12)
         assert np.isnan(here).any()
         for function in (
             metrics.mean_crps,
@@ -287,44 +287,44 @@ def test_nan_policies(card, rng, policy):
             metrics.pit_histogram,
         ):
             given = {"sample_weight": weights, "nan_policy": policy}
-            there = function(card.put(y), _put(card, prediction), **given)
+            there = function(gpu.put(y), _put(gpu, prediction), **given)
             np.testing.assert_allclose(
                 _told(there), _told(function(y, prediction, **given)), rtol=1e-11
             )
 
 
-def test_scalars_and_numbers_of_the_host(card, rng):
+def test_scalars_and_numbers_of_the_host(gpu, rng):
     """What is small follows the prediction, wherever it comes from."""
     y, predictions = _sample(rng)
     (mean, std), draws = predictions.values()
     here = metrics.crps(y, (mean, 0.7))
-    for pair in ((card.put(mean), 0.7), (card.put(mean), np.float32(0.7)), (mean, card.put(0.7))):
-        there = card.get(metrics.crps(y, pair))
+    for pair in ((gpu.put(mean), 0.7), (gpu.put(mean), np.float32(0.7)), (mean, gpu.put(0.7))):
+        there = gpu.get(metrics.crps(y, pair))
         np.testing.assert_allclose(there, here, rtol=1e-6)
-    there = metrics.crps(y.tolist(), (0.0, card.put(std)))
-    np.testing.assert_allclose(card.get(there), metrics.crps(y, (0.0, std)), rtol=1e-12)
+    there = metrics.crps(y.tolist(), (0.0, gpu.put(std)))
+    np.testing.assert_allclose(gpu.get(there), metrics.crps(y, (0.0, std)), rtol=1e-12)
     given = {"sample_weight": np.arange(N)}
-    found = metrics.mean_crps(y, card.put(draws), **given)
+    found = metrics.mean_crps(y, gpu.put(draws), **given)
     assert found == pytest.approx(metrics.mean_crps(y, draws, **given), rel=1e-12)
-    found = metrics.coverage(y, card.put(draws[:, 0].astype(np.int32)))
+    found = metrics.coverage(y, gpu.put(draws[:, 0].astype(np.int32)))
     assert found == metrics.coverage(y, draws[:, 0].astype(np.int32))
 
 
 def test_a_prediction_of_the_host_brings_rows_there(monkeypatch, rng):
-    card = card_arrays.card("cupy", monkeypatch)
+    gpu = device_arrays.gpu("cupy", monkeypatch)
     y, predictions = _sample(rng)
     for prediction in (*predictions.values(), fm.Laplace(*predictions["pair"])):
-        there = metrics.crps(card.put(y), prediction)
+        there = metrics.crps(gpu.put(y), prediction)
         assert isinstance(there, np.ndarray)
         np.testing.assert_array_equal(there, metrics.crps(y, prediction))
 
 
-def test_two_cards_are_refused(monkeypatch, rng):
-    card = card_arrays.card("cupy", monkeypatch)
+def test_two_devices_are_refused(monkeypatch, rng):
+    gpu = device_arrays.gpu("cupy", monkeypatch)
     torch = pytest.importorskip("torch")
     monkeypatch.setitem(arrays.FINDERS, "torch", lambda value: arrays._Torch(torch, value.device))
     y, predictions = _sample(rng)
-    pair = _put(card, predictions["pair"])
+    pair = _put(gpu, predictions["pair"])
     with pytest.raises(
         ValueError, match="y is of torch on cpu, and the prediction of cupy on <CUDA"
     ):
@@ -332,9 +332,9 @@ def test_two_cards_are_refused(monkeypatch, rng):
     with pytest.raises(
         ValueError, match="std is of torch on cpu, and the prediction of cupy on <CUDA"
     ):
-        metrics.crps(card.put(y), (pair[0], torch.tensor(predictions["pair"][1])))
+        metrics.crps(gpu.put(y), (pair[0], torch.tensor(predictions["pair"][1])))
     with pytest.raises(ValueError, match="y is of torch"):
-        ece(torch.tensor([0, 1]), card.put([0.1, 0.9]))
+        ece(torch.tensor([0, 1]), gpu.put([0.1, 0.9]))
 
 
 def _spoilt(at, value):
@@ -384,18 +384,18 @@ def _bad_inputs(rng):
     ]
 
 
-def test_refusals_are_those_of_the_host(card, rng):
+def test_refusals_are_those_of_the_host(gpu, rng):
     for y, prediction, given in _bad_inputs(rng):
         with pytest.raises((ValueError, TypeError)) as here:
             metrics.mean_crps(y, prediction, **given)
         if "sample_weight" in given:
-            given = {**given, "sample_weight": card.put(given["sample_weight"])}
+            given = {**given, "sample_weight": gpu.put(given["sample_weight"])}
         with pytest.raises(here.type) as there:
-            metrics.mean_crps(card.put(y), _put(card, prediction), **given)
+            metrics.mean_crps(gpu.put(y), _put(gpu, prediction), **given)
         assert str(there.value) == str(here.value)
 
 
-def test_refusals_of_metrics(card, rng):
+def test_refusals_of_metrics(gpu, rng):
     y, predictions = _sample(rng, 60)
     pair, draws = predictions.values()
     constant = np.ones((60, 3))
@@ -410,12 +410,12 @@ def test_refusals_of_metrics(card, rng):
         (metrics.energy_score, draws, {"draws": 5}),
         (metrics.ence, pair, {"bins": 61}),
     ]:
-        if card.kind.__name__ == "Strict" and given.get("draws"):
+        if gpu.kind.__name__ == "Strict" and given.get("draws"):
             continue  # to be copied to the host, which this library refuses to
         with pytest.raises(ValueError) as here:  # noqa: PT011
             function(y, prediction, **given)
         with pytest.raises(ValueError) as there:  # noqa: PT011
-            function(card.put(y), _put(card, prediction), **given)
+            function(gpu.put(y), _put(gpu, prediction), **given)
         assert str(there.value) == str(here.value)
 
 
@@ -440,7 +440,7 @@ BINNINGS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize("given", BINNINGS, ids=str)
-def test_calibration_of_classes(card, rng, given, kind):
+def test_calibration_of_classes(gpu, rng, given, kind):
     y, p = _classes(rng, kind=kind)
     events = [(y, p, {}), (y % 2, p[:, 0], {}), (y % 2, p[:, 0], {"of": "top"})]
     two = np.stack([1 - p[:, 1], p[:, 1]], axis=1)
@@ -449,41 +449,41 @@ def test_calibration_of_classes(card, rng, given, kind):
         for weights in (None, rng.integers(0, 3, N).astype(float)):
             for function in (ece, mce, class_curve):
                 here = function(labels, values, sample_weight=weights, **of, **given)
-                there = None if weights is None else card.put(weights)
-                card.moved.clear()
+                there = None if weights is None else gpu.put(weights)
+                gpu.moved.clear()
                 found = function(
-                    card.put(labels), card.put(values), sample_weight=there, **of, **given
+                    gpu.put(labels), gpu.put(values), sample_weight=there, **of, **given
                 )
-                _same(card, found, here, False)
+                _same(gpu, found, here, False)
 
 
-def test_labels_of_any_kind(card, rng):
+def test_labels_of_any_kind(gpu, rng):
     y, p = _classes(rng, 200)
     here = ece(y, p)
     for labels in (y.astype(np.float32), y.astype(np.int32), y.astype(np.uint8)):
-        assert ece(card.put(labels), card.put(p)) == pytest.approx(here, abs=1e-14)
-        assert ece(labels, card.put(p)) == pytest.approx(here, abs=1e-14)
-    assert ece(y.tolist(), card.put(p)) == pytest.approx(here, abs=1e-14)
+        assert ece(gpu.put(labels), gpu.put(p)) == pytest.approx(here, abs=1e-14)
+        assert ece(labels, gpu.put(p)) == pytest.approx(here, abs=1e-14)
+    assert ece(y.tolist(), gpu.put(p)) == pytest.approx(here, abs=1e-14)
 
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
-def test_nan_of_classes(card, rng, policy):
+def test_nan_of_classes(gpu, rng, policy):
     y, p = _classes(rng, 200)
     labels, weights = y.astype(float), rng.uniform(size=200)
     labels[3], p[5, 1], weights[7] = (np.nan,) * 3
     given = {"nan_policy": policy}
     here = ece(labels, p, sample_weight=weights, **given)
-    there = ece(card.put(labels), card.put(p), sample_weight=card.put(weights), **given)
+    there = ece(gpu.put(labels), gpu.put(p), sample_weight=gpu.put(weights), **given)
     assert there == pytest.approx(here, rel=1e-12, nan_ok=True)
     labels[9] = 7
     with pytest.raises(ValueError, match=r"y\[9\] is 7.0; integers from 0 to 4"):
-        ece(card.put(labels), card.put(p), **given)
+        ece(gpu.put(labels), gpu.put(p), **given)
     labels[9], p[30] = 0, 0.7
     with pytest.raises(ValueError, match=r"row 30 sums to 3\.5"):
-        ece(card.put(labels), card.put(p), **given)
+        ece(gpu.put(labels), gpu.put(p), **given)
 
 
-def test_refusals_of_classes_are_those_of_the_host(card, rng):
+def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
     y, p = _classes(rng, 50)
     for labels, values, given in [
         (y[:49], p, {}),
@@ -511,16 +511,16 @@ def test_refusals_of_classes_are_those_of_the_host(card, rng):
         with pytest.raises((ValueError, TypeError)) as here:
             ece(labels, values, **given)
         if "sample_weight" in given:
-            given = {**given, "sample_weight": card.put(given["sample_weight"])}
+            given = {**given, "sample_weight": gpu.put(given["sample_weight"])}
         with pytest.raises(here.type) as there:
-            ece(card.put(labels), card.put(values), **given)
+            ece(gpu.put(labels), gpu.put(values), **given)
         assert str(there.value) == str(here.value)
 
 
 def test_half_precision(rng, monkeypatch):
     """Sums of rows of float16 and bfloat16 are as inexact as these are."""
     torch = pytest.importorskip("torch")
-    card_arrays.card("torch", monkeypatch)
+    device_arrays.gpu("torch", monkeypatch)
     y, p = _classes(rng, 300)
     for kind in (torch.float16, torch.bfloat16):
         rounded = torch.tensor(p).to(kind)
@@ -542,12 +542,12 @@ def _computed_there():
 
 @pytest.mark.slow
 def test_the_documented_list_is_true(monkeypatch, rng):
-    """Each public metric computes on the card if the page says so, else copies its rows to the host."""
-    card = card_arrays.card("cupy", monkeypatch)
+    """Each public metric computes on the device if the page says so, else copies its rows to the host."""
+    gpu = device_arrays.gpu("cupy", monkeypatch)
     y, predictions = _sample(rng)
     mean, std = predictions["pair"]
-    y_there, pair = card.put(y), _put(card, (mean, std))
-    labels, p = card.put((y > 0).astype(int)), card.put(rng.uniform(size=N))
+    y_there, pair = gpu.put(y), _put(gpu, (mean, std))
+    labels, p = gpu.put((y > 0).astype(int)), gpu.put(rng.uniform(size=N))
     listed = _computed_there()
     seen = set()
     for module, first in ((metrics, (y_there, pair)), (fm.classification, (labels, p))):
@@ -558,27 +558,27 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             parameters = list(inspect.signature(function).parameters)
             if parameters[:2] not in (["y", "prediction"], ["y", "p"]):
                 continue
-            card.moved.clear()
+            gpu.moved.clear()
             if name in ("variogram_score", "mean_variogram_score"):  # of vectors
-                function(card.put(np.ones((N, 2))), card.put(np.ones((N, 3, 2))))
+                function(gpu.put(np.ones((N, 2))), gpu.put(np.ones((N, 3, 2))))
             else:
                 function(*first, **({"k": 1} if name == "top_k_accuracy" else {}))
-            there = max(card.moved, default=0) < N
+            there = max(gpu.moved, default=0) < N
             full = name if module is metrics else f"classification.{name}"
             seen.add(full)
             assert there == (full in listed), full
     assert listed < seen
 
 
-def test_rows_that_are_all_missing_propagate_as_on_the_host(card, rng):
+def test_rows_that_are_all_missing_propagate_as_on_the_host(gpu, rng):
     _, predictions = _sample(rng, 60)
     nothing = np.full(60, np.nan)
     for prediction in predictions.values():
         for function in (metrics.mean_crps, metrics.ence, metrics.coverage, metrics.mae):
-            there = function(card.put(nothing), _put(card, prediction), nan_policy="propagate")
+            there = function(gpu.put(nothing), _put(gpu, prediction), nan_policy="propagate")
             assert np.isnan(there)
-    there = metrics.crps(card.put(nothing), card.put(predictions["draws"]), nan_policy="propagate")
-    assert np.isnan(card.get(there)).all()
+    there = metrics.crps(gpu.put(nothing), gpu.put(predictions["draws"]), nan_policy="propagate")
+    assert np.isnan(gpu.get(there)).all()
     labels, p = _classes(rng, 200)
-    missing = card.put(np.full(p.shape, np.nan))
-    assert np.isnan(ece(card.put(labels), missing, nan_policy="propagate"))
+    missing = gpu.put(np.full(p.shape, np.nan))
+    assert np.isnan(ece(gpu.put(labels), missing, nan_policy="propagate"))

@@ -1,4 +1,4 @@
-"""Inputs that lie on a card stay there: CuPy's calls on NumPy (fake_cupy.py), cards by the stand-in."""
+"""Inputs that lie on a device stay there: CuPy's calls on NumPy (fake_cupy.py), devices by the stand-in."""
 
 import sys
 import types
@@ -17,28 +17,28 @@ from fastmcmd.rows import Rows, open_rows, table
 
 
 @pytest.fixture
-def cards(monkeypatch):
+def gpus(monkeypatch):
     """Two stand-ins behind ``backend="cupy"``."""
     made = {}
 
     def device(index, budget):
         return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}", index=index))
 
-    monkeypatch.setattr(cuda, "cuda_cards", lambda: (2, ""))
+    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (2, ""))
     monkeypatch.setattr(cuda, "cuda_device", device)
     return made
 
 
 @pytest.fixture
 def put(monkeypatch):
-    """What puts an array of the caller's on a card; ``put.downloads`` are the bytes that come back."""
+    """What puts an array of the caller's on a device; ``put.downloads`` are the bytes that come back."""
     module = fake_cupy.module()
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(cuda, "cupy", lambda: module)
     get = fake_cupy.ndarray.get
 
-    def put(values, card=1):
-        with module.cuda.Device(card):
+    def put(values, gpu=1):
+        with module.cuda.Device(gpu):
             return module.asarray(values)
 
     def counted(self, stream=None):
@@ -61,9 +61,9 @@ def blocks(monkeypatch):
 class Tensor:
     """What is asked of a CUDA tensor of torch."""
 
-    def __init__(self, values, card=1, gradient=False):
+    def __init__(self, values, gpu=1, gradient=False):
         self._values = np.asarray(values)
-        self.device = types.SimpleNamespace(index=card)
+        self.device = types.SimpleNamespace(index=gpu)
         self.is_cuda, self.gradient = True, gradient
         kind = self._values.dtype.kind
         self.dtype = types.SimpleNamespace(is_floating_point=kind == "f", is_complex=kind == "c")
@@ -112,7 +112,7 @@ def test_rows_are_the_array_itself(put, tensor, kind, dtype):
     assert isinstance(rows, Rows)
     assert (rows.shape, rows.dtype) == ((20, 3), dtype)
     where = given.data.ptr if kind == "cupy" else values.ctypes.data
-    assert rows.on_card.data.ptr == where  # no copy
+    assert rows.on_device.data.ptr == where  # no copy
     assert "on cuda:1" in repr(rows)
     np.testing.assert_array_equal(rows[[3, 0, 19]], values[[3, 0, 19]])
     found = [block for _, block in rows.blocks(7)]
@@ -131,22 +131,22 @@ def test_rows_are_the_array_itself(put, tensor, kind, dtype):
         (np.arange(5.0), np.float64),
     ],
 )
-def test_other_types_and_shapes_are_converted_on_the_card(put, tensor, kind, values, wanted):
+def test_other_types_and_shapes_are_converted_on_the_device(put, tensor, kind, values, wanted):
     rows = open_rows(put(values) if kind == "cupy" else tensor(values), "x", stays=True)
     flat = values.reshape(len(values), -1)
     assert (rows.shape, rows.dtype) == (flat.shape, wanted)
     assert not put.downloads
-    assert rows.on_card.shape == flat.shape
+    assert rows.on_device.shape == flat.shape
     np.testing.assert_array_equal(rows[:], flat.astype(wanted))
 
 
-def test_columns_first_are_copied_on_the_card(put):
+def test_columns_first_are_copied_on_the_device(put):
     values = np.arange(12.0).reshape(3, 4)
     given = put(values)
     turned = fake_cupy.ndarray(given._inner.T, given._memory, given.device)
     rows = open_rows(turned, "x", stays=True)
-    assert rows.on_card.flags.c_contiguous
-    assert rows.on_card.device.id == 1
+    assert rows.on_device.flags.c_contiguous
+    assert rows.on_device.device.id == 1
     np.testing.assert_array_equal(rows[:], values.T)
 
 
@@ -172,7 +172,7 @@ def test_bad_arrays_are_told(put, values, error, told):
         open_rows(put(values), "x", columns=3, stays=True)
 
 
-def test_what_is_not_finite_is_told_with_its_row(put, blocks, cards):
+def test_what_is_not_finite_is_told_with_its_row(put, blocks, gpus):
     x, y, draws = unit_inputs(900, 5)
     x[700, 3] = np.nan
     with pytest.raises(
@@ -193,8 +193,8 @@ def test_without_cupy_tensors_are_refused_with_the_command(monkeypatch):
 
 @pytest.mark.parametrize("budget", [10**8, 150_000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_of_rows_on_cards(put, budget, dtype):
-    """On their own card nothing is copied, on another each block comes from there; kept or streamed."""
+def test_products_of_rows_on_devices(put, budget, dtype):
+    """On their own device nothing is copied, on another each block comes from there; kept or streamed."""
     x, y, _ = unit_inputs(700, 40)
     kernel, v = fm.RBF(0.4), y[:, None]
     devices = [HostDevice(budget, f"stand-in {i}", index=i) for i in range(2)]
@@ -219,7 +219,7 @@ def test_products_of_rows_on_cards(put, budget, dtype):
 
 @pytest.mark.parametrize("home", [0, 1])
 def test_features_of_blocks_are_made_where_these_lie(put, blocks, home):
-    """The host reads a block, for what it needs itself; the card does not get it back from there."""
+    """The host reads a block, for what it needs itself; the device does not get it back from there."""
     x, _, _ = unit_inputs(600, 24)
     device = HostDevice(10**8, index=1)
     backend, kernel = CupyBackend(devices=(device,)), fm.RBF(0.3)
@@ -238,7 +238,7 @@ def test_features_of_blocks_are_made_where_these_lie(put, blocks, home):
 
 
 def test_what_is_made_of_a_block_has_no_place(put):
-    """Else the card would work on other numbers than the host."""
+    """Else the device would work on other numbers than the host."""
     rows = open_rows(put(np.arange(12.0).reshape(6, 2)), "x", stays=True)
     (_, block), *_ = rows.blocks()
     assert block.there.shape == (6, 2)
@@ -252,7 +252,7 @@ def test_what_is_made_of_a_block_has_no_place(put):
 
 @pytest.mark.parametrize("solver", ["cg", "cholesky"])
 @pytest.mark.parametrize("used", [None, [0, 1]])
-def test_the_host_never_holds_them(cards, put, blocks, solver, used):
+def test_the_host_never_holds_them(gpus, put, blocks, solver, used):
     x, y, draws = unit_inputs(1100, 24)
     options = dict(x_kernel=fm.RBF(0.05), solver=solver, tol=1e-6)
     here = fm.cce(x, y, draws, backend="cpu", **options)
@@ -267,12 +267,12 @@ def test_the_host_never_holds_them(cards, put, blocks, solver, used):
     assert sum(put.downloads) <= 3.5 * x.nbytes
     np.testing.assert_array_equal(given._inner, x)
     # Rows by which a result is certified are chosen on the host, and copied in.
-    assert sum(device.copied_bytes for device in cards.values()) < x.nbytes
-    assert (cards[0].peer_bytes >= x.nbytes) if used else list(cards) == [1]
+    assert sum(device.copied_bytes for device in gpus.values()) < x.nbytes
+    assert (gpus[0].peer_bytes >= x.nbytes) if used else list(gpus) == [1]
 
 
 @pytest.mark.parametrize("used", [None, [0, 1]])
-def test_low_rank(cards, put, blocks, used):
+def test_low_rank(gpus, put, blocks, used):
     x, y, draws = unit_inputs(900, 1)
     options = dict(x_kernel=fm.RBF(0.5), solver="lowrank", tol=1e-4)
     there = fm.cce(put(x), y, draws, devices=used, **options)
@@ -280,7 +280,7 @@ def test_low_rank(cards, put, blocks, used):
     agree(there, fm.cce(x, y, draws, backend="cpu", tol=1e-8, x_kernel=fm.RBF(0.5)))
 
 
-def test_samples_and_points_on_cards_and_on_the_host(cards, put, blocks):
+def test_samples_and_points_on_devices_and_on_the_host(gpus, put, blocks):
     x, y, _ = unit_inputs(600, 5)
     z, w, _ = unit_inputs(500, 5, seed=1)
     grid = unit_inputs(300, 5, seed=2)[0]
@@ -295,7 +295,7 @@ def test_samples_and_points_on_cards_and_on_the_host(cards, put, blocks):
         agree(there, here)
 
 
-def test_dense_form(cards, put, blocks):
+def test_dense_form(gpus, put, blocks):
     x, y, _ = unit_inputs(150, 2)
     draws = np.random.default_rng(5).normal(size=(150, 2))
     options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
@@ -304,7 +304,7 @@ def test_dense_form(cards, put, blocks):
     agree(there, fm.cce(x, y, draws, at=x[:20], backend="cpu", **options))
 
 
-def test_tensors_weights_and_the_estimator(cards, tensor, blocks):
+def test_tensors_weights_and_the_estimator(gpus, tensor, blocks):
     x, y, draws = unit_inputs(600, 5)
     weights = np.random.default_rng(3).integers(0, 3, 600)
     here = fm.cce(x, y, draws, weights=weights, tol=1e-7, backend="cpu")
@@ -318,14 +318,14 @@ def test_tensors_weights_and_the_estimator(cards, tensor, blocks):
     np.testing.assert_allclose(fitted.score_samples(x[:40]), other.score_samples(x[:40]), atol=1e-6)
 
 
-def test_a_checkpoint_knows_data_on_a_card(cards, put, blocks, tmp_path):
+def test_a_checkpoint_knows_data_on_a_device(gpus, put, blocks, tmp_path):
     x, y, draws = unit_inputs(600, 5)
     plain = fm.cce(put(x), y, draws, tol=1e-6)
     kept = fm.cce(put(x), y, draws, tol=1e-6, checkpoint=tmp_path / "state")
     np.testing.assert_array_equal(np.asarray(kept), np.asarray(plain))
 
 
-def test_small_ones_are_simply_copied(cards, put):
+def test_small_ones_are_simply_copied(gpus, put):
     """So that equal inputs collapse."""
     x, y, draws = unit_inputs(600, 5)
     x[300:] = x[:300]
