@@ -91,7 +91,7 @@ def mcmd(
         What computes the tiles: "cpu" (the compiled core), "numba", "numpy", or "cupy" (CUDA devices).
         "auto" uses the device that holds ``x``; otherwise the core, or Numba for a `CustomKernel`. For work
         that takes longer than starting a device, it uses the first device if there is one, it has memory,
-        and its plan is clearly faster (``info.notes`` says so). "cpu" switches that off; so does ``checkpoint``.
+        and its plan is clearly faster (``info.notes`` says so). "cpu" and ``checkpoint`` switch that off.
     dtype : {None, float32, float64}
         Precision of the tiles. None starts in float32 where it can be certified, and goes on in
         float64 where it cannot; ``info.notes`` says so.

@@ -14,8 +14,8 @@ from fastmcmd.memory import format_bytes
 
 __all__ = ["LARGEST_TILE", "SMALLEST_TILE", "Layout", "choose"]
 
-# Rows of a tile. Products of 8,192 columns fill a device of 132 multiprocessors; below 256, starting a kernel
-# takes longer than running it.
+# Rows of a tile. Products of 8,192 columns fill a device of 132 multiprocessors; below 256, starting a
+# kernel takes longer than running it.
 LARGEST_TILE = 8192
 SMALLEST_TILE = 256
 _OTHERS = 8  # arrays beside rows: the tile, right-hand sides, sums, offset, parameters

@@ -19,10 +19,10 @@ _MOST = 256  # sizes of which free pieces are kept: all are looked through for e
 class DeviceMemory:
     """What arrays of one device are made of.
 
-    CuPy's pool splits a free piece for a smaller array, and returns a split piece to the device only when all
-    its parts are free. A few long-lived numbers in a former tile would fragment the memory, so that later
-    rows do not fit. So each size has a pool of its own, which reuses whole pieces. Sizes recur: tiles, blocks
-    of rows, slots.
+    CuPy's pool splits a free piece for a smaller array, and returns a split piece to the device only when
+    all its parts are free. A few long-lived numbers in a former tile would fragment the memory, so that
+    later rows do not fit. So each size has a pool of its own, which reuses whole pieces. Sizes recur:
+    tiles, blocks of rows, slots.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ def test_layouts():
     assert (mixed.held_kept, mixed.streamed_kept) == (True, False)
 
 
-@pytest.mark.parametrize("devices", [1, 2, 3, 5])
+@pytest.mark.parametrize("gpus", [1, 2, 3, 5])
 @pytest.mark.parametrize("n", [1, 5, 12])
 def test_blocks_are_shared_once_each(gpus, n):
     blocks = row_blocks(10 * n, 10)
@@ -416,7 +416,7 @@ def test_parameters_are_no_part_of_a_source():
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler")
-@pytest.mark.parametrize("device", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sources_compile_for_devices(gpu, dtype, tmp_path):
     """Warnings are errors, and no kernel spills registers to memory."""

@@ -11,7 +11,7 @@ from fastmcmd.errors import MemoryLimitError
 KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
 
 
-@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("gpus", [2, 3])
 def test_several_devices_give_what_one_gives(gpus):
     x, v = rows_of(500, 8, np.float64), np.random.default_rng(0).normal(size=(500, 4))
     one, many = backend_of(10**8), backend_of(10**8, gpus)
@@ -63,7 +63,7 @@ def test_a_factor_is_spread_over_devices(n, tile, dtype):
         assert peaks[1] < 0.6 * peaks[0]
 
 
-@pytest.mark.parametrize("devices", [1, 3])
+@pytest.mark.parametrize("gpus", [1, 3])
 @pytest.mark.parametrize("bad", [0, 70, 299])
 def test_a_pivot_that_is_not_positive_is_told(gpus, bad):
     backend = backend_of(10**8, gpus)

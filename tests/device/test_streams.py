@@ -41,7 +41,7 @@ def play(patch):
     patch.setattr(layout, "SMALLEST_TILE", 16)
     patch.setattr(sweep, "SMALLEST_TILE", 16)
     patch.setattr(layout, "_WORTH", 64)
-    patch.setattr(sys.modules["fastmcmd.mcmd"], "_TINY", 0)
+    patch.setattr(sys.modules["fastmcmd.estimate.arguments"], "_TINY", 0)
 
     def play(mode, seed=0):
         forget()
@@ -711,7 +711,7 @@ def test_two_calls_at_once_on_one_device(play, mode):
     on_threads(work, 1, 2)
 
 
-@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("gpu", [0, 1])
 def test_the_callers_own_stream_is_waited_for(play, gpu):
     x, y, draws = unit_inputs(420)
     cp = play("late")
@@ -741,7 +741,7 @@ class Tensor:
         return self._given._inner
 
 
-@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("gpu", [0, 1])
 def test_the_stream_of_a_tensor_is_waited_for(play, monkeypatch, gpu):
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor))
     x, cp = unit_inputs(420)[0], play("late")

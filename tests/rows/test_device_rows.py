@@ -55,7 +55,7 @@ def blocks(monkeypatch):
     """Small blocks, and no input so small that it is simply copied."""
     monkeypatch.setattr(table, "_BLOCK_BYTES", 20_000)
     monkeypatch.setattr(operator, "_BLOCK_BYTES", 40_000)
-    monkeypatch.setattr(sys.modules["fastmcmd.mcmd"], "_TINY", 0)
+    monkeypatch.setattr(sys.modules["fastmcmd.estimate.arguments"], "_TINY", 0)
 
 
 class Tensor:

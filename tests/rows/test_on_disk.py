@@ -16,7 +16,7 @@ KERNELS = {"x_kernel": fm.RBF(0.3), "y_kernel": fm.RBF(0.5)}
 @pytest.fixture
 def never_loaded(monkeypatch):
     """However small, inputs on disk stay there."""
-    monkeypatch.setattr(sys.modules["fastmcmd.mcmd"], "_SMALL", 10**12)
+    monkeypatch.setattr(sys.modules["fastmcmd.estimate.arguments"], "_SMALL", 10**12)
 
 
 @pytest.fixture
