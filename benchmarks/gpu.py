@@ -236,7 +236,7 @@ class Bench:
 
 
 def _bytes(limit: Any) -> int | None:
-    from fastmcmd.memory import parse_memory
+    from fastmcmd._base.memory import parse_memory
 
     return None if limit is None else parse_memory(limit)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fastmcmd._base.threads import get_num_threads, set_num_threads
 from fastmcmd._version import __version__
 from fastmcmd.cce import cce
 from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning
@@ -49,7 +50,6 @@ from fastmcmd.predictive import (
     ZeroInflated,
 )
 from fastmcmd.result import Info, Result
-from fastmcmd.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
     from fastmcmd import classification, metrics, recalibration, streaming

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import (
+from fastmcmd._base.checks import (
     as_rows,
     as_weights,
     check_callable,
@@ -17,6 +17,7 @@ from fastmcmd.checks import (
     check_lam,
     check_same_length,
 )
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.estimate.arguments import (
     check_files,
@@ -32,7 +33,6 @@ from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
 from fastmcmd.result import Result, on_device_of
 from fastmcmd.rows import Rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["cce", "encoded", "samples_of", "samples_of_all"]
 

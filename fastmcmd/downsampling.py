@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends import get_backend
-from fastmcmd.cce import cce, encoded
-from fastmcmd.checks import (
+from fastmcmd._base.checks import (
     as_rows,
     as_weights,
     check_choice,
@@ -20,13 +18,15 @@ from fastmcmd.checks import (
     check_lam,
     check_same_length,
 )
+from fastmcmd._base.memory import parse_memory
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import get_backend
+from fastmcmd.cce import cce, encoded
 from fastmcmd.estimate.arguments import common_dtype, default_kernels
 from fastmcmd.kernels import Kernel
-from fastmcmd.memory import parse_memory
 from fastmcmd.predictive import as_predictive
 from fastmcmd.result import Info, PointValues
 from fastmcmd.rows import open_rows
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.subsample import along, leverage, stratified, uniform
 
 __all__ = ["DownsampledResult", "downsampled_cce"]

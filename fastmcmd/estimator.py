@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import storage
+from fastmcmd._base.checks import as_rows, check_path
+from fastmcmd._base.params import Parameters
+from fastmcmd._base.progress import Progress
 from fastmcmd.cce import encoded_inputs, samples_of, samples_of_all
-from fastmcmd.checks import as_rows, check_path
 from fastmcmd.estimate.arguments import prepared_inputs
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.gram import check_sizes
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
-from fastmcmd.params import Parameters
 from fastmcmd.planning.choice import settled
-from fastmcmd.progress import Progress
 from fastmcmd.result import Result
 from fastmcmd.rows import Rows, check_apart, files_of
 

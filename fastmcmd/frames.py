@@ -1,7 +1,7 @@
 """Labels of rows: taken from data frames and labelled arrays, and given back with values by row.
 
 The one place that knows pandas and xarray as containers; both are imported only when something of theirs
-is asked for. Values of pandas, polars and xarray objects are read by `fastmcmd.checks.as_array`.
+is asked for. Values of pandas, polars and xarray objects are read by `fastmcmd._base.checks.as_array`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import shown
+from fastmcmd._base.checks import shown
 from fastmcmd.errors import MissingDependencyError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, as_weights, check_lam, check_same_length
+from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length
+from fastmcmd._base.progress import Progress
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.arguments import (
     check_files,
@@ -26,7 +27,6 @@ from fastmcmd.io import alone_with
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.choice import settled
-from fastmcmd.progress import Progress
 from fastmcmd.result import Result, on_device_of
 from fastmcmd.rows import Rows, open_out
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_rows, check_choice, check_count, check_positive, on_device
+from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive, on_device
+from fastmcmd._base.memory import parse_memory
 from fastmcmd.io import destination
-from fastmcmd.memory import parse_memory
 
 __all__ = ["Options", "where_data_are"]
 

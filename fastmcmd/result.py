@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, is_cupy, shown
+from fastmcmd._base.checks import as_array, is_cupy, shown
 from fastmcmd.errors import (
     FEATURES_MISS,
     QUADRATURE,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from fastmcmd import arrays
+from fastmcmd._base import arrays
 
 LIBRARIES = ["strict", "cupy", "torch", pytest.param("cuda", marks=pytest.mark.gpu)]
 

@@ -175,7 +175,7 @@ def test_inputs_are_not_changed(data):
 def test_nullable_booleans_and_lazy_frames():
     import pandas as pd
 
-    from fastmcmd.checks import as_array
+    from fastmcmd._base.checks import as_array
 
     found = as_array(pd.array([True, None, False], dtype="boolean"), "y")
     np.testing.assert_array_equal(found, [1.0, np.nan, 0.0])

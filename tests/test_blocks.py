@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.blocks import ahead, over_rows, row_blocks
+from fastmcmd._base.blocks import ahead, over_rows, row_blocks
 from fastmcmd.estimate import part_problem
 from fastmcmd.rows import open_rows, table
 

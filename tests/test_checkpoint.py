@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fastmcmd as fm
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import cg
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_cg import block_cg

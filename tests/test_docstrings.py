@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd.compat import uncertainty_toolbox
-from fastmcmd.docstrings import entries, with_shared_parameters
 
 FUNCTIONS = [
     getattr(module, name)

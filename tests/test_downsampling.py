@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import fastmcmd as fm
 from fastmcmd import subsample
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.downsampling import downsampled_cce
-from fastmcmd.seeds import Purpose, generator
 
 N = 150
 METHODS = ("uniform", "stratified", "leverage")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import fastmcmd
-from fastmcmd import cgroups, memory, threads
-from fastmcmd.cached import cached_property
+from fastmcmd._base import cgroups, memory, threads
+from fastmcmd._base.cached import cached_property
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.checks import as_array
+from fastmcmd._base.checks import as_array
 from fastmcmd.frames import RowLabels, row_labels, to_frame, to_xarray
 
 

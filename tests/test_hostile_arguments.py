@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.checks import as_array, as_weights, check_choice, check_count, check_path
+from fastmcmd._base.checks import as_array, as_weights, check_choice, check_count, check_path
+from fastmcmd._base.memory import parse_memory
 from fastmcmd.errors import NumericalError
-from fastmcmd.memory import parse_memory
 
 N = 30
 RNG = np.random.default_rng(0)

@@ -17,9 +17,9 @@ import pytest
 from cli_process import environment, start_cli
 from terminal import opened, screen, until, watched
 
-from fastmcmd import progress_line
-from fastmcmd.progress import Progress, duration
-from fastmcmd.progress_line import clear_line
+from fastmcmd._base import progress_line
+from fastmcmd._base.progress import Progress, duration
+from fastmcmd._base.progress_line import clear_line
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 
@@ -171,7 +171,7 @@ def test_a_terminal_without_tqdm_gets_lines(without_tqdm):
 def test_tqdm_is_imported_for_terminals_only():
     code = (
         "import io, sys, fastmcmd\n"
-        "from fastmcmd.progress import Progress\n"
+        "from fastmcmd._base.progress import Progress\n"
         "with Progress(True, 1e-6) as told: told.stage('words')\n"
         "print([name for name in sys.modules if name.startswith('tqdm')])"
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import (
     Array,
     Backend,
@@ -18,7 +19,6 @@ from fastmcmd.backends.base import (
     RowFeatures,
 )
 from fastmcmd.kernels import Kernel
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["CpuBackend", "core"]
 

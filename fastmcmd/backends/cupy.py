@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import (
     Array,
     Backend,
@@ -23,7 +25,6 @@ from fastmcmd.backends.base import (
     Products,
     RowFeatures,
 )
-from fastmcmd.blocks import row_blocks
 from fastmcmd.device.base import Device, DeviceMemoryError
 from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
@@ -34,7 +35,6 @@ from fastmcmd.device.source import DIRECT_LIMIT, row_source
 from fastmcmd.device.sweep import Visit, on_each, share, shrinking, sweep
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.kernels import Kernel
-from fastmcmd.memory import format_bytes
 
 __all__ = ["CupyBackend"]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
-from fastmcmd.blocks import over_rows
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["beside", "inner", "row_squares", "scaled", "times"]
 

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import (
     Array,
     Backend,
@@ -26,7 +27,6 @@ from fastmcmd.backends.base import (
 )
 from fastmcmd.backends.pieces import inner, times
 from fastmcmd.kernels import Kernel
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["TiledBackend"]
 

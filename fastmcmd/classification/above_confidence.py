@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import as_array
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import as_array
+from fastmcmd._base.tables import columns_as_text
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
-from fastmcmd.tables import columns_as_text
 
 __all__ = [
     "AboveSums",

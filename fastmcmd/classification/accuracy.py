@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize

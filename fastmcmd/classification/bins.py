@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import kind_of, namespace_of
-from fastmcmd.blocks import over_rows
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd._base.arrays import kind_of, namespace_of
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array

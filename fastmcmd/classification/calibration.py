@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice, check_positive
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice, check_positive
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,

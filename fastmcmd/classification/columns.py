@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.blocks import over_rows, row_blocks
+from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice, check_positive
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice, check_positive
+from fastmcmd._base.tables import columns_as_text
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
 from fastmcmd.classification.inputs import LabelledRows, read_probabilities
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
-from fastmcmd.tables import columns_as_text
 
 __all__ = [
     "MEASURES",

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.tables import columns_as_text
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.scores import halved
-from fastmcmd.tables import columns_as_text
 
 __all__ = ["BrierDecomposition", "brier_decomposition", "decomposition_of"]
 

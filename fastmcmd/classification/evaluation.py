@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice, check_count, check_flag
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice, check_count, check_flag
+from fastmcmd._base.tables import columns_as_text
 from fastmcmd.classification.above_confidence import (
     AccuracyAboveConfidence,
     above_confidence_of,
@@ -47,7 +48,6 @@ from fastmcmd.classification.scores import (
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import total
 from fastmcmd.predictive.base import Array
-from fastmcmd.tables import columns_as_text
 
 __all__ = ["ClassificationEvaluation", "evaluate"]
 

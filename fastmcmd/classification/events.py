@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import kind_of, on_array_device
-from fastmcmd.checks import check_choice
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.arrays import kind_of, on_array_device
+from fastmcmd._base.checks import check_choice
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,

@@ -9,9 +9,16 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import HOST, Namespace, device_namespace, kind_of, namespace_of, shape_only
-from fastmcmd.blocks import over_rows
-from fastmcmd.checks import (
+from fastmcmd._base.arrays import (
+    HOST,
+    Namespace,
+    device_namespace,
+    kind_of,
+    namespace_of,
+    shape_only,
+)
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import (
     as_array,
     check_choice,
     check_positive,

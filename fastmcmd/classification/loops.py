@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.compiled import compiled
+from fastmcmd._base.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.docstrings import describe_as_mean, entries, with_shared_parameters
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.totals import total
-from fastmcmd.docstrings import describe_as_mean, entries, with_shared_parameters
 
 __all__ = ["MeanScore", "mean_of", "metric"]
 

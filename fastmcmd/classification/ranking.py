@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.blocks import row_blocks
-from fastmcmd.checks import check_choice
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.checks import check_choice
 from fastmcmd.classification.bins import class_columns, sort_column
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import MEASURES, read_two_sets, uncertainty_of

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import NanPolicy
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.tables import columns_as_text
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
@@ -16,7 +17,6 @@ from fastmcmd.classification.bins import (
 from fastmcmd.classification.events import event_sums
 from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
-from fastmcmd.tables import columns_as_text
 
 __all__ = ["ReliabilityCurve", "curve_of", "reliability_curve"]
 

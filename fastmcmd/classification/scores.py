@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_flag, check_positive
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_flag, check_positive
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import mean_of, metric
 from fastmcmd.classification.summary import RowSummary, summarize

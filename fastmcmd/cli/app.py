@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from fastmcmd._base.progress_line import clear_line
+from fastmcmd._base.tables import printable
 from fastmcmd._version import __version__
-from fastmcmd.progress_line import clear_line
-from fastmcmd.tables import printable
 
 __all__ = ["COMMANDS", "UsageError", "main", "make_parser"]
 

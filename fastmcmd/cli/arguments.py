@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import columns_in
-from fastmcmd.progress import Progress
 
 __all__ = [
     "FILES",

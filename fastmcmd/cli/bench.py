@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.cli.output import show
 from fastmcmd.cli.sheets import of_records
-from fastmcmd.progress import Progress
 
 HELP = "seconds of this machine at a few sizes"
 EPILOG = """examples:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure and print."""
     import fastmcmd as fm
-    from fastmcmd.tables import aligned
+    from fastmcmd._base.tables import aligned
 
     with Progress(sys.stderr.isatty(), 0.0, leave=False) as progress:
         rows = _measured(progress)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cached import cached_property
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
-from fastmcmd.progress import Progress
 
 __all__ = ["Columns"]
 

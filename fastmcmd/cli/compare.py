@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     add_columns,
@@ -21,7 +22,6 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, prediction
 from fastmcmd.cli.sheets import of_comparison
-from fastmcmd.tables import printable
 
 HELP = "several models beside each other"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):

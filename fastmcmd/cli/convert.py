@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import FILES, add_progress, shown
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import check_target
 from fastmcmd.io import AtomicFolder, write_atomically, write_npz
-from fastmcmd.progress import Progress
-from fastmcmd.tables import printable
 
 HELP = "the columns of a file in another format"
 EPILOG = """examples:

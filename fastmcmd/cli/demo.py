@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the table and draw the picture."""
     from fastmcmd import demo
+    from fastmcmd._base.progress import Progress
+    from fastmcmd._base.tables import aligned
     from fastmcmd.cli.output import check_target
     from fastmcmd.errors import MissingDependencyError
-    from fastmcmd.progress import Progress
-    from fastmcmd.tables import aligned
 
     check_target(Path(arguments.output), (".png",))
     data = demo.load()

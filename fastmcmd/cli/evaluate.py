@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.tables import printable
 from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
@@ -23,8 +25,6 @@ from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, guess, prediction
 from fastmcmd.cli.sheets import of_evaluation
-from fastmcmd.progress import Progress
-from fastmcmd.tables import printable
 
 _TOLD = 8192  # rows between two looks at the clock
 

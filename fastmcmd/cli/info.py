@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
     import platform
 
     import fastmcmd
+    from fastmcmd._base.memory import available_memory, format_bytes
     from fastmcmd.backends import available_backends
-    from fastmcmd.memory import available_memory, format_bytes
 
     versions = {
         "fastmcmd": fastmcmd.__version__,

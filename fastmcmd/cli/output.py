@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
 from fastmcmd.io import destination, same_file
-from fastmcmd.tables import printable
 
 __all__ = ["BEST_SIGN", "Sheet", "check_target", "show"]
 

@@ -65,8 +65,8 @@ def of_comparison(comparison: Comparison) -> Sheet:
 
 def of_plan(plan: Plan) -> Sheet:
     """Return what would be done, a line each, and why."""
-    from fastmcmd.memory import format_bytes
-    from fastmcmd.progress import duration
+    from fastmcmd._base.memory import format_bytes
+    from fastmcmd._base.progress import duration
 
     rows = [
         ["", ""],

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress, Sweep
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
-from fastmcmd.progress import Progress, Sweep
 
 __all__ = ["Text"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_flag, is_tensor
+from fastmcmd._base.checks import as_array, check_flag, is_tensor
 from fastmcmd.predictive.adapters.frozen import is_frozen
 from fastmcmd.predictive.quantiles import Quantiles
 

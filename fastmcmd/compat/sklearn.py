@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd import classification, metrics
-from fastmcmd.checks import check_choice, check_flag
+from fastmcmd._base.checks import check_choice, check_flag
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.compat.estimators import PREDICTS, QuantilePredictions, class_labels, prediction_of
 

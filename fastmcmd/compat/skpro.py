@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd import metrics
-from fastmcmd.checks import as_array, as_weights, check_choice
+from fastmcmd._base.checks import as_array, as_weights, check_choice
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.predictive import Draws, Gaussian, Mixture, Predictive

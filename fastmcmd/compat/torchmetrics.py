@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastmcmd import streaming
-from fastmcmd.checks import as_array
+from fastmcmd._base.checks import as_array
 from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
 from fastmcmd.classification import BrierDecomposition as Terms

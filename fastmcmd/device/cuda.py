@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cached import cached_property
+from fastmcmd._base.cached import cached_property
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.memory import DeviceMemory, free_pieces
 from fastmcmd.device.slots import Slot, Slots, copy_rows

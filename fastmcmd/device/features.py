@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import row_blocks
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.memory import format_bytes
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.program import TileProgram
 from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import row_source
 from fastmcmd.device.sweep import on_each
 from fastmcmd.errors import MemoryLimitError
-from fastmcmd.memory import format_bytes
 
 __all__ = ["DeviceFeatures", "DeviceProducts", "features_of"]
 

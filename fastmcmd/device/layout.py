@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.memory import format_bytes
 from fastmcmd.device.base import ROUNDED
 from fastmcmd.device.rows import DeviceRows
 from fastmcmd.errors import MemoryLimitError
-from fastmcmd.memory import format_bytes
 
 __all__ = ["LARGEST_TILE", "SMALLEST_TILE", "Layout", "choose"]
 

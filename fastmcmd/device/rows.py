@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import row_blocks
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd.device.base import ROUNDED, Device, leading
 from fastmcmd.device.source import row_source
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from fastmcmd.blocks import row_blocks
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd.device.base import Device, DeviceMemoryError
 from fastmcmd.device.layout import SMALLEST_TILE, Layout
 from fastmcmd.device.program import TileProgram

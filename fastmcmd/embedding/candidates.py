@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import variation_length
 from fastmcmd.predictive import Draws, Predictive
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 

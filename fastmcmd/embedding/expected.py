@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form, closed_form_rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Expectation", "Expected"]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.compiled import compiled
+from fastmcmd._base.compiled import compiled
 
 __all__ = ["add_quadratic_forms"]
 

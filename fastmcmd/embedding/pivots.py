@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.candidates import row_candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Pool", "Predicted", "rows_to_add"]
 

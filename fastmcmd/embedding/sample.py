@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cached import cached_property
+from fastmcmd._base.cached import cached_property
 from fastmcmd.embedding.design import Design
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_callable, check_count, check_flag
+from fastmcmd._base.checks import as_array, check_callable, check_count, check_flag
+from fastmcmd._base.progress import Progress
 from fastmcmd.encoders.cache import check_folder, digest_of, read, write
 from fastmcmd.encoders.items import items_of
-from fastmcmd.progress import Progress
 
 __all__ = ["Batched", "batched"]
 

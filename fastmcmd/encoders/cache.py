@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import is_tensor
+from fastmcmd._base.checks import is_tensor
 from fastmcmd.encoders.items import is_image
 from fastmcmd.io import read_npy, source, write_atomically, write_npy
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import is_tensor
+from fastmcmd._base.checks import is_tensor
 
 __all__ = ["image_of", "is_image", "items_of", "paths_of"]
 

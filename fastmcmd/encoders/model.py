@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cached import cached_property
-from fastmcmd.checks import check_flag
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_flag
 from fastmcmd.encoders.batched import Batched
 from fastmcmd.encoders.cache import file_digest
 from fastmcmd.encoders.items import items_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastmcmd.checks import check_flag
+from fastmcmd._base.checks import check_flag
 from fastmcmd.encoders.model import ModelEncoder, check_name, imported
 
 __all__ = ["SentenceTransformer"]

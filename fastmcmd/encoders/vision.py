@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastmcmd.checks import is_tensor
+from fastmcmd._base.checks import is_tensor
 from fastmcmd.encoders.items import image_of, paths_of
 from fastmcmd.encoders.model import ModelEncoder, check_name, imported
 

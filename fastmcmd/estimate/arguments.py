@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Kernel, Polynomial
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows, check_apart, open_rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["check_files", "common_dtype", "default_kernels", "inputs", "prepared_inputs"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fastmcmd._base.memory import format_bytes
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.errors import MemoryLimitError
-from fastmcmd.memory import format_bytes
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "pool_bytes"]
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.design import Design
@@ -28,7 +29,6 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.options import Options
-from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import (
     Cholesky,

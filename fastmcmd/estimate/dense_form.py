@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.atoms import has_atoms, normal_atoms
 from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
@@ -15,7 +16,6 @@ from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK, is_atomless, sums_exponentials
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.predictive import Draws
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["fit_dense"]
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.estimate.budget import Budget
@@ -14,10 +16,8 @@ from fastmcmd.estimate.outputs import MeanFeatures
 from fastmcmd.estimate.primal import Part, PrimalFit
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solver_of
 from fastmcmd.solvers.cholesky import least_bytes
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["budget_of", "fit_features", "least_for"]
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.cached import cached_property
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.errors import (
@@ -38,7 +39,6 @@ from fastmcmd.estimate.task import Task
 from fastmcmd.gram import diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
-from fastmcmd.progress import Progress
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cached import cached_property
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.gram import EXACT, KernelFeatures
-from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.lowrank import LowRankSolution
 

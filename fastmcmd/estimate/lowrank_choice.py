@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fastmcmd._base.memory import format_bytes
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
@@ -17,11 +20,8 @@ from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
-from fastmcmd.memory import format_bytes
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import BlockCG, ProblemSize
 from fastmcmd.solvers.costs import most_landmarks
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["low_rank_forms", "low_rank_setting"]
 

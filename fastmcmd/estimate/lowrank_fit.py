@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Stages
 from fastmcmd.estimate.lowrank import LowRankPart, Term
@@ -33,8 +35,6 @@ from fastmcmd.estimate.rank_forecast import (
 from fastmcmd.estimate.row_stream import StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
 from fastmcmd.kernels import Kernel
-from fastmcmd.progress import Progress
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
@@ -22,8 +24,6 @@ from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
-from fastmcmd.progress import Progress
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["POOL", "fit_low_rank"]
 

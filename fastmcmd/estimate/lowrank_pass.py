@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.tall import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.row_stream import StackedRowStream, StreamState
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes

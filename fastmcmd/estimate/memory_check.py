@@ -11,6 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.candidates import candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -18,8 +20,6 @@ from fastmcmd.estimate.budget import TILE_BYTES, Budget
 from fastmcmd.estimate.feature_form import least_for
 from fastmcmd.estimate.outputs import expected_outputs
 from fastmcmd.estimate.task import Task
-from fastmcmd.seeds import Purpose, generator
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["check_room"]
 

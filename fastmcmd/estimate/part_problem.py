@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.row_stream import Block, StackedRowStream
@@ -17,7 +18,6 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["PartProblem", "Setting"]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
-from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.certify import SAMPLE, rounding
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.pieces import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, offset_of
 from fastmcmd.kernels import Kernel
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import RowSums
 from fastmcmd.solvers.residual_sample import DRAWN

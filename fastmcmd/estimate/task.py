@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
-from fastmcmd.cached import cached_property
 from fastmcmd.gram import check_finite, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["SOLVER_SHARE", "Task", "backend_of", "feature_backend_of", "some_rows"]
 

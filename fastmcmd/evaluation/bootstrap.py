@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.nulls import curve_number
@@ -15,8 +17,6 @@ from fastmcmd.evaluation.result import Measured
 from fastmcmd.evaluation.studentized import Means, studentized
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, ReliabilityCurve
 from fastmcmd.predictive.base import Array
-from fastmcmd.progress import Progress
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Replicates", "intervals", "resampled"]
 

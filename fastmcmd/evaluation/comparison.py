@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.tables import aligned
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.pairs import significantly_best
 from fastmcmd.evaluation.result import BEST, Evaluation, text
-from fastmcmd.tables import aligned
 
 __all__ = ["Comparison", "compare"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import (
+from fastmcmd._base.checks import (
     as_array,
     check_choice,
     check_count,
@@ -19,6 +19,7 @@ from fastmcmd.checks import (
     check_positive,
     check_same_length,
 )
+from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
@@ -26,7 +27,6 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.rows import Rows
-from fastmcmd.seeds import seed_sequence
 
 __all__ = ["EvaluationConfig", "inputs_of"]
 

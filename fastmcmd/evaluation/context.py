@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import metrics
-from fastmcmd.cached import cached_property
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.evaluation.memo import Memo
 from fastmcmd.metrics.inputs import Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
@@ -32,7 +33,6 @@ from fastmcmd.metrics.reliability_sums import (
 from fastmcmd.metrics.units import OUT_OF_RANGE
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array
-from fastmcmd.seeds import seed_sequence
 
 __all__ = ["Context", "Settings"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.progress import Progress
 
 __all__ = ["evaluate", "evaluate_many"]
 

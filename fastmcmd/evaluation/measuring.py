@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.bootstrap import intervals, resampled
@@ -22,7 +23,6 @@ from fastmcmd.frames import row_labels
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive.base import Array
-from fastmcmd.progress import Progress
 
 __all__ = ["check_some_row", "evaluation_of"]
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import integrate
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.evaluation.context import Context
 from fastmcmd.metrics.pit import pit_of_rows, sort_pit
 from fastmcmd.metrics.reliability_sums import (
@@ -21,7 +22,6 @@ from fastmcmd.metrics.variance import gather_columns
 from fastmcmd.metrics.variance_bins import Cells, cells_of, into_bins
 from fastmcmd.predictive import Gaussian
 from fastmcmd.predictive.base import Array
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["CURVE_MEASURES", "VARIANCE_MEASURES", "curve_number", "null_expectations"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd import frames
+from fastmcmd._base.tables import aligned, printable
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.result import Result
-from fastmcmd.tables import aligned, printable
 
 if TYPE_CHECKING:
     import pandas as pd

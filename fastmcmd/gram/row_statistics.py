@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.blocks import over_rows
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall import row_squares
-from fastmcmd.blocks import over_rows
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.memory import available_memory, format_bytes
 from fastmcmd.io.paths import source
-from fastmcmd.memory import available_memory, format_bytes
 
 __all__ = ["Header", "check_memory", "damaged", "read_data", "read_header", "read_npy", "write_npy"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastmcmd.checks import shown
+from fastmcmd._base.checks import shown
 from fastmcmd.kernels.base import Kernel
 from fastmcmd.kernels.combined import Constant, Product, Sum
 from fastmcmd.kernels.custom import CustomKernel

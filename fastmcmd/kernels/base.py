@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_float
+from fastmcmd._base.checks import as_float
 
 __all__ = [
     "Array",

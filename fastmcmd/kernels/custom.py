@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fastmcmd.checks import check_callable
+from fastmcmd._base.checks import check_callable
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
 
 __all__ = ["CustomKernel"]

@@ -8,10 +8,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import on_array_device
-from fastmcmd.checks import check_choice
-from fastmcmd.docstrings import entries, with_shared_parameters
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.arrays import on_array_device
+from fastmcmd._base.checks import check_choice
+from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd.metrics.metric import SHARED_PARAMETERS
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_choice, check_count, check_flag, shown
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, shown
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import smallest_level
 from fastmcmd.metrics.reliability_sums import KINDS, TOOLBOX_LEVELS, read_levels
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.seeds import Purpose, generator
-from fastmcmd.tables import aligned
 
 __all__ = ["GroupCalibration", "adversarial_group_calibration"]
 

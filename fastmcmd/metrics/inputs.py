@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import (
+from fastmcmd._base.arrays import (
     HOST,
     Namespace,
     device_namespace,
@@ -18,8 +18,8 @@ from fastmcmd.arrays import (
     namespace_of,
     shape_only,
 )
-from fastmcmd.blocks import over_rows, row_blocks
-from fastmcmd.checks import (
+from fastmcmd._base.blocks import over_rows, row_blocks
+from fastmcmd._base.checks import (
     as_array,
     as_rows,
     as_weights,
@@ -233,7 +233,7 @@ def check_weights_shape(weights: Any, n: int, name: str = "sample_weight") -> No
 
 
 def checked_weights(arrays: Namespace, weights: Any, n: int, name: str = "sample_weight") -> Any:
-    """Return nonnegative weights (n,) in float64, checked as by `fastmcmd.checks.as_weights`."""
+    """Return nonnegative weights (n,) in float64, checked as by `fastmcmd._base.checks.as_weights`."""
     if weights is None or arrays.on_host:
         return as_weights(weights, name, n)
     xp = arrays.xp

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import as_array, as_rows, check_choice, check_same_length
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import as_array, as_rows, check_choice, check_same_length
 from fastmcmd.metrics.inputs import NAN_POLICIES, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.quantile_scores import open_levels, scored

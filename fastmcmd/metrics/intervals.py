@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import NanPolicy
+from fastmcmd._base.annotations import NanPolicy
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.units import out_of_range, unit_of

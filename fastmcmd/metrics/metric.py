@@ -8,9 +8,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import on_array_device
-from fastmcmd.docstrings import describe_as_mean, entries, with_shared_parameters
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.arrays import on_array_device
+from fastmcmd._base.docstrings import describe_as_mean, entries, with_shared_parameters
 from fastmcmd.metrics.inputs import read
 from fastmcmd.predictive.base import PredictionLike
 

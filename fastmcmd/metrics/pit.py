@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.arrays import namespace_of
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.arrays import namespace_of
+from fastmcmd._base.checks import check_choice, check_count
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.seeds import Purpose, generator
-from fastmcmd.tables import aligned
 
 __all__ = [
     "PITHistogram",

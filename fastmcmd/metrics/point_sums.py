@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.arrays import Namespace, namespace_of
-from fastmcmd.checks import check_choice
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.arrays import Namespace, namespace_of
+from fastmcmd._base.checks import check_choice
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.checks import check_choice
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import check_choice
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows

@@ -8,9 +8,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import as_array
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive

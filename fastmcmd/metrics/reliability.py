@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.checks import check_choice, check_positive
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import check_choice, check_positive
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import RandomState
-from fastmcmd.checks import as_array, check_choice, check_positive
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.checks import as_array, check_choice, check_positive
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import SortedPIT, pit_of_rows, sort_pit
 from fastmcmd.predictive.base import Array
-from fastmcmd.tables import aligned
 
 __all__ = [
     "ECE_LEVELS",

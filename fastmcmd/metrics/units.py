@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.arrays import Namespace
+from fastmcmd._base.arrays import Namespace
 from fastmcmd.predictive.base import Array
 
 __all__ = ["OUT_OF_RANGE", "out_of_range", "unit_of"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import Namespace
+from fastmcmd._base.arrays import Namespace
 from fastmcmd.predictive.base import Array
 
 __all__ = [

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.variance_bins import Binned
 from fastmcmd.predictive.base import Array
-from fastmcmd.tables import aligned
 
 __all__ = ["VarianceCurve", "conclude_variance"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import as_float
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import as_float
 from fastmcmd.metrics.inputs import Outcomes, read, weighted_mean
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import PredictionLike

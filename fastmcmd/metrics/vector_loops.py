@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from fastmcmd.compiled import compiled
+from fastmcmd._base.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = ["energy_rows", "variogram_rows"]

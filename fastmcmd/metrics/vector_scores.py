@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.blocks import over_rows, row_blocks
-from fastmcmd.checks import as_rows, check_choice, check_count, check_positive
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.blocks import over_rows, row_blocks
+from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.on_device import DeviceDraws, family
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = [
     "VECTOR_ESTIMATORS",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import distinct_rows
 from fastmcmd.errors import MemoryLimitError
@@ -20,7 +21,6 @@ from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import DEVICE_ROWS
 from fastmcmd.planning.subsample import Y_KERNEL, Subsample
 from fastmcmd.rows import Rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["FEATURES", "ROWS", "answer", "subsample_of"]
 

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.memory import format_bytes
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.device import cuda
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.task import backend_of
 from fastmcmd.gram.cost import USUAL_ERROR, MatrixSize
 from fastmcmd.kernels import Kernel
-from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
 from fastmcmd.planning.answer import FEATURES, answer, subsample_of
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import BlockCG, ProblemSize
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["CLEARLY", "STARTUP", "choose", "nominal_seconds", "settled"]
 

@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fastmcmd._base.memory import format_bytes
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import Design
@@ -16,7 +19,6 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import RBF, Kernel
-from fastmcmd.memory import format_bytes
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import rate, seconds_of
@@ -26,11 +28,9 @@ from fastmcmd.planning.subsample import (
     SubsampleProblem,
     WholeOperator,
 )
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solve
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
-from fastmcmd.threads import get_num_threads
 
 __all__ = ["exact_plan"]
 

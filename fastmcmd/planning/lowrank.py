@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import Term
@@ -32,8 +34,6 @@ from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import seconds_of
 from fastmcmd.planning.subsample import Subsample
-from fastmcmd.progress import Progress
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["Search", "plan_of", "search"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fastmcmd.memory import format_bytes
+from fastmcmd._base.memory import format_bytes
 
 __all__ = ["Plan"]
 

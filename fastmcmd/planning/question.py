@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import check_count, check_lam
+from fastmcmd._base.checks import check_count, check_lam
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.estimate.arguments import default_kernels, inputs
 from fastmcmd.estimate.task import backend_of
 from fastmcmd.kernels import Kernel
@@ -19,7 +20,6 @@ from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.subsample import Subsample
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["plan"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.kernels import Kernel
 from fastmcmd.planning.subsample import Subsample
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 

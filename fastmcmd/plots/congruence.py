@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastmcmd.checks import as_array, as_float, as_rows, check_same_length
+from fastmcmd._base.checks import as_array, as_float, as_rows, check_same_length
 from fastmcmd.plots.style import COLOURS, axes, finish
 from fastmcmd.plots.values import histogram, over_inputs, over_plane
 

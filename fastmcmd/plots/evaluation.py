@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fastmcmd.checks import shown
+from fastmcmd._base.checks import shown
 from fastmcmd.plots.panels import inputs_of, panels, panels_over_plane
 from fastmcmd.plots.style import matplotlib, plain
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.cached import cached_property
-from fastmcmd.checks import as_rows
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import as_rows
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.rows import Rows, open_rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["FEW", "Inputs", "some"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, check_callable, check_same_length
+from fastmcmd._base.checks import as_rows, check_callable, check_same_length
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.plots.inputs import FEW, Inputs, some
 

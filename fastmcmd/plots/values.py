@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_count, check_same_length, shown
+from fastmcmd._base.checks import as_array, check_count, check_same_length, shown
 from fastmcmd.plots.inputs import Inputs, some
 from fastmcmd.plots.projection import Plane, line, project
 from fastmcmd.plots.style import COLOURS, axes, finish

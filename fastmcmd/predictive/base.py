@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.checks import shown
+from fastmcmd._base.checks import shown
 from fastmcmd.kernels import Kernel
 
 __all__ = [
@@ -268,14 +268,14 @@ def _numbers(value: Any, name: str) -> Array:
     """Return real numbers as float64: NaN and infinity are taken; text, complex numbers and masks not."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value
-    from fastmcmd.checks import as_array
+    from fastmcmd._base.checks import as_array
 
     return as_array(value, name).astype(np.float64, copy=False)
 
 
 def parameter(value: Any, name: str, *, least: float | None = None, strict: bool = False) -> Array:
     """Return a parameter as finite float64, checked to be (strictly) above ``least``."""
-    from fastmcmd.checks import as_array
+    from fastmcmd._base.checks import as_array
 
     array = as_array(value, name).astype(np.float64)
     if not np.isfinite(array).all():

@@ -10,7 +10,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.checks import check_count
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
@@ -24,7 +25,6 @@ from fastmcmd.predictive.base import (
 from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.quadrature import composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Gaussian", "of_normal_difference"]
 

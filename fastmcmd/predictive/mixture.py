@@ -9,8 +9,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows
-from fastmcmd.checks import as_array, check_count, shown
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import as_array, check_count, shown
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
@@ -19,7 +20,6 @@ from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles,
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Mixture"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.arrays import Namespace, shape_only
-from fastmcmd.blocks import row_blocks
+from fastmcmd._base.arrays import Namespace, shape_only
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd.predictive.adapters.convert import as_predictive
 from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
 from fastmcmd.predictive.draws import Draws, crps_factors, places_of, refuse_density

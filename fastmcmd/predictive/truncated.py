@@ -9,9 +9,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import row_blocks
-from fastmcmd.cached import cached_property
-from fastmcmd.checks import check_count
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import (
     Array,
     Nodes,
@@ -28,7 +29,6 @@ from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, nod
 from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.numerics.spread import root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["Truncated"]
 
@@ -461,7 +461,7 @@ def _partly_discrete(base: Predictive) -> bool:
 
 def _end(value: Any, name: str, shape: tuple[int, ...]) -> Array:
     """Return an end (n,), which may be infinite."""
-    from fastmcmd.checks import as_array
+    from fastmcmd._base.checks import as_array
 
     array = as_array(value, name).astype(np.float64)
     if np.isnan(array).any():

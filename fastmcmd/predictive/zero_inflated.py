@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows
-from fastmcmd.checks import check_count
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import (
     Array,
@@ -17,7 +18,6 @@ from fastmcmd.predictive.base import (
     check_levels,
     parameter,
 )
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["ZeroInflated"]
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import RandomState
-from fastmcmd.blocks import row_blocks
-from fastmcmd.cached import cached_property
-from fastmcmd.checks import check_count
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array, Nodes, check_levels
 from fastmcmd.predictive.numerics.spread import root_of_squares
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["RecalibratedAtoms", "recalibrated"]
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import as_weights, check_choice
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import as_weights, check_choice
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.recalibration.base import Fitted, read_rows, to_predictive

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastmcmd.annotations import RandomState
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.metrics import pit_values
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import RandomState
-from fastmcmd.checks import as_array, check_choice
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.checks import as_array, check_choice
 from fastmcmd.metrics import pit_values
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import RandomState
-from fastmcmd.blocks import row_blocks
-from fastmcmd.cached import cached_property
-from fastmcmd.checks import check_count
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
@@ -18,7 +19,6 @@ from fastmcmd.predictive.base import Array, Nodes, check_levels
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.standard import Standard, standardised
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["RecalibratedCDF"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import RandomState
+from fastmcmd._base.annotations import RandomState
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Draws, Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms

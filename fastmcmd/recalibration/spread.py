@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import check_count
+from fastmcmd._base.checks import check_count
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, check_choice, check_count, check_positive, shown
+from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array

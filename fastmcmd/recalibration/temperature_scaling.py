@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.blocks import over_rows, row_blocks
-from fastmcmd.checks import as_array, as_weights, check_choice
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.blocks import over_rows, row_blocks
+from fastmcmd._base.checks import as_array, as_weights, check_choice
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.state import check_number

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fastmcmd.cached import cached_property
+from fastmcmd._base.cached import cached_property
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import inputs_of
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from fastmcmd.tables import printable
+from fastmcmd._base.tables import printable
 
 __all__ = ["Cell", "Section", "figure", "heading", "note", "page", "paragraph", "pictures", "table"]
 

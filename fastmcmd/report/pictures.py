@@ -65,7 +65,7 @@ def _inline(text: str, label: str) -> str:
     """Return a file of SVG as an element of a page: names of its own, colours of the page."""
     from html import escape
 
-    from fastmcmd.tables import printable
+    from fastmcmd._base.tables import printable
 
     text = "".join(c for c in text[text.index("<svg") :] if c >= " " or c in "\n\t")
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)

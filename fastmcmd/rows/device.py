@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import is_tensor, on_device
+from fastmcmd._base.checks import is_tensor, on_device
 from fastmcmd.device import cuda
 from fastmcmd.rows.source import Array, Source
 

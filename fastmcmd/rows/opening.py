@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_array, as_rows, on_device
+from fastmcmd._base.checks import as_array, as_rows, on_device
 from fastmcmd.rows.device import DeviceArray
 from fastmcmd.rows.formats import FORMATS, Format
 from fastmcmd.rows.packages import prefix_errors

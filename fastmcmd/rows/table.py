@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import ahead, over_rows, row_blocks
-from fastmcmd.checks import _check_finite
+from fastmcmd._base.blocks import ahead, over_rows, row_blocks
+from fastmcmd._base.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import prefix_errors
 from fastmcmd.rows.source import Array, DeviceBlock, Source

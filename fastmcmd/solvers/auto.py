@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.options import Options
-from fastmcmd.progress import Progress
 from fastmcmd.solvers.cholesky import Cholesky
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver

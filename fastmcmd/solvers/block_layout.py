@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
-from fastmcmd.memory import format_bytes
 
 __all__ = ["BlockColumn", "Layout", "choose_layout", "file_bytes", "least_room", "one_panel_fits"]
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall import beside, row_squares, scaled
-from fastmcmd.blocks import over_rows
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.rows import Rows, as_blocks
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.row_sample import RowSample
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System
 from fastmcmd.solvers.block_cg import BlockCGRun, Preconditioner

@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.memory import format_bytes
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, fingerprint_of, stages_of
 from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.memory import format_bytes
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 from fastmcmd.solvers.block_layout import least_room, one_panel_fits

@@ -20,10 +20,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Array, NotPositiveDefiniteError
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers.block_layout import BlockColumn, choose_layout
 from fastmcmd.solvers.factor_file import FactorFile, FactorStage, leaving_at_interrupt
 

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, stages_of
 from fastmcmd.errors import ROUNDING_ALONE, NumericalError
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
-from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_cg import restarted
 from fastmcmd.solvers.cg import (

@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.gram import GramOperator
 from fastmcmd.gram.cost import KernelMatrix
 from fastmcmd.kernels import Kernel
-from fastmcmd.progress import Progress
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, KernelFeatures
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.row_sample import RowSample
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import Array
 from fastmcmd.io.temporary import create_file, open_ours
-from fastmcmd.memory import format_bytes
 
 __all__ = ["Named", "ScratchFile"]
 

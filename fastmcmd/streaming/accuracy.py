@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,

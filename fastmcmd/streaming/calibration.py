@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.checks import check_choice, check_count, check_positive
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import check_choice, check_count, check_positive
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.intervals import (
     IntervalSums,

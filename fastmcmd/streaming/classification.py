@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.accuracy import TIES, gather_top_k
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.calibration import NORMS, check_threshold, mean_error

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy
-from fastmcmd.checks import check_choice, check_count, check_flag
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import check_choice, check_count, check_flag
 from fastmcmd.classification.above_confidence import (
     AboveSums,
     check_thresholds,

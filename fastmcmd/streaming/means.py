@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics import (
     check_score,
     crps,
@@ -21,7 +22,6 @@ from fastmcmd.metrics import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.streaming.rows import OfRows
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.checks import check_choice
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import check_choice
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes, read
 from fastmcmd.predictive.base import PredictionLike
-from fastmcmd.seeds import Purpose, generator
 from fastmcmd.streaming.base import Accumulator, State
 
 __all__ = ["OfRows"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.checks import as_float
+from fastmcmd._base.checks import as_float
 from fastmcmd.predictive.base import Array
 
 __all__ = ["LogSketch", "check_accuracy", "sketch_keys", "union"]

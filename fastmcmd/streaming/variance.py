@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.annotations import NanPolicy, RandomState
-from fastmcmd.checks import check_choice, check_count
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import (

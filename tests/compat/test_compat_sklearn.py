@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fastmcmd as fm
+from fastmcmd._base.params import Parameters
 from fastmcmd.compat.sklearn import SCORERS, QuantilePredictions, scorer
-from fastmcmd.params import Parameters
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastmcmd as fm
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.cpu import core
 from fastmcmd.backends.cupy import CupyBackend
-from fastmcmd.blocks import row_blocks
 from fastmcmd.device import cuda, source
 from fastmcmd.device.base import DeviceMemoryError
 from fastmcmd.device.layout import choose

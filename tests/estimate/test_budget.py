@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from fastmcmd.memory import format_bytes
+from fastmcmd._base.memory import format_bytes
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads RssAnon of /proc/self/status")
 
@@ -38,7 +38,7 @@ CODE = """
 import ctypes, json, re, sys, threading
 import numpy as np
 import fastmcmd as fm
-from fastmcmd.memory import parse_memory
+from fastmcmd._base.memory import parse_memory
 
 n, d, x_kernel, y_kernel, options, limits = json.loads(sys.argv[1])
 rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.memory import available_memory, format_bytes, parse_memory
+from fastmcmd._base.memory import available_memory, format_bytes, parse_memory
 
 # What a call may take besides its plan: heap fragmentation, BLAS buffers, code paged in.
 ALLOWANCE = 25_000_000

@@ -393,10 +393,10 @@ def test_streams_abreast(rng):
 
 
 def test_low_rank_is_not_considered_for_few_rows(data):
+    from fastmcmd._base.progress import Progress
     from fastmcmd.cce import samples_of_all
     from fastmcmd.estimate.task import Task
     from fastmcmd.options import Options
-    from fastmcmd.progress import Progress
 
     x, y, models = data
     nature, samples, kernels = samples_of_all(

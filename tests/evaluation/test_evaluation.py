@@ -10,9 +10,9 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd import metrics
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.memo import Memo
-from fastmcmd.seeds import Purpose, generator
 
 N = 400
 

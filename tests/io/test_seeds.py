@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import fastmcmd as fm
-from fastmcmd.seeds import Purpose, generator, seed_sequence
+from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 
 ROOT = Path(__file__).parents[2]
 

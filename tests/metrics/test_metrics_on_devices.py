@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd import arrays, metrics
+from fastmcmd import metrics
+from fastmcmd._base import arrays
 from fastmcmd.classification import ece, mce
 from fastmcmd.classification import reliability_curve as class_curve
 from fastmcmd.metrics import inputs, variance_bins

@@ -310,7 +310,9 @@ def test_quantiles_do_not_depend_on_blocks_and_threads(rng, monkeypatch):
     prediction, levels = fm.NegativeBinomial(mean, 0.3), np.linspace(0.01, 0.99, 99)
     expected = prediction.quantile(levels)
     for threads, held in ((1, 1 << 18), (3, 1 << 10)):
-        monkeypatch.setattr("fastmcmd.blocks.get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(
+            "fastmcmd._base.blocks.get_num_threads", lambda threads=threads: threads
+        )
         monkeypatch.setattr("fastmcmd.predictive.count_base._QUANTILES", held)
         np.testing.assert_array_equal(prediction.quantile(levels), expected)
 

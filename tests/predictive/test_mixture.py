@@ -201,7 +201,9 @@ def test_gaussian_quantiles_do_not_depend_on_blocks_and_threads(rng, monkeypatch
     mixture, levels = gaussians(rng, n=500), np.linspace(0.01, 0.99, 99)
     expected = mixture.quantile(levels)
     for threads, held in ((1, 1 << 18), (3, 1 << 10)):
-        monkeypatch.setattr("fastmcmd.blocks.get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(
+            "fastmcmd._base.blocks.get_num_threads", lambda threads=threads: threads
+        )
         monkeypatch.setattr("fastmcmd.predictive.mixture._BLOCK", held)
         np.testing.assert_array_equal(mixture.quantile(levels), expected)
 

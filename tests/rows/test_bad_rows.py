@@ -26,7 +26,7 @@ from stored import (
     same,
 )
 
-from fastmcmd.checks import as_rows
+from fastmcmd._base.checks import as_rows
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.rows import open_rows
 

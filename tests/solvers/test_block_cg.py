@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastmcmd as fm
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers.base import Goal, System, scaled_norm
 from fastmcmd.solvers.block_cg import block_cg
 from fastmcmd.solvers.cg import solve_cg

@@ -14,11 +14,11 @@ from killing import Stopped, killed_until_done, stopping
 from test_panels import dense
 
 import fastmcmd as fm
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import NotPositiveDefiniteError
 from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.estimate import resume, task
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import block_layout, cholesky
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_layout import one_panel_fits

@@ -14,11 +14,11 @@ import pytest
 from scipy import linalg
 
 import fastmcmd as fm
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import NotPositiveDefiniteError
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import block_layout, scratch
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_layout import choose_layout, file_bytes, least_room

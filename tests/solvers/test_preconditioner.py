@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import ProblemSize, costs, switch_policy
 from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.preconditioned_cg import iterate

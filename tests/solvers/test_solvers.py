@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.gram import EXACT
 from fastmcmd.gram.cost import MatrixSize
-from fastmcmd.progress import Progress
 from fastmcmd.solvers import (
     Auto,
     BlockCG,

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.backends import get_backend
-from fastmcmd.checks import (
+from fastmcmd._base.checks import (
     as_array,
     as_float,
     as_rows,
@@ -16,6 +15,7 @@ from fastmcmd.checks import (
     check_positive,
     is_tensor,
 )
+from fastmcmd.backends import get_backend
 from fastmcmd.gram import offset_of
 from fastmcmd.kernels import RBF, Kernel, Laplacian, Polynomial
 from fastmcmd.kernels.base import Array

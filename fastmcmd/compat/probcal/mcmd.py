@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_rows, check_positive, is_tensor
+from fastmcmd._base.checks import as_rows, check_positive, is_tensor
 from fastmcmd.compat.probcal.recognise import as_kernel, is_indefinite
 from fastmcmd.kernels.base import Array
 from fastmcmd.mcmd import mcmd

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, is_tensor
+from fastmcmd._base.checks import as_array, is_tensor
 from fastmcmd.predictive import as_predictive
 
 __all__ = ["predicted_cdf"]

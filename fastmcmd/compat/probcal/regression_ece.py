@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array, as_rows, check_choice, check_count, check_positive
+from fastmcmd._base.checks import as_array, as_rows, check_choice, check_count, check_positive
 from fastmcmd.compat.probcal.predicted_cdf import predicted_cdf
 
 __all__ = ["compute_regression_ece"]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import metrics
-from fastmcmd.checks import check_choice, check_count, check_flag
+from fastmcmd._base.checks import check_choice, check_count, check_flag
+from fastmcmd._base.progress import Progress
 from fastmcmd.compat.uncertainty_toolbox.inputs import documented, gaussian
-from fastmcmd.progress import Progress
 
 __all__ = ["PROPORTIONS", "adversarial_group_calibration"]
 

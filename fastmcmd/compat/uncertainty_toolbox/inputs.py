@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd.checks import as_array, as_rows, check_same_length
-from fastmcmd.docstrings import entries, with_shared_parameters
+from fastmcmd._base.checks import as_array, as_rows, check_same_length
+from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd.predictive import Gaussian
 
 __all__ = ["Vector", "documented", "gaussian", "number", "vector", "vectors"]

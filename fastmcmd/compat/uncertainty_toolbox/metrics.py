@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.tables import aligned
 from fastmcmd.compat.uncertainty_toolbox.inputs import documented
 from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
 from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
@@ -21,7 +22,6 @@ from fastmcmd.compat.uncertainty_toolbox.metrics_scoring_rule import (
     interval_score,
     nll_gaussian,
 )
-from fastmcmd.tables import aligned
 
 __all__ = [
     "METRIC_NAMES",

@@ -14,7 +14,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
-from fastmcmd.checks import as_array, check_choice, check_count, check_same_length
+from fastmcmd._base.checks import as_array, check_choice, check_count, check_same_length
 from fastmcmd.compat.uncertainty_toolbox.groups import PROPORTIONS, adversarial_group_calibration
 from fastmcmd.compat.uncertainty_toolbox.inputs import (
     Vector,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.checks import check_count, check_flag
+from fastmcmd._base.checks import check_count, check_flag
 from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, gaussian, number
 from fastmcmd.metrics.interval_scores import mean_interval_score
 from fastmcmd.metrics.quantile_scores import mean_check_score

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd.checks import check_same_length
+from fastmcmd._base.checks import check_same_length
 from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, number, vector, vectors
 from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
     get_prediction_interval,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import row_blocks
-from fastmcmd.checks import check_count
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
@@ -17,7 +18,6 @@ from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.lattice import shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
-from fastmcmd.seeds import Purpose, generator
 
 __all__ = ["MethodsPredictive"]
 

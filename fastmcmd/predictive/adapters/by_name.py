@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import as_array
+from fastmcmd._base.checks import as_array
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive

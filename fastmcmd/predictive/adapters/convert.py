@@ -96,7 +96,7 @@ def _gaussian(mean: Any, std: Any, n: int) -> Gaussian:
 
 
 def _from_draws(value: Any, columns: int, name: str, y: Any) -> Draws:
-    from fastmcmd.checks import as_array
+    from fastmcmd._base.checks import as_array
 
     if columns == 1:
         check_column_names(value, name)

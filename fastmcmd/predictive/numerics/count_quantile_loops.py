@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.compiled import compiled
+from fastmcmd._base.compiled import compiled
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.count_loops import log_mass
 

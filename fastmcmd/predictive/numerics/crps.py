@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import over_rows
+from fastmcmd._base.blocks import over_rows
 from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.numerics.kronrod import NODES, Integrand, add_panels
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.blocks import row_blocks
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd.predictive.base import Array, Predictive
 
 __all__ = ["by_halving", "least"]

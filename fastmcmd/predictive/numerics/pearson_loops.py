@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fastmcmd.compiled import compiled
+from fastmcmd._base.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = ["march"]

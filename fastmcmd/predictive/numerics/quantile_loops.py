@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fastmcmd.compiled import compiled
+from fastmcmd._base.compiled import compiled
 from fastmcmd.predictive.base import Array
 
 __all__ = ["cdf_rows", "crps_rows"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.blocks import over_rows
+from fastmcmd._base.blocks import over_rows
 from fastmcmd.predictive.base import Array
 
 __all__ = ["by_rows"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.checks import shown
+from fastmcmd._base.checks import shown
 
 __all__ = ["Purpose", "generator", "seed_sequence"]
 
@@ -84,7 +84,7 @@ def generator(
     Examples
     --------
     >>> import numpy as np
-    >>> from fastmcmd.seeds import Purpose, generator
+    >>> from fastmcmd._base.seeds import Purpose, generator
     >>> bool(generator(0, Purpose.PIT).random() == np.random.default_rng(0).random())
     False
     >>> rng = np.random.default_rng(0)

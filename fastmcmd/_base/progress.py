@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastmcmd.progress_line import open_line
+from fastmcmd._base.progress_line import open_line
 
 __all__ = ["Progress", "Sweep", "duration"]
 

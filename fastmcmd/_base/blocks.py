@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from fastmcmd.threads import get_num_threads, one_of_many
+from fastmcmd._base.threads import get_num_threads, one_of_many
 
 __all__ = ["ahead", "over_rows", "row_blocks"]
 

@@ -17,7 +17,7 @@ class Parameters:
 
     Examples
     --------
-    >>> from fastmcmd.params import Parameters
+    >>> from fastmcmd._base.params import Parameters
     >>> class Ridge(Parameters):
     ...     def __init__(self, lam=0.1): self.lam = lam
     >>> Ridge().set_params(lam=0.2).get_params()

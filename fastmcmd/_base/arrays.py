@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.checks import as_array
+from fastmcmd._base.checks import as_array
 
 __all__ = [
     "FINDERS",
@@ -148,7 +148,7 @@ class Namespace(ABC):
         return self.xp.concat(list(parts))
 
     def as_real(self, value: Any, name: str) -> Any:
-        """Return an array of this library in float32 or float64, as `fastmcmd.checks.as_array`."""
+        """Return an array of this library in float32 or float64, as `fastmcmd._base.checks.as_array`."""
         kind = kind_of(value)
         if kind in ("float32", "float64"):
             return value
@@ -334,7 +334,7 @@ def device_namespace(value: Any) -> Namespace | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from fastmcmd.arrays import device_namespace
+    >>> from fastmcmd._base.arrays import device_namespace
     >>> device_namespace(np.zeros(3)) is None
     True
     """

@@ -7,7 +7,7 @@ import os
 import threading
 from functools import lru_cache
 
-from fastmcmd import cgroups
+from fastmcmd._base import cgroups
 
 __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 
@@ -58,7 +58,7 @@ def set_num_threads(count: int | None) -> None:
     """
     global _chosen
     if count is not None:
-        from fastmcmd.checks import check_count
+        from fastmcmd._base.checks import check_count
 
         count = check_count(count, "count", most=1 << 16)
     _chosen = count

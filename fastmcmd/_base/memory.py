@@ -6,8 +6,8 @@ import os
 import re
 from typing import Any
 
-from fastmcmd import cgroups
-from fastmcmd.checks import shown
+from fastmcmd._base import cgroups
+from fastmcmd._base.checks import shown
 
 __all__ = ["available_memory", "format_bytes", "parse_memory"]
 
