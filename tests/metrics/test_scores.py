@@ -257,10 +257,11 @@ def test_scoringrules(rng):
     )
     alpha = np.array([0.1, 0.4])
     ends = prediction.quantile(alpha / 2), prediction.quantile(1 - alpha / 2)
+    # Bracher et al. (2021), eq. 1; the NumPy form of the peer's own sum is wrong.
+    parts = [peer.interval_score(y, *(end[:, k] for end in ends), alpha[k]) for k in range(2)]
+    expected = (np.abs(y - median) / 2 + np.tensordot(alpha / 2, parts, 1)) / 2.5
     np.testing.assert_allclose(
-        weighted_interval_score(y, prediction, levels=1 - alpha),
-        peer.weighted_interval_score(y, median, *ends, alpha),
-        rtol=1e-12,
+        weighted_interval_score(y, prediction, levels=1 - alpha), expected, rtol=1e-12
     )
 
 
