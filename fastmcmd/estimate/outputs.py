@@ -40,6 +40,7 @@ _MOST_PREDICTED = 1000  # of the output features, where predictions are integrat
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
 _MOST_DENSE = 5000  # inputs and points, up to which systems for each point are cheap
 _HOPELESS = 1e3  # times the tolerance: an error with which features are of no use
+_USEFUL = 2.5e-3  # times sqrt(k(y, y)): an error that leaves two digits of a large CCE
 _PROBED = 12  # predictions on which that is tried
 _ROUNDS = 8  # of choosing pivots
 _ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
@@ -117,7 +118,9 @@ def _relaxed(
         eps *= _RELAXED
         found = pool.features(eps, most)
         if found is not None:
-            if _probed_error(found[0], sides, task) > _HOPELESS * task.options.tol:
+            size = float(np.sqrt(task.y_kernel.diagonal(found[0].pivots).max()))
+            useful = max(_HOPELESS * task.options.tol, _USEFUL * size)
+            if _probed_error(found[0], sides, task) > useful:
                 return None
             return _Found(sides, task, eps, *found).result()
     return None

@@ -230,6 +230,21 @@ def test_heavy_tails_are_answered_to_the_tolerance(family):
     assert result.info.rank < 1000
 
 
+@pytest.mark.slow
+def test_tails_that_are_missed_a_little_are_answered():
+    """A kernel that is narrow for a log-normal: 0.73 to 3e-3 is an answer, a refusal is none."""
+    n = 2000
+    r = np.random.default_rng(0)
+    x = r.uniform(-1, 1, n)
+    y = x + 0.1 * r.standard_normal(n)
+    prediction = fm.LogNormal(x, np.ones(n))
+    with pytest.warns(fm.ToleranceWarning, match="quadrature of the predicted distributions"):
+        result = fm.cce(x, y, prediction)
+    assert result.error_bound < 0.02 * result.mean
+    drawn = fm.cce(x, y, prediction, draws=100, random_state=0)
+    assert np.abs(result.values - drawn.values).max() < 0.05
+
+
 @pytest.mark.parametrize("gamma", [1e8, 1e4, 1.0, 0.01])
 def test_expected_kernels_that_are_narrow_against_the_distribution(gamma):
     points = np.array([0.0, 6.8, 100.0, -30.0])
