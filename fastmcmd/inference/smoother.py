@@ -1,0 +1,136 @@
+"""Kernel ridge regression on landmarks: the smoother ``H = F (F'WF + N lam I)^-1 F'W`` with ``K_X ~ F F'``.
+
+With m landmarks Z and the Cholesky factor L of K(Z, Z), ``F = k(x, Z) L^-T`` is (n, m), and everything that
+inference needs is a sum over rows: memory stays bounded whatever n is. What the landmarks miss changes the
+smoother a little, never the validity of a test that uses the same smoother for all its data sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = ["Basis", "Smoother"]
+
+_CANDIDATES = 10_000  # rows among which landmarks are searched
+_BLOCK = 8_192  # rows whose features are computed together
+_NEGLIGIBLE = 1e-12  # of the largest eigenvalue: directions below are rounding
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Smoother:
+    """The feature map ``x -> f(x)`` (m,) of an input kernel at landmarks: ``k(x, x') ~ f(x).f(x')``.
+
+    Attributes
+    ----------
+    features : KernelFeatures
+        Landmarks with their Cholesky factor.
+    """
+
+    features: KernelFeatures
+
+    @staticmethod
+    def of(kernel: Kernel, x: Array, landmarks: int, random_state: object = 0) -> Smoother:
+        """Choose at most so many landmarks among the rows of ``x`` (n, d), by randomly pivoted Cholesky.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Input kernel; parameters that depend on the data are resolved on ``x``.
+        x : ndarray (n, d)
+            Inputs; at most 10,000 of them, drawn at random, are candidates.
+        landmarks : int
+            Landmarks at most: fewer where these reproduce the kernel to rounding.
+        random_state : int or numpy.random.Generator
+            Source of the draws.
+        """
+        rng = generator(random_state, Purpose.LANDMARKS)
+        kernel = kernel.resolve(x)
+        rows = x
+        if len(x) > _CANDIDATES:
+            rows = x[np.sort(rng.choice(len(x), _CANDIDATES, replace=False))]
+        search = LandmarkSearch(
+            get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), landmarks, rng
+        )
+        search.grow(landmarks)
+        return Smoother(search.found())
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks m."""
+        return self.features.rank
+
+    def transform(self, x: Array) -> Array:
+        """Return f(x) (n, m) of inputs (n, d)."""
+        return self.features.transform(x)
+
+    def basis(self, x: Array, weights: Array | None = None) -> Basis:
+        """Return the eigenvectors of ``F'WF`` over the rows of ``x``, with weights (n,) or equal ones."""
+        gram = np.zeros((self.rank, self.rank))
+        for start in range(0, len(x), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            block = self.transform(x[rows])
+            gram += block.T @ (block if weights is None else weights[rows, None] * block)
+        total = float(len(x) if weights is None else weights.sum())
+        return Basis(self, *np.linalg.eigh(gram), total)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Coordinates in which the smoother is diagonal: ``g(x) = f(x) U``, ``sum_i w_i g_i g_i' = diag(s)``.
+
+    Attributes
+    ----------
+    smoother : Smoother
+        The feature map.
+    eigenvalues : ndarray (m,)
+        s, those of ``F'WF``, ascending.
+    vectors : ndarray (m, m)
+        U, by columns.
+    total : float
+        N, the sum of the weights.
+    """
+
+    smoother: Smoother
+    eigenvalues: Array
+    vectors: Array
+    total: float
+
+    @cached_property
+    def _kept(self) -> NDArray[np.bool_]:
+        return np.asarray(self.eigenvalues > _NEGLIGIBLE * max(float(self.eigenvalues[-1]), 0.0))
+
+    @property
+    def spectrum(self) -> Array:
+        """The eigenvalues (p,) that are not rounding."""
+        return np.asarray(self.eigenvalues[self._kept])
+
+    def coordinates(self, x: Array) -> Array:
+        """Return g(x) (n, p) of inputs (n, d)."""
+        return np.asarray(self.smoother.transform(x) @ self.vectors[:, self._kept])
+
+    def shrinkage(self, lam: float) -> Array:
+        """Return ``1 / (s + N lam)`` (p,): ``a(x)'E = g(x) diag(shrinkage) (G'WE)``."""
+        return np.asarray(1 / (self.spectrum + self.total * lam))
+
+    def energy(self, lam: float) -> Array:
+        """Return ``s / (s + N lam)^2 / N`` (p,).
+
+        Its product with the squared norms of the rows of ``G'WE`` is the mean over rows of ``|a(x)'E|^2``.
+        """
+        return np.asarray(self.spectrum * self.shrinkage(lam) ** 2 / self.total)
+
+    def effective_dimension(self, lam: float) -> float:
+        """Return ``tr H = sum s / (s + N lam)``."""
+        return float((self.spectrum * self.shrinkage(lam)).sum())
