@@ -1,0 +1,119 @@
+"""Outcomes that a right model could not tell from the observed ones: what an exact test ranks them among.
+
+Row by row, y and B outcomes drawn from the prediction are exchangeable if the prediction is right. Whatever is
+then done to all B + 1 data sets alike leaves them exchangeable, and the rank of y's data set uniform.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.seeds import Purpose, generator, seed_sequence
+from fastmcmd.predictive import Draws, Predictive
+
+__all__ = ["ExchangedOutcomes", "Outcomes", "SimulatedOutcomes", "exchangeable_outcomes"]
+
+ROWS = 512  # rows of a block: each has a random stream, so that results do not depend on memory or threads
+_SCALE_ROWS = 2_000  # rows from which the scales of outcomes are taken
+_SCALE_DRAWS = 20
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes(ABC):
+    """Data sets in place of y: the observed one and B that a right model makes.
+
+    Attributes
+    ----------
+    y : ndarray (n, k)
+        Observed outcomes.
+    simulations : int
+        B.
+    seeds : numpy.random.SeedSequence
+        Each block of rows has a child of its own.
+    """
+
+    y: Array
+    simulations: int
+    seeds: np.random.SeedSequence
+
+    @property
+    def correction(self) -> float:
+        """Factor of squared residuals from the mean over data sets, which unlike the model's own mean
+        holds the outcome itself."""
+        return (self.simulations + 1) / self.simulations
+
+    def block(self, number: int) -> Array:
+        """Return the outcomes (m, B + 1, k) of a block of rows, the observed ones first."""
+        rows = np.arange(number * ROWS, min((number + 1) * ROWS, len(self.y)))
+        rng = np.random.Generator(np.random.PCG64(self._child(number)))
+        return np.concatenate(
+            [self.y[rows, None, :], self._simulated(rows, self.simulations, rng)], axis=1
+        )
+
+    def of_some_rows(self) -> Array:
+        """Return further simulated outcomes (m, 20, k) of at most 2,000 rows, for scales.
+
+        They do not enter the ranking, and hold nothing that favours y.
+        """
+        n = len(self.y)
+        rng = np.random.Generator(np.random.PCG64(self._child(-1)))
+        rows = np.arange(n) if n <= _SCALE_ROWS else rng.choice(n, _SCALE_ROWS, replace=False)
+        return self._simulated(np.sort(rows), _SCALE_DRAWS, rng)
+
+    def _child(self, number: int) -> np.random.SeedSequence:
+        key = (*self.seeds.spawn_key, number + 1)
+        return np.random.SeedSequence(self.seeds.entropy, spawn_key=key)
+
+    @abstractmethod
+    def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
+        """Return outcomes (m, size, k) of some rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedOutcomes(Outcomes):
+    """Outcomes drawn from predicted distributions."""
+
+    prediction: Predictive
+
+    def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
+        drawn = np.asarray(self.prediction.take(rows).sample(size, rng), dtype=np.float64)
+        return drawn.reshape(len(rows), size, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedOutcomes(Outcomes):
+    """For predictions that are l draws: any of the l + 1 values of a row in place of y.
+
+    Draws against their own mean would look too good: they are part of it (a test of size .23 at l = 5).
+    """
+
+    draws: Array  # (n, l, k)
+
+    @property
+    def correction(self) -> float:
+        """As in `Outcomes`; the mean of the draws without the outcome is further from it, too."""
+        count = self.draws.shape[1]
+        return (1 + 1 / count) ** 2 * (self.simulations + 1) / self.simulations
+
+    def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
+        values = np.concatenate([self.y[rows, None, :], self.draws[rows]], axis=1)
+        chosen = rng.integers(0, values.shape[1], (len(rows), size))
+        return np.asarray(values[np.arange(len(rows))[:, None], chosen])
+
+
+def exchangeable_outcomes(
+    y: Array, prediction: Predictive, simulations: int, random_state: object
+) -> Outcomes:
+    """Return the data sets of a test of ``prediction`` at outcomes ``y`` (n, k)."""
+    source = generator(random_state, Purpose.TEST)
+    seeds = seed_sequence(source)
+    if isinstance(prediction, Draws):
+        draws = prediction.array.reshape(len(y), -1, y.shape[1])
+        return ExchangedOutcomes(y, simulations, seeds, draws)
+    return SimulatedOutcomes(y, simulations, seeds, prediction)

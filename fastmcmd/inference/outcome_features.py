@@ -1,0 +1,246 @@
+"""Features of outcomes for tests: maps that look at all data sets alike, never at y alone.
+
+Any map is valid; a good one sees what kernels on outputs see, at little cost. A radial kernel on numbers is a
+lattice of Gaussian bumps, ``exp(-g (y - y')^2) = sum_j p_j(y) p_j(y')`` with
+``p_j(y) = (h sqrt(4 g / pi))^(1/2) exp(-2 g (y - j h)^2)``: to 3e-3 at the step ``h = 0.6 / sqrt(g)``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.cached import cached_property
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = [
+    "BlockOutcomes",
+    "Bumps",
+    "FourierFeatures",
+    "LandmarkFeatures",
+    "OutcomeFeatures",
+    "ladder_of_outcomes",
+    "landmark_features",
+]
+
+_STEP = 0.6  # of a lattice, in units of 1 / sqrt(g)
+_MOST_BUMPS = 64
+_NEAR = 5  # bumps on either side that are not negligible
+_FREQUENCIES = 32  # random ones, where a lattice would be too long or has several dimensions
+_REACH = 5.0  # standardised outcomes beyond are as far as that
+_MARGIN = 4.0  # scales beyond what the model expects at which an outcome is as far as can be
+_NORMAL_IQR = 1.349  # interquartile range of a standard normal distribution
+_RANK_WIDTH = 0.2  # length of the kernel on ranks in (0, 1)
+_MOST_LANDMARKS = 64
+_CANDIDATES = 2_000
+
+Array = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+
+class BlockOutcomes:
+    """The outcomes (m, B + 1, k) of some rows in the forms that features are made of.
+
+    Attributes
+    ----------
+    raw : ndarray (m, B + 1, k)
+        As they are.
+    """
+
+    def __init__(self, raw: Array) -> None:
+        self.raw = raw
+        self._order = raw.argsort(axis=1)
+
+    @cached_property
+    def standardised(self) -> Array:
+        """Less the median of the row's data sets, over their spread: a bijection of y given x."""
+        ordered = np.take_along_axis(self.raw, self._order, axis=1)
+        count = self.raw.shape[1]
+        quarter = max(1, count // 4)
+        with np.errstate(invalid="ignore", over="ignore"):
+            median = ordered[:, (count - 1) // 2 : count // 2 + 1].mean(axis=1, keepdims=True)
+            spread = (ordered[:, -quarter] - ordered[:, quarter - 1])[:, None] / _NORMAL_IQR
+            gaps = self.raw - median
+            if not (spread > 0).all():
+                wide = np.sqrt(np.mean(gaps * gaps, axis=1, keepdims=True))
+                spread = np.where(spread > 0, spread, wide)
+            gaps /= np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
+        return np.nan_to_num(gaps, copy=False, posinf=np.inf, neginf=-np.inf)
+
+    @cached_property
+    def ranks(self) -> Array:
+        """Share of the row's data sets below, in (0, 1): the probability integral transform."""
+        from fastmcmd.inference.outcome_loops import mid_ranks
+
+        ranks = np.empty(self.raw.shape)
+        for column in range(self.raw.shape[2]):
+            mid_ranks(self.raw[:, :, column], self._order[:, :, column], ranks[:, :, column])
+        return ranks
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeFeatures(ABC):
+    """Features of outcomes.
+
+    Attributes
+    ----------
+    name : str
+        What they look at, as results call it.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Number of features r."""
+
+    @abstractmethod
+    def transform(self, outcomes: BlockOutcomes) -> Single:
+        """Return the features (m, B + 1, r)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bumps(OutcomeFeatures):
+    """A radial kernel on numbers, by a lattice from ``low`` on with ``count`` bumps."""
+
+    form: str  # "raw", "standardised" or "ranks"
+    low: float
+    length: float
+    count: int
+
+    @property
+    def rank(self) -> int:
+        """Bumps of the lattice."""
+        return self.count
+
+    def transform(self, outcomes: BlockOutcomes) -> Single:
+        """Return the features (m, B + 1, r)."""
+        from fastmcmd.inference.outcome_loops import add_bumps
+
+        step = _STEP * np.sqrt(2.0)  # g = 1/2 in units of the length
+        with np.errstate(over="ignore"):
+            places = (getattr(outcomes, self.form)[:, :, 0] - self.low) / self.length
+        np.clip(places, 0.0, (self.count - 1) * step, out=places)
+        out = np.zeros((*places.shape, self.count), dtype=np.float32)
+        add_bumps(places, step, float(np.sqrt(step * np.sqrt(2 / np.pi))), _NEAR, out)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class FourierFeatures(OutcomeFeatures):
+    """A radial kernel on numbers or vectors, by random frequencies (k, r / 2)."""
+
+    form: str
+    centre: Array
+    scale: Array  # lengths of the columns (k,)
+    reach: float
+    frequencies: Array
+
+    @property
+    def rank(self) -> int:
+        """Sines and cosines."""
+        return 2 * self.frequencies.shape[1]
+
+    def transform(self, outcomes: BlockOutcomes) -> Single:
+        """Return the features (m, B + 1, r)."""
+        with np.errstate(over="ignore"):
+            places = (getattr(outcomes, self.form) - self.centre) / self.scale
+        places = np.clip(places, -self.reach, self.reach)
+        angles = (places @ self.frequencies).astype(np.float32)
+        out = np.concatenate([np.cos(angles), np.sin(angles)], axis=2)
+        out /= np.float32(np.sqrt(self.frequencies.shape[1]))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFeatures(OutcomeFeatures):
+    """Any kernel, at landmarks among outcomes that were drawn from the prediction."""
+
+    features: KernelFeatures
+
+    @property
+    def rank(self) -> int:
+        """Landmarks."""
+        return self.features.rank
+
+    def transform(self, outcomes: BlockOutcomes) -> Single:
+        """Return the features (m, B + 1, r)."""
+        rows, count, columns = outcomes.raw.shape
+        found = self.features.transform(outcomes.raw.reshape(-1, columns))
+        return found.reshape(rows, count, -1).astype(np.float32)
+
+
+def landmark_features(
+    kernel: Kernel, drawn: Array, rng: np.random.Generator, name: str
+) -> LandmarkFeatures:
+    """Return the features of a kernel at landmarks among outcomes ``drawn`` (m, l, k)."""
+    rows = np.unique(drawn.reshape(-1, drawn.shape[2]), axis=0)
+    kernel = kernel.resolve(drawn.reshape(-1, drawn.shape[2]))
+    if len(rows) > _CANDIDATES:
+        rows = rows[np.sort(rng.choice(len(rows), _CANDIDATES, replace=False))]
+    search = LandmarkSearch(
+        get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), _MOST_LANDMARKS, rng
+    )
+    search.grow(_MOST_LANDMARKS)
+    return LandmarkFeatures(name, search.found())
+
+
+def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFeatures]:
+    """Return features of outcomes at their marginal scale, standardised, and as ranks.
+
+    Parameters
+    ----------
+    drawn : ndarray (m, l, k)
+        Outcomes drawn from the prediction at some rows: scales are taken from them.
+    """
+    columns = drawn.shape[2]
+    flat = drawn.reshape(-1, columns)
+    low, first, third, high = np.quantile(flat, [0.001, 0.25, 0.75, 0.999], axis=0)
+    middle = np.median(flat, axis=0)
+    marginal = _positive((third - first) / _NORMAL_IQR, flat)
+    if columns > 1:
+        width = np.sqrt(columns)
+        reach = float(np.max(np.maximum(high - middle, middle - low) / marginal)) + _MARGIN
+        zeros, ones = np.zeros(columns), np.ones(columns)
+        return [
+            _fourier("y", "raw", middle, marginal * width, reach / width, rng),
+            _fourier("standardised y", "standardised", zeros, ones * width, _REACH / width, rng),
+        ]
+    first_bump = float(low[0] - _MARGIN * marginal[0])
+    count = _bumps(float(high[0] - low[0]) / float(marginal[0]) + 2 * _MARGIN)
+    ladder: list[OutcomeFeatures] = []
+    if count <= _MOST_BUMPS:
+        ladder.append(Bumps("y", "raw", first_bump, float(marginal[0]), count))
+    else:
+        reach = float(max(high[0] - middle[0], middle[0] - low[0]) / marginal[0]) + _MARGIN
+        ladder.append(_fourier("y", "raw", middle, marginal, reach, rng))
+    ladder.append(Bumps("standardised y", "standardised", -_REACH, 1.0, _bumps(2 * _REACH)))
+    ladder.append(Bumps("rank of y", "ranks", 0.0, _RANK_WIDTH, _bumps(1 / _RANK_WIDTH)))
+    return ladder
+
+
+def _bumps(lengths: float) -> int:
+    """Return how many bumps cover so many lengths of the kernel."""
+    return int(np.ceil(min(lengths / (_STEP * np.sqrt(2)), 1e6))) + 1
+
+
+def _fourier(
+    name: str, form: str, centre: Array, scale: Array, reach: float, rng: np.random.Generator
+) -> FourierFeatures:
+    frequencies = rng.standard_normal((len(centre), _FREQUENCIES))
+    return FourierFeatures(name, form, centre, scale, reach, frequencies)
+
+
+def _positive(scale: Array, flat: Array) -> Array:
+    """Return scales with the standard deviation, and then 1, in place of zeros."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = flat.std(axis=0)
+    wide = np.where((wide > 0) & np.isfinite(wide), wide, 1.0)
+    return np.asarray(np.where((scale > 0) & np.isfinite(scale), scale, wide))

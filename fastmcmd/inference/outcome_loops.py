@@ -1,0 +1,80 @@
+"""Compiled loops over simulated outcomes; imported where they are called, because Numba loads slowly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.compiled import compiled
+
+__all__ = ["add_bumps", "centre_rows", "mid_ranks"]
+
+Array = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+
+@compiled
+def mid_ranks(values: Array, order: NDArray[Any], ranks: Array) -> None:
+    """Set ranks in (0, 1) of the values of each row (m, l), given what sorts it; ties share their mean."""
+    rows, count = values.shape
+    for i in range(rows):
+        first = 0
+        while first < count:
+            last = first + 1
+            while last < count and values[i, order[i, last]] == values[i, order[i, first]]:
+                last += 1
+            for place in range(first, last):
+                ranks[i, order[i, place]] = (first + last) / (2.0 * count)
+            first = last
+
+
+@compiled
+def add_bumps(places: Array, step: float, factor: float, most: int, out: Single) -> None:
+    """Add ``factor exp(-(t - j step)^2)`` to column j of ``out`` (m, l, r), at most ``most`` from t.
+
+    From the nearest bump outwards, by the constant ratio of ratios: two exponentials a number.
+    """
+    rows, count, rank = out.shape
+    decay = np.empty(most + 1)
+    for j in range(most + 1):
+        decay[j] = np.exp(-((step * j) ** 2))
+    for i in range(rows):
+        for b in range(count):
+            t = places[i, b]
+            nearest = int(t / step + 0.5)
+            nearest = min(max(nearest, 0), rank - 1)
+            gap = t - nearest * step
+            value = factor * np.exp(-gap * gap)
+            ratio = np.exp(2 * gap * step)
+            out[i, b, nearest] = value
+            power = 1.0
+            for j in range(1, min(most, rank - 1 - nearest) + 1):
+                power *= ratio
+                out[i, b, nearest + j] = value * power * decay[j]
+            power = 1.0
+            for j in range(1, min(most, nearest) + 1):
+                power /= ratio
+                out[i, b, nearest - j] = value * power * decay[j]
+
+
+@compiled
+def centre_rows(features: Single, squares: Array) -> None:
+    """Subtract from features (m, l, r) their means over l, and add their squared norms to (l,)."""
+    rows, count, rank = features.shape
+    mean = np.empty(rank, dtype=np.float32)
+    for i in range(rows):
+        mean[:] = 0
+        for b in range(count):
+            for j in range(rank):
+                mean[j] += features[i, b, j]
+        for j in range(rank):
+            mean[j] /= count
+        for b in range(count):
+            total = np.float32(0)
+            for j in range(rank):
+                value = features[i, b, j] - mean[j]
+                features[i, b, j] = value
+                total += value * value
+            squares[b] += total

@@ -1,0 +1,105 @@
+"""The exact test at each of several points, on the simulations of the test of all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.inference.smoother import Basis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RowTest", "row_test"]
+
+_BLOCK = 256  # points whose values under all data sets are computed together
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowTest:
+    """CCE at points beside that of right models.
+
+    Attributes
+    ----------
+    values : ndarray (q,)
+        CCE at each point, by landmarks.
+    null_mean : ndarray (q,)
+        Root of the mean squared CCE of a right model at the point.
+    null_band : ndarray (q,)
+        95 % quantile of the CCE of a right model at the point, for one point looked at by itself.
+    p_values : ndarray (q,)
+        Exact at each point by itself.
+    adjusted : ndarray (q,)
+        Adjusted for having looked at all points (family-wise, studentised maximum): points at which it is
+        below 0.05 hold no false one with probability 95 % if the model is right everywhere.
+    false_discovery : ndarray (q,)
+        Estimated share of false ones among all points with at least this deviation.
+    largest : ndarray (B + 1,)
+        Largest deviation of any point, of each data set, the observed one first.
+    """
+
+    values: Array
+    null_mean: Array
+    null_band: Array
+    p_values: Array
+    adjusted: Array
+    false_discovery: Array
+    largest: Array = field(repr=False)
+
+    def to_frame(self, index: Any = None) -> pd.DataFrame:
+        """Return all by point as a pandas frame."""
+        from fastmcmd.frames import to_frame
+
+        names = ("values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery")
+        return to_frame({name: getattr(self, name) for name in names}, index)
+
+    def __repr__(self) -> str:
+        found = int((self.adjusted <= 0.05).sum())
+        return (
+            f"Exact test at {len(self.values):,} points: wrong at {found:,} of them (family-wise 5 %)"
+        )
+
+
+def row_test(
+    basis: Basis, projection: NDArray[np.float32], points: Array, lam: float
+) -> RowTest:
+    """Test at points (q, d), from the projections (p, B + 1, r) of all data sets."""
+    size, data_sets, rank = projection.shape
+    scaled = (projection * basis.shrinkage(lam)[:, None, None].astype(np.float32)).reshape(size, -1)
+    squares = np.empty((len(points), data_sets))
+    for start in range(0, len(points), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        made = basis.coordinates(points[rows]).astype(np.float32) @ scaled
+        made = made.reshape(-1, data_sets, rank)
+        squares[rows] = np.einsum("qbr,qbr->qb", made, made)
+    mean = squares.mean(axis=1, keepdims=True)
+    spread = squares.std(axis=1, keepdims=True)
+    scores = np.where(spread > 0, (squares - mean) / np.where(spread > 0, spread, 1.0), 0.0)
+    largest = scores.max(axis=0)
+    return RowTest(
+        values=np.sqrt(squares[:, 0]),
+        null_mean=np.sqrt(squares[:, 1:].mean(axis=1)),
+        null_band=np.sqrt(np.quantile(squares[:, 1:], 0.95, axis=1)),
+        p_values=(squares >= squares[:, :1]).mean(axis=1),
+        adjusted=(largest[None, :] >= scores[:, :1]).mean(axis=1),
+        false_discovery=_false_discovery(scores),
+        largest=largest,
+    )
+
+
+def _false_discovery(scores: Array) -> Array:
+    """Return the mean number of simulated points at least as far out, over that of observed ones."""
+    observed = np.sort(scores[:, 0])
+    simulated = np.sort(scores[:, 1:].ravel())
+    count = len(observed)
+    false = (len(simulated) - np.searchsorted(simulated, observed, "left")) / (scores.shape[1] - 1)
+    share = np.minimum(false / (count - np.arange(count)), 1.0)
+    share = np.minimum.accumulate(share)  # no smaller deviation has a smaller share
+    out = np.empty(count)
+    out[np.argsort(scores[:, 0], kind="stable")] = share
+    return out
