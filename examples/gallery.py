@@ -135,6 +135,9 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         ),
         "cce_projection": lambda: one(lambda ax: plots.cce_projection(x, values, ax)),
         "cce_histogram": lambda: one(lambda ax: plots.cce_histogram(values, ax)),
+        "congruence_test": lambda: one(
+            lambda ax: fm.congruence_test(x, y, prediction, random_state=0).plot(ax)
+        ),
         "cumulative": lambda: one(two_models),
         "histogram": lambda: one(
             lambda ax: plots.histogram(prediction.std, ax, name="predicted standard deviation")

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from fastmcmd import classification, metrics, recalibration, streaming
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
+    from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
     from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
@@ -65,6 +66,7 @@ __all__ = [
     "Categorical",
     "Comparison",
     "ConditionalCongruence",
+    "CongruenceTest",
     "Constant",
     "Cosine",
     "CustomKernel",
@@ -103,6 +105,7 @@ __all__ = [
     "cce",
     "classification",
     "compare",
+    "congruence_test",
     "downsampled_cce",
     "ence",
     "evaluate",
@@ -124,6 +127,7 @@ _LATER = {
     "fastmcmd": ("classification", "metrics", "recalibration", "streaming"),
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
+    "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),

@@ -14,7 +14,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
-from fastmcmd.cli.prediction import columns_in
+from fastmcmd.cli.prediction import columns_in, guess
 
 __all__ = [
     "FILES",
@@ -22,6 +22,7 @@ __all__ = [
     "add_computation",
     "add_kernels",
     "add_nan_policy",
+    "add_prediction",
     "add_progress",
     "add_report",
     "columns_of",
@@ -29,6 +30,7 @@ __all__ = [
     "inputs_named",
     "progress_of",
     "shown",
+    "specs_of",
 ]
 
 FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr"
@@ -52,6 +54,20 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         "(default: x, or x0, x1, ..., where there are such columns)",
     )
     parser.add_argument("--weights", metavar="COLUMN", help="weights of rows")
+
+
+def add_prediction(parser: argparse.ArgumentParser) -> None:
+    """Add the prediction, which columns of usual names make known."""
+    parser.add_argument(
+        "--prediction",
+        metavar="SPEC",
+        help="see below (default: draws:samples, or gaussian:mean=mean,std=std, by the columns there are)",
+    )
+
+
+def specs_of(arguments: argparse.Namespace, columns: Columns) -> list[str]:
+    """Return what describes the prediction: given, or guessed from the names of columns."""
+    return [arguments.prediction or guess(columns)]
 
 
 def add_nan_policy(parser: argparse.ArgumentParser) -> None:

@@ -15,15 +15,16 @@ from fastmcmd.cli.arguments import (
     add_computation,
     add_kernels,
     add_nan_policy,
+    add_prediction,
     add_progress,
     add_report,
     columns_of,
     computation,
     progress_of,
+    specs_of,
 )
-from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.output import check_target, show
-from fastmcmd.cli.prediction import describe, guess, prediction
+from fastmcmd.cli.prediction import describe, prediction
 from fastmcmd.cli.sheets import of_evaluation
 
 _TOLD = 8192  # rows between two looks at the clock
@@ -43,11 +44,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_columns(parser)
-    parser.add_argument(
-        "--prediction",
-        metavar="SPEC",
-        help="see below (default: draws:samples, or gaussian:mean=mean,std=std, by the columns there are)",
-    )
+    add_prediction(parser)
     parser.add_argument("--by", metavar="COLUMN", help="groups that are evaluated apart, too")
     parser.add_argument("--level", type=float, default=0.9, help="of the central interval")
     parser.add_argument("--bins", type=int, default=10, help="of ENCE and PIT")
@@ -74,10 +71,10 @@ def run(arguments: argparse.Namespace) -> None:
     if report is not None:
         check_target(report, (".html",), "--report", [arguments.file])
     with progress_of(arguments) as progress:
-        columns, given = columns_of(arguments, partial(_specs, arguments), progress)
+        columns, given = columns_of(arguments, partial(specs_of, arguments), progress)
         evaluation = fm.evaluate(
             given.pop("y"),
-            prediction(_specs(arguments, columns)[0], columns),
+            prediction(specs_of(arguments, columns)[0], columns),
             **given,
             **computation(arguments),
             draws=arguments.draws,
@@ -103,10 +100,6 @@ def run(arguments: argparse.Namespace) -> None:
     for written in (output, report):
         if written is not None:
             print(f"written: {printable(str(written))}")
-
-
-def _specs(arguments: argparse.Namespace, columns: Columns) -> list[str]:
-    return [arguments.prediction or guess(columns)]
 
 
 def _write(path: Path, evaluation: Any, progress: Progress) -> None:

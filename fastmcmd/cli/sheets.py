@@ -9,9 +9,10 @@ from fastmcmd.cli.output import BEST_SIGN, Sheet
 
 if TYPE_CHECKING:
     from fastmcmd.evaluation import Comparison, Evaluation
+    from fastmcmd.inference.congruence_test import CongruenceTest
     from fastmcmd.planning import Plan
 
-__all__ = ["of_comparison", "of_evaluation", "of_plan", "of_records"]
+__all__ = ["of_comparison", "of_congruence_test", "of_evaluation", "of_plan", "of_records"]
 
 
 def of_evaluation(evaluation: Evaluation) -> Sheet:
@@ -61,6 +62,15 @@ def of_comparison(comparison: Comparison) -> Sheet:
     title = f"Comparison of {len(names)} models"
     notes = [comparison.legend] if len(names) > 1 else []
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
+
+
+def of_congruence_test(result: CongruenceTest) -> Sheet:
+    """Return the statistics of an exact test, below its conclusion."""
+    sentence, *notes = repr(result).splitlines()
+    rows = [["outcomes", "statistic", "score", "p (alone)"]]
+    for one in result.evidence:
+        rows.append([one.outcomes, one.statistic, f"{one.score:.2f}", f"{one.p_value:.3g}"])
+    return Sheet(sentence, rows, [note.strip() for note in notes], words=False)
 
 
 def of_plan(plan: Plan) -> Sheet:

@@ -1,4 +1,4 @@
-"""The exact Monte-Carlo test: could outcomes drawn from the predictions look like the observed ones?"""
+"""The exact Monte-Carlo test of whether the observed outcomes could come from the predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from fastmcmd._base.checks import (
     check_count,
     check_flag,
     check_lam,
-    check_positive,
     check_same_length,
 )
 from fastmcmd._base.progress import Progress
@@ -28,7 +27,7 @@ from fastmcmd.inference.outcome_features import (
     landmark_features,
 )
 from fastmcmd.inference.row_test import RowTest, row_test
-from fastmcmd.inference.smoother import Smoother
+from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import Projections, project
 from fastmcmd.kernels import RBF, Delta, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
@@ -45,7 +44,13 @@ REPORTED_LAM = 0.01
 _LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
 _LANDMARKS = 100
 _LEAST_LANDMARKS = 40
-_WORK = 1.2e12  # operations of the products at most, unless the least number of landmarks needs more
+_WORK = (
+    1.2e12  # operations of the products at most, unless the least number of landmarks needs more
+)
+_ROUNDING = (
+    1e-10  # of mean squared residuals in single precision, whose features are of the order of 1
+)
+_TIE = 1e-4  # standard deviations: data sets that are nearer to each other count as equal
 _PAIRS_OF = 1_000  # rows whose distances give the length of the kernel
 
 Array = NDArray[np.float64]
@@ -91,7 +96,7 @@ class CongruenceTest:
     evidence : list of KernelEvidence
         All statistics, the strongest first.
     dispersion : str
-        "too wide", "too narrow", or "" where the spread of the outcomes alone (at 5 %) says neither.
+        "too wide" or "too narrow"; "" where the p-value or the spread of the outcomes alone is above 0.05.
     rows : RowTest or None
         The test at each point of ``at``.
     n, simulations, lam : int, int, float
@@ -127,7 +132,7 @@ class CongruenceTest:
 
     @property
     def detectable(self) -> float:
-        """Smallest misfit, in the unit of ``cce``, that this statistic sees in about half of all samples."""
+        """Smallest misfit, in the unit of ``cce``, that ``statistic`` sees in about half of all samples."""
         return float(np.sqrt(max(0.0, self.critical_value - self.null_mean)))
 
     def table(self) -> str:
@@ -233,8 +238,8 @@ def congruence_test(
     statistic : {"mean", "max"}
         Mean over the rows, or the largest row (of at most 2,000): for misfit in few places.
     condition_on : {"x", "forecast"} or array_like (n, c)
-        "forecast": calibration given the predicted mean and spread, or probabilities, in place of x. Columns:
-        calibration given these.
+        "forecast": calibration given the predicted mean and spread, or probabilities, in place of x.
+        Columns: calibration given these.
     random_state : int, numpy.random.Generator or None
         Source of the simulated outcomes.
     at : array_like (q, d), optional
@@ -300,7 +305,7 @@ def congruence_test(
     with Progress(check_flag(progress, "progress"), 0.0) as line:
         basis = Smoother.of(x_kernel, inputs, landmarks, rng).basis(inputs)
         projections = project(outcomes, kinds, basis, inputs, line)
-    misfit = basis.energy(reported) @ _squares(projections.outcomes[0])
+    misfit = basis.energy(reported) @ _squares(projections, 0)
     names, values, signs = _statistics(projections, kinds, basis, lams)
     rows = None
     if points is not None:
@@ -310,22 +315,23 @@ def congruence_test(
         if len(inputs) > 2_000:
             some = inputs[np.sort(rng.choice(len(inputs), 2_000, replace=False))]
         largest = row_test(basis, projections.outcomes[0], some, reported).largest
-        names, values = [(kinds[0].name, "largest row"), *names[-1:]], np.stack([largest, values[-1]])
+        names, values = (
+            [(kinds[0].name, "largest row"), *names[-1:]],
+            np.stack([largest, values[-1]]),
+        )
     scores = _scores(values)
     combined = scores.max(axis=0)
-    null = misfit[1:]
+    null, p_value = misfit[1:], _p_value(combined)
     levels = (5, 25, 50, 75, 95)
     return CongruenceTest(
-        p_value=_p_value(combined),
+        p_value=p_value,
         statistic=float(misfit[0]),
         null_mean=float(null.mean()),
         null_sd=float(null.std(ddof=1)),
         critical_value=float(np.quantile(null, 0.95, method="higher")),
-        null_quantiles={
-            f"q{level:02d}": float(np.quantile(null, level / 100)) for level in levels
-        },
+        null_quantiles={f"q{level:02d}": float(np.quantile(null, level / 100)) for level in levels},
         evidence=_evidence(names, scores),
-        dispersion=_dispersion(signs),
+        dispersion=_dispersion(signs) if p_value <= 0.05 else "",
         rows=rows,
         n=len(y),
         simulations=simulations,
@@ -406,22 +412,26 @@ def _kinds_of(
     return [landmark_features(kernel, drawn, rng, "y")]
 
 
-def _squares(projection: NDArray[np.float32]) -> Array:
-    """Return ``|A_b,k|^2`` (p, B + 1)."""
+def _squares(projections: Projections, kind: int) -> Array:
+    """Return ``|A_b,k|^2`` (p, B + 1); zeros where all outcomes are equal but for rounding."""
+    projection = projections.outcomes[kind]
+    if projections.spread[kind].max() < _ROUNDING:
+        return np.zeros(projection.shape[:2])
     return np.einsum("pbr,pbr->pb", projection, projection, dtype=np.float64)
 
 
 def _statistics(
-    projections: Projections, kinds: list[OutcomeFeatures], basis: Any, lams: tuple[float, ...]
+    projections: Projections, kinds: list[OutcomeFeatures], basis: Basis, lams: tuple[float, ...]
 ) -> tuple[list[tuple[str, str]], Array, Array]:
-    """Return names (outcomes, statistic), values (K, B + 1), and dispersions less their means (f, B + 1)."""
+    """Return names (outcomes, statistic), values (K, B + 1), and centred dispersions (f, B + 1)."""
     names, values = [], []
-    for kind, projection in zip(kinds, projections.outcomes, strict=True):
-        squares = _squares(projection)
+    for place, kind in enumerate(kinds):
+        squares = _squares(projections, place)
         for lam in lams:
             names.append((kind.name, f"smoothed misfit at lam={lam:g}"))
             values.append(basis.energy(lam) @ squares)
-    signs = projections.spread - projections.spread.mean(axis=1, keepdims=True)
+    spread = np.where(projections.spread < _ROUNDING, 0.0, projections.spread)
+    signs = spread - spread.mean(axis=1, keepdims=True)
     for kind, sign in zip(kinds, signs, strict=True):
         names.append((kind.name, "dispersion"))
         values.append(np.abs(sign))
@@ -432,16 +442,18 @@ def _statistics(
 
 def _scores(values: Array) -> Array:
     """Return ``(T - mean) / sd`` (K, B + 1) over all data sets; zeros where they are all equal."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        gaps = values - values.mean(axis=1, keepdims=True)
-        spread = gaps.std(axis=1, keepdims=True)
-        usable = (spread > 1e-12 * np.abs(values).max(axis=1, keepdims=True)) & np.isfinite(spread)
-        return np.asarray(np.where(usable, gaps / np.where(usable, spread, 1.0), 0.0))
+    gaps = values - values.mean(axis=1, keepdims=True)
+    spread = gaps.std(axis=1, keepdims=True)
+    usable = (spread > 1e-9 * np.abs(values).max(axis=1, keepdims=True)) & np.isfinite(spread)
+    return np.asarray(np.where(usable, gaps / np.where(usable, spread, 1.0), 0.0))
 
 
-def _p_value(values: Array) -> float:
-    """Return the share of all data sets at least as large as the first."""
-    return float(np.mean(values >= values[0]))
+def _p_value(scores: Array) -> float:
+    """Return the share of all data sets with scores at least as large as the first.
+
+    Data sets that differ by rounding count as equal: products round those at different places differently.
+    """
+    return float(np.mean(scores >= scores[0] - _TIE))
 
 
 def _evidence(names: list[tuple[str, str]], scores: Array) -> list[KernelEvidence]:

@@ -1,7 +1,7 @@
 """Outcomes that a right model could not tell from the observed ones: what an exact test ranks them among.
 
-Row by row, y and B outcomes drawn from the prediction are exchangeable if the prediction is right. Whatever is
-then done to all B + 1 data sets alike leaves them exchangeable, and the rank of y's data set uniform.
+Row by row, y and B outcomes drawn from the prediction are exchangeable if the prediction is right. Whatever
+is then done to all B + 1 data sets alike leaves them exchangeable, and the rank of y's data set uniform.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Outcomes(ABC):
 
     @property
     def correction(self) -> float:
-        """Factor of squared residuals from the mean over data sets, which unlike the model's own mean
-        holds the outcome itself."""
+        """Factor of squared residuals: they are from the mean over data sets, which holds the outcome."""
         return (self.simulations + 1) / self.simulations
 
     def block(self, number: int) -> Array:

@@ -1,7 +1,7 @@
 """Features of outcomes for tests: maps that look at all data sets alike, never at y alone.
 
-Any map is valid; a good one sees what kernels on outputs see, at little cost. A radial kernel on numbers is a
-lattice of Gaussian bumps, ``exp(-g (y - y')^2) = sum_j p_j(y) p_j(y')`` with
+Any map is valid; a good one sees what kernels on outputs see, at little cost. A radial kernel on numbers
+is a lattice of Gaussian bumps, ``exp(-g (y - y')^2) = sum_j p_j(y) p_j(y')`` with
 ``p_j(y) = (h sqrt(4 g / pi))^(1/2) exp(-2 g (y - j h)^2)``: to 3e-3 at the step ``h = 0.6 / sqrt(g)``.
 """
 

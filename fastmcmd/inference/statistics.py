@@ -1,9 +1,8 @@
 """One pass over the rows: the squared misfit of each data set under a ladder of kernels and regularisers.
 
-With the coordinates g(x) of the smoother and the features e of outcomes less their mean over the data sets, a
-data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its squared CCE,
-whatever the regulariser. All data sets go through the same products of single precision: what those round, they
-round alike.
+With the coordinates g(x) of the smoother and the features e of outcomes less their mean over the data sets,
+a data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its squared
+CCE, whatever the regulariser. All data sets go through the same products of single precision.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from fastmcmd.inference.outcome_features import BlockOutcomes, OutcomeFeatures
 from fastmcmd.inference.smoother import Basis
 
 __all__ = ["Projections", "project"]
+
+_FARTHEST = 1e300  # of standardised outcomes: their logarithm is finite
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -67,7 +68,7 @@ def project(
         squares = np.zeros((len(kinds), data_sets))
         for features, sums in zip(made, squares, strict=True):
             centre_rows(features, sums)
-        far = np.log1p(np.abs(block.standardised).max(axis=(0, 2)))
+        far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
         return basis.coordinates(x[rows]).astype(np.float32), made, squares, far
 
     blocks = row_blocks(len(x), ROWS)

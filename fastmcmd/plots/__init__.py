@@ -4,6 +4,7 @@ from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.congruence import cce_histogram, cce_over_inputs, cce_projection, witness
 from fastmcmd.plots.downsampled import downsampled_cce
 from fastmcmd.plots.evaluation import evaluation
+from fastmcmd.plots.inference import congruence_test
 from fastmcmd.plots.projection import project
 from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane
 
@@ -11,6 +12,7 @@ __all__ = [
     "cce_histogram",
     "cce_over_inputs",
     "cce_projection",
+    "congruence_test",
     "cumulative",
     "downsampled_cce",
     "evaluation",

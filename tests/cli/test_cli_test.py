@@ -1,0 +1,63 @@
+"""`fastmcmd test`: the exact test of a file's predictions."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_process import run_cli
+
+
+@pytest.fixture
+def file(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 300)
+    y = x + 0.3 * rng.standard_normal(300)
+    path = tmp_path / "rows.npz"
+    np.savez(path, x=x, y=y, m=x)
+    return path
+
+
+def test_conclusion_first(file):
+    done = run_cli("test", str(file), "--prediction", "gaussian:mean=m,std=0.5")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("The predictions are wrong beyond chance (p = 0.005)")
+    assert "too wide" in done.stdout
+    assert "dispersion" in done.stdout
+
+
+def test_json_and_conditioning(file):
+    done = run_cli(
+        "test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--simulations", "39",
+        "--condition-on", "forecast", "--format", "json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["simulations"] == 39
+    assert found["condition_on"] == "forecast"
+    assert 0 < found["p_value"] <= 1
+
+
+def test_rows_with_missing_numbers(tmp_path):
+    path = tmp_path / "rows.csv"
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 50)
+    lines = [f"{a},{a + 0.3 * rng.standard_normal()}" for a in x]
+    path.write_text("x,y\n" + "\n".join(["1.0,", *lines]) + "\n")
+    refused = run_cli("test", str(path), "--prediction", "gaussian:mean=x,std=0.3")
+    assert refused.returncode == 2
+    assert "--nan-policy omit" in refused.stderr
+    done = run_cli(
+        "test", str(path), "--prediction", "gaussian:mean=x,std=0.3", "--nan-policy", "omit"
+    )
+    assert "50 rows" in done.stdout
+
+
+def test_what_is_missing_is_named(file):
+    done = run_cli("test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--weights", "m")
+    assert done.returncode == 2
+    assert "--weights" in done.stderr
+    done = run_cli(
+        "test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--simulations", "3"
+    )
+    assert done.returncode == 2
+    assert "simulations" in done.stderr

@@ -1,0 +1,49 @@
+"""The smoother on landmarks against plain kernel ridge regression."""
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.inference.smoother import Smoother
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kernel", [fm.RBF(0.5), fm.Matern(1.5, 1.0), fm.Polynomial(2, 1.0, 1.0)])
+def test_all_rows_as_landmarks_give_the_plain_smoother(rng, kernel, weighted):
+    n, lam = 40, 0.05
+    x = rng.standard_normal((n, 2))
+    e = rng.standard_normal((n, 3))
+    w = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
+    gram = kernel(x)
+    total = w.sum()
+    a = np.linalg.solve(gram * w + total * lam * np.eye(n), gram).T * w
+    basis = Smoother.of(kernel, x, n).basis(x, w if weighted else None)
+    g = basis.coordinates(x)
+    projected = g.T @ (w[:, None] * e)
+    np.testing.assert_allclose(
+        g @ (basis.shrinkage(lam)[:, None] * projected), a @ e, rtol=1e-6, atol=1e-8
+    )
+    assert basis.effective_dimension(lam) == pytest.approx(np.trace(a), rel=1e-6)
+    if not weighted:
+        mean_square = ((a @ e) ** 2).sum(axis=1).mean()
+        energy = basis.energy(lam) @ (projected**2).sum(axis=1)
+        assert energy == pytest.approx(mean_square, rel=1e-6)
+
+
+def test_few_landmarks_are_close_where_the_kernel_is_smooth(rng):
+    x = rng.uniform(-2, 2, (3_000, 1))
+    e = np.sin(2 * x) + rng.standard_normal((3_000, 1))
+    kernel, lam = fm.RBF(0.5), 0.01
+    basis = Smoother.of(kernel, x, 30, 0).basis(x)
+    assert basis.smoother.rank <= 30
+    g = basis.coordinates(x)
+    plain = kernel(x) @ np.linalg.solve(kernel(x) + 3_000 * lam * np.eye(3_000), e)
+    near = g @ (basis.shrinkage(lam)[:, None] * (g.T @ e))
+    np.testing.assert_allclose(near, plain, atol=1e-4)
+
+
+def test_one_row_and_equal_rows():
+    one = Smoother.of(fm.RBF(1.0), np.zeros((1, 2)), 5).basis(np.zeros((1, 2)))
+    assert one.spectrum == pytest.approx([1.0])
+    same = Smoother.of(fm.RBF(1.0), np.zeros((7, 2)), 5).basis(np.zeros((7, 2)))
+    assert same.spectrum == pytest.approx([7.0])
