@@ -5,8 +5,8 @@
 
 Size: right models of six kinds at n = 100 and 500; the share of p-values at most 0.05 is to be within
 [.03, .07], and they are to be uniform (Kolmogorov-Smirnov) up to their discreteness. Power: wrong models
-at n = 500, beside the calibration test SKCE, a Kolmogorov-Smirnov test of the PIT and the conditional-moment
-test, all by simulation from the model under the same B.
+at n = 500, beside the calibration test SKCE, a Kolmogorov-Smirnov test of the PIT and the
+conditional-moment test, all by simulation from the model under the same B.
 """
 
 from __future__ import annotations
