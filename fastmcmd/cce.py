@@ -123,7 +123,7 @@ def cce(
     >>> bool(good.mean < bad.mean)
     True
     """
-    given = x
+    caller_x = x
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
@@ -140,8 +140,8 @@ def cce(
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
-    return found if out is not None else on_device_of(found, given)
+    result = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
+    return result if out is not None else on_device_of(result, caller_x)
 
 
 def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
@@ -160,8 +160,8 @@ def encoded_inputs(
     columns: int | None = None,
 ) -> NDArray[Any] | Rows:
     """Return checked inputs, encoded where there is an encoder; messages say which of both they blame."""
-    told = name if encoder is None else f"encoder({name})"
-    return inputs(encoded(value, encoder), told, options, columns)
+    description = name if encoder is None else f"encoder({name})"
+    return inputs(encoded(value, encoder), description, options, columns)
 
 
 def samples_of(

@@ -106,7 +106,7 @@ class DownsampledResult(PointValues):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary; spreads that one repeat cannot know are None."""
-        known = self.repeats > 1
+        repeated = self.repeats > 1
         return {
             "name": "downsampled CCE",
             "method": self.method,
@@ -115,11 +115,11 @@ class DownsampledResult(PointValues):
             "repeats": self.repeats,
             "points": len(self.values),
             "mean": self.mean,
-            "mean_std": self.mean_std if known else None,
+            "mean_std": self.mean_std if repeated else None,
             "means": self.means.tolist(),
             **self._named_quantiles(),
-            "std_median": float(np.median(self.std)) if known else None,
-            "std_max": float(self.std.max()) if known else None,
+            "std_median": float(np.median(self.std)) if repeated else None,
+            "std_max": float(self.std.max()) if repeated else None,
             "error_bound": self.error_bound,
             "certificate": self.certificate,
             "tol": self.tol,
@@ -248,11 +248,11 @@ def downsampled_cce(
     >>> bool(abs(some.mean - fm.cce(x, y, fm.Gaussian(x, 0.6)).mean) < 0.05)
     True
     """
-    own = at is None or at is x
+    at_training_rows = at is None or at is x
     x = open_rows(encoded(x, encoder), "x" if encoder is None else "encoder(x)")
     grid = (
         x
-        if own
+        if at_training_rows
         else open_rows(
             encoded(at, encoder), "at" if encoder is None else "encoder(at)", columns=x.shape[1]
         )
@@ -298,7 +298,7 @@ def downsampled_cce(
         chosen, share[j] = sampler(source)
         rows[j] = part[chosen]
         weigh = share[j] if own_weights is None else share[j] * own_weights[rows[j]]
-        found = cce(
+        result = cce(
             x[rows[j]], y[rows[j]], prediction.take(rows[j]), at=grid, x_kernel=x_kernel,
             y_kernel=y_kernel, lam=lam, draws=draws, weights=None if (weigh == 1).all() else weigh,
             random_state=source, tol=tol, solver=solver, backend=backend, dtype=dtype,
@@ -306,15 +306,15 @@ def downsampled_cce(
             cache_dir=cache_dir, devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
         # Welford's updates: no values are kept, and equal values have a spread of exactly 0.
-        off = found.values - mean
+        off = result.values - mean
         mean += off / (j + 1)
-        squares += off * (found.values - mean)
-        means[j] = found.mean
-        worst = max(worst, found.error_bound)
-        infos.append(found.info)
+        squares += off * (result.values - mean)
+        means[j] = result.mean
+        worst = max(worst, result.error_bound)
+        infos.append(result.info)
     std = np.full(len(grid), np.nan) if repeats == 1 else np.sqrt(squares / (repeats - 1))
     return DownsampledResult(
-        mean, std, means, rows, share, worst, found.tol, len(part), method, tuple(infos)
+        mean, std, means, rows, share, worst, result.tol, len(part), method, tuple(infos)
     )
 
 

@@ -111,20 +111,20 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
         raise MissingDependencyError(
             "a frame needs pandas: pip install 'fastmcmd[frame]'; the values by row are arrays without it"
         ) from None
-    found = labels if isinstance(labels, RowLabels) else row_labels(labels)
+    index_labels = labels if isinstance(labels, RowLabels) else row_labels(labels)
     index = None
-    if found is None and labels is not None:
+    if index_labels is None and labels is not None:
         try:
-            given = np.asarray(labels)
+            values = np.asarray(labels)
         except Exception as error:  # __array__ of other libraries raises what it likes
             raise TypeError(f"index cannot be made an array: {error}") from None
-        if given.ndim != 1:
+        if values.ndim != 1:
             raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
         try:
-            index = pd.Index(given)
+            index = pd.Index(values)
         except Exception as error:  # types that pandas has no index of
             raise TypeError(f"index cannot be one of pandas: {error}") from None
-    index = found.index if found is not None else index
+    index = index_labels.index if index_labels is not None else index
     _check_length(columns, index)
     return pd.DataFrame(dict(columns), index=index)
 

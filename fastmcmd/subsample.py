@@ -51,10 +51,10 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
     """Return the sampler that takes its share of every stratum of rows, ordered by ``position``."""
     n = len(position)
     counts = np.full(strata, n // strata) + (np.arange(strata) < n % strata)
-    taken = proportional(counts, size)
+    sizes = proportional(counts, size)
     ends = np.cumsum(counts)[:-1]
-    weight = np.repeat(counts * (size / n) / taken, taken)
-    if (counts * size == taken * n).all():
+    weight = np.repeat(counts * (size / n) / sizes, sizes)
+    if (counts * size == sizes * n).all():
         weight = np.ones(size)  # in proportion without rounding
 
     def sample(rng: np.random.Generator) -> tuple[Index, Floats]:
@@ -63,7 +63,7 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
         chosen = np.concatenate(
             [
                 rng.choice(stratum, count, replace=False)
-                for stratum, count in zip(np.split(ordered, ends), taken, strict=True)
+                for stratum, count in zip(np.split(ordered, ends), sizes, strict=True)
             ]
         )
         ascending = np.argsort(chosen)
@@ -135,8 +135,8 @@ def leverage_scores(
     landmarks = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
     pivots = backend.points(x[landmarks], np.float64)
     values, vectors = np.linalg.eigh(np.asarray(backend.gram(kernel, pivots), dtype=np.float64))
-    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    whiten = vectors[:, kept] / np.sqrt(values[kept])
+    positive = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    whiten = vectors[:, positive] / np.sqrt(values[positive])
 
     def features() -> Any:
         step = max(1, _BLOCK // len(landmarks))

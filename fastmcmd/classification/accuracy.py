@@ -185,6 +185,6 @@ class ConfusionCounts:
 def gather_confusion(rows: LabelledRows, summary: RowSummary) -> ConfusionCounts:
     """Return the table of `confusion_matrix`."""
     cells = rows.known_labels * rows.classes + summary.predicted
-    found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
-    table = found.reshape(rows.classes, rows.classes).astype(np.float64)
+    counts = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
+    table = counts.reshape(rows.classes, rows.classes).astype(np.float64)
     return ConfusionCounts(np.full_like(table, np.nan) if rows.nan_result else table)

@@ -203,8 +203,8 @@ def gather_values(
     both = sums.sum(axis=1).T[:, None, :]
     hit = sums[:, 1, 0][None]
     missing = np.full_like(hit, np.nan)
-    found = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
-    return with_nan(found) if rows.nan_result else found
+    bin_sums = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
+    return with_nan(bin_sums) if rows.nan_result else bin_sums
 
 
 def class_columns(rows: LabelledRows) -> list[int]:
@@ -288,8 +288,8 @@ class ClassBins:
         hits = np.asarray(sum(state[1] for state in states))
         weight, value, square, count = np.moveaxis(sums, 2, 0)
         hit, product = np.moveaxis(hits, 2, 0)
-        found = BinSums(self.exact, count, weight, value, hit, square, product)
-        return with_nan(found) if self.rows.nan_result else found
+        bin_sums = BinSums(self.exact, count, weight, value, hit, square, product)
+        return with_nan(bin_sums) if self.rows.nan_result else bin_sums
 
     def gather_all(self) -> BinSums:
         """Return the sums of all rows, in one pass."""

@@ -248,5 +248,5 @@ def mean_error(errors: Array, sums: BinSums) -> float:
     """Return the mean of errors (k,) over classes that have rows."""
     if np.isnan(sums.weight).any():
         return float("nan")
-    found = errors[~np.isnan(errors)]
-    return float(found.mean()) if len(found) else float("nan")
+    finite = errors[~np.isnan(errors)]
+    return float(finite.mean()) if len(finite) else float("nan")

@@ -70,8 +70,8 @@ def event_sums(
     sum_tolerance: float | None,
 ) -> BinSums:
     """Return the sums in bins of one event's probabilities, computed on the device where p lies."""
-    given = (sample_weight, nan_policy, sum_tolerance)
-    rows = read(y, p, *given, labels_later=True, on_device=True)
+    options = (sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, *options, labels_later=True, on_device=True)
     return gather_event(rows, check_event(of, rows), binning)
 
 
@@ -118,8 +118,8 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
     value = value - (exact[1:] + exact[:-1]).T / 2 * weight
     missing = np.full_like(hit, np.nan)
     count = np.diff(ends).astype(np.float64)[None]
-    found = BinSums(exact, count, weight, value, hit, missing, missing)
-    return with_nan(found) if rows.nan_result else found
+    sums = BinSums(exact, count, weight, value, hit, missing, missing)
+    return with_nan(sums) if rows.nan_result else sums
 
 
 def _event_on_device(rows: LabelledRows, of: str) -> tuple[Any, Any]:

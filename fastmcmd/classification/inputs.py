@@ -156,11 +156,11 @@ class LabelledRows(SelectedRows):
         blocks = -(-len(self) // step)
 
         def run(group: slice) -> Any:
-            found = state()
+            group_state = state()
             for start in range(group.start, group.stop, step):
                 part = slice(start, min(start + step, group.stop))
-                work(part, self.block(part), found)
-            return found
+                work(part, self.block(part), group_state)
+            return group_state
 
         return over_rows(run, len(self), step * -(-blocks // groups))
 
@@ -441,6 +441,6 @@ def _stand_in(p: Array) -> Array:
     turn = np.arange(len(p))
     if p.ndim == 1:
         return (0.25 + 0.5 * (turn % 2)).astype(p.dtype)
-    found = np.full(p.shape, 0.5 / p.shape[1], dtype=p.dtype)
-    found[turn, turn % p.shape[1]] += 0.5
-    return found
+    probabilities = np.full(p.shape, 0.5 / p.shape[1], dtype=p.dtype)
+    probabilities[turn, turn % p.shape[1]] += 0.5
+    return probabilities

@@ -90,14 +90,14 @@ def summarize_rows(
         confidence[i] = high
         if labelled:
             label = labels[i]
-            own = row[label]
+            label_probability = row[label]
             greater, equal_before, equal_after = 0, 0, 0
             for j in range(classes):
-                greater += row[j] > own
+                greater += row[j] > label_probability
             for j in range(label):
-                equal_before += row[j] == own
+                equal_before += row[j] == label_probability
             for j in range(label + 1, classes):
-                equal_after += row[j] == own
+                equal_after += row[j] == label_probability
             sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
             for j in range(0, even, 4):
                 x_0, x_1 = np.float64(row[j]), np.float64(row[j + 1])
@@ -109,7 +109,7 @@ def summarize_rows(
             for j in range(even, classes):
                 x_0 = np.float64(row[j])
                 sum_0 += 0.0 if j == label else x_0 * x_0
-            chosen[i] = own
+            chosen[i] = label_probability
             squares[i] = (sum_0 + sum_1) + (sum_2 + sum_3)
             above[i] = greater
             before[i] = equal_before

@@ -95,12 +95,12 @@ def auroc(
     areas = ClassAreas.of(rows)
     areas.check_absent(absent)
     classes = class_columns(rows)
-    found = np.array(over_columns(rows, areas.area, classes))
+    areas_by_class = np.array(over_columns(rows, areas.area, classes))
     if rows.nan_result:
-        found = np.full_like(found, np.nan)
+        areas_by_class = np.full_like(areas_by_class, np.nan)
     if average is None and len(classes) > 1:
-        return found
-    return average_areas(found, areas.weights[classes], average)
+        return areas_by_class
+    return average_areas(areas_by_class, areas.weights[classes], average)
 
 
 @metric
@@ -160,9 +160,9 @@ def area_of_sets(
     if of == "confidence":
         values = 0 - values
     if inside.weights is None and outside.weights is None:
-        own = np.sort(values[len(values_in) :])
+        sorted_out = np.sort(values[len(values_in) :])
         values.sort()
-        return _area(loops.rank_sum(values, own), len(values_out), len(values_in))
+        return _area(loops.rank_sum(values, sorted_out), len(values_out), len(values_in))
     positive = np.repeat([False, True], [len(values_in), len(values_out)])
     weights = np.concatenate(
         [np.ones(len(rows)) if rows.weights is None else rows.weights for rows in (inside, outside)]
@@ -217,9 +217,9 @@ class ClassAreas:
 
     def area(self, label: int, scores: Array) -> float:
         """Return the area of a class, NaN without rows; its scores may be sorted in place."""
-        own = self.own(label, scores)
+        label_scores = self.own(label, scores)
         ordered, weights, order = sort_column(self.rows, scores)
-        return self.sorted_area(label, own, ordered, weights, order)
+        return self.sorted_area(label, label_scores, ordered, weights, order)
 
     def own(self, label: int, scores: Array) -> Array:
         """Return the sorted scores of the rows of a class."""
@@ -228,7 +228,7 @@ class ClassAreas:
     def sorted_area(
         self,
         label: int,
-        own: Array,
+        label_scores: Array,
         ordered: Array,
         weights: Array | None,
         order: NDArray[np.intp] | None,
@@ -237,7 +237,11 @@ class ClassAreas:
         from fastmcmd.classification import loops
 
         if weights is None or order is None or self.rows.labels is None:
-            return _area(loops.rank_sum(ordered, own), len(own), len(ordered) - len(own))
+            return _area(
+                loops.rank_sum(ordered, label_scores),
+                len(label_scores),
+                len(ordered) - len(label_scores),
+            )
         positive = self.rows.labels[order] == label
         pairs, positives, negatives = loops.concordance(ordered, positive, weights)
         if not (positives > 0 and negatives > 0):
@@ -247,12 +251,12 @@ class ClassAreas:
 
 def average_areas(areas: Array, weights: Array, average: str | None) -> float:
     """Return the mean of the areas that are defined."""
-    found = ~np.isnan(areas)
-    if not found.any():
+    defined = ~np.isnan(areas)
+    if not defined.any():
         return float("nan")
     if len(areas) == 1 or average != "weighted":
-        return float(areas[found].mean())
-    return float(np.average(areas[found], weights=weights[found]))
+        return float(areas[defined].mean())
+    return float(np.average(areas[defined], weights=weights[defined]))
 
 
 def _area(rank_sum: int, positives: int, negatives: int) -> float:

@@ -144,11 +144,11 @@ def columns_of(
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
-    wanted = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
-    wanted["--weights"] = arguments.weights
+    column_names = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
+    column_names["--weights"] = arguments.weights
     numbers = [
         name
-        for option, names in wanted.items()
+        for option, names in column_names.items()
         if names is not None
         for name in columns.find(names, option)
     ]
@@ -161,7 +161,9 @@ def columns_of(
     columns.prepare(numbers, words, progress)
     inputs = {
         name: None if names is None else columns.select(names, option)
-        for name, (option, names) in zip(("y", "x", "sample_weight"), wanted.items(), strict=True)
+        for name, (option, names) in zip(
+            ("y", "x", "sample_weight"), column_names.items(), strict=True
+        )
     }
     if words:
         inputs["by"] = columns.labels(words[0])
@@ -170,7 +172,7 @@ def columns_of(
 
 
 def _leave_out(
-    arguments: argparse.Namespace, columns: Columns, names: list[str], found: dict[str, Any]
+    arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
 ) -> None:
     """Do with rows in which a number is missing what ``--nan-policy`` says.
 
@@ -179,7 +181,7 @@ def _leave_out(
     """
     names = list(dict.fromkeys(names))
     rows = columns.missing(names)
-    if rows is None or len(rows) != len(found["y"]) or not rows.any():
+    if rows is None or len(rows) != len(values["y"]) or not rows.any():
         return
     count, first = int(rows.sum()), int(np.argmax(rows))
     name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
@@ -192,13 +194,13 @@ def _leave_out(
     if rows.all():
         raise UsageError(f"{where}, and no other row is complete")
     columns.stand_in(rows)
-    y = np.array(found["y"], dtype=np.float64)
+    y = np.array(values["y"], dtype=np.float64)
     y[rows] = np.nan
-    found["y"] = y
+    values["y"] = y
     for option in ("x", "sample_weight"):
-        wanted = inputs_named(arguments, columns) if option == "x" else arguments.weights
-        if wanted is not None:
-            found[option] = columns.select(wanted, option)
+        column_names = inputs_named(arguments, columns) if option == "x" else arguments.weights
+        if column_names is not None:
+            values[option] = columns.select(column_names, option)
 
 
 def _is_missing(value: Any) -> bool:

@@ -87,20 +87,20 @@ class Columns(ABC):
         """Return where a row is, for messages."""
         return f"row {row}"
 
-    def select(self, wanted: str, what: str) -> NDArray[Any]:
+    def select(self, pattern: str, what: str) -> NDArray[Any]:
         """Return columns side by side: names or patterns (``draw_*``) with commas between.
 
         One name gives its array as it is, (n,) or (n, k); several give (n, k).
         """
-        names = self.find(wanted, what)
+        names = self.find(pattern, what)
         parts = self.values(names)
         if self._stand_in is not None:
             parts = [part[self._stand_in] for part in parts]
         rows = {part.shape[0] if part.ndim else None for part in parts}
         if rows <= {0, None}:
-            lacking = "rows" if rows == {0} else f"rows in {wanted!r}, which is one number"
+            lacking = "rows" if rows == {0} else f"rows in {pattern!r}, which is one number"
             raise UsageError(f"{what}: {self.path} has no {lacking}")
-        if len(parts) == 1 and names == [wanted]:
+        if len(parts) == 1 and names == [pattern]:
             return parts[0]
         if len(rows) > 1:
             raise UsageError(
@@ -108,12 +108,12 @@ class Columns(ABC):
             )
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    def find(self, wanted: str, what: str) -> list[str]:
+    def find(self, pattern: str, what: str) -> list[str]:
         """Return the names that names or patterns stand for, in their order."""
-        if wanted in self.places:  # a name may hold a comma
-            return [wanted]
+        if pattern in self.places:  # a name may hold a comma
+            return [pattern]
         names: dict[str, None] = {}
-        for part in wanted.split(","):
+        for part in pattern.split(","):
             part = part.strip()
             hits = [part] if part in self.places else self._matching(part)
             if not hits:

@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> None:
     if report is not None:
         check_target(report, (".html",), "--report", [arguments.file])
     with progress_of(arguments) as progress:
-        columns, given = columns_of(arguments, partial(_specs, arguments), progress)
+        columns, inputs = columns_of(arguments, partial(_specs, arguments), progress)
         evaluation = fm.evaluate(
-            given.pop("y"),
+            inputs.pop("y"),
             prediction(_specs(arguments, columns)[0], columns),
-            **given,
+            **inputs,
             **computation(arguments),
             draws=arguments.draws,
             level=arguments.level,

@@ -85,8 +85,8 @@ def prediction(text: str, columns: Columns) -> Any:
         values = [columns.select(parameters[i][1], f"--prediction {text}") for i in order]
         return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
     if family not in FAMILIES:
-        known = ", ".join([*FAMILIES, DRAWS, QUANTILES])
-        raise UsageError(f"--prediction {text}: no family {family!r}; one of {known} is needed")
+        families = ", ".join([*FAMILIES, DRAWS, QUANTILES])
+        raise UsageError(f"--prediction {text}: no family {family!r}; one of {families} is needed")
     needed = FAMILIES[family].parameters
     if sorted(name for name, _ in parameters) != sorted(needed):
         example = ",".join(f"{name}=COLUMN" for name in needed)

@@ -32,7 +32,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
         interval = "" if one.low is None else f"{one.low:.4g} to {one.high:.4g}"
         null = "" if one.null is None else f"{one.null:.4g}"
         cells = [text(one.value), *([null] if compared else []), *([interval] if bounded else [])]
-        cells += [text(known[one.name]) if one.name in known else "" for _, known in groups]
+        cells += [text(values[one.name]) if one.name in values else "" for _, values in groups]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     notes = []
     if evaluation.cce is not None:

@@ -72,8 +72,8 @@ class Text(Columns):
     ) -> None:
         """Parse columns of numbers, and of words where they are not all numbers, in one pass."""
         names = [name for name in dict.fromkeys(names) if name not in self._parsed]
-        known = {*names, *self._parsed}
-        words = [name for name in dict.fromkeys(words) if name not in known]
+        available = {*names, *self._parsed}
+        words = [name for name in dict.fromkeys(words) if name not in available]
         if not names and not words:
             return
         progress = Progress(False, 0.0) if progress is None else progress
@@ -101,9 +101,9 @@ class Text(Columns):
         """Return the line of a row."""
         return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
-    def _check_integers(self, names: Sequence[str], found: dict[str, NDArray[Any]]) -> None:
+    def _check_integers(self, names: Sequence[str], columns: dict[str, NDArray[Any]]) -> None:
         """Refuse whole numbers that no float64 is: different ones would become equal in silence."""
-        large = [name for name in names if (np.abs(found[name]) > _EXACT).any()]
+        large = [name for name in names if (np.abs(columns[name]) > _EXACT).any()]
         if not large:
             return
         for line, row in self._rows():
@@ -248,14 +248,14 @@ def _is_exact(cell: str) -> bool:
     return int(float(cell)) == int(cell)
 
 
-def _numbers_or_words(found: NDArray[Any]) -> NDArray[Any]:
+def _numbers_or_words(column: NDArray[Any]) -> NDArray[Any]:
     """Return words as numbers where all are, and float64 keeps apart which differ."""
-    if not all(map(_is_exact, found.tolist())):
-        return found
+    if not all(map(_is_exact, column.tolist())):
+        return column
     try:
-        return np.array([_number(cell) for cell in found.tolist()], np.float64)
+        return np.array([_number(cell) for cell in column.tolist()], np.float64)
     except ValueError:
-        return found
+        return column
 
 
 def _check_name(name: str, path: Path) -> None:

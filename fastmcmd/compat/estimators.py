@@ -100,9 +100,9 @@ def prediction_of(estimator: Any, X: Any, predict: str | Callable[[Any, Any], An
         return _probabilities(final.predict_proba(X), name)
     method = next((one for one in _DIST if hasattr(final, one)), None)
     if method is not None and predict in ("auto", "dist"):
-        found = getattr(final, method)(X)
-        inner = getattr(found, "dist", None)  # NGBoost wraps distributions of SciPy
-        return inner if is_frozen(inner) else found
+        output = getattr(final, method)(X)
+        inner = getattr(output, "dist", None)  # NGBoost wraps distributions of SciPy
+        return inner if is_frozen(inner) else output
     if predict in ("auto", "std") and _takes(getattr(final, "predict", None), "return_std"):
         return tuple(final.predict(X, return_std=True))
     raise TypeError(
@@ -158,10 +158,10 @@ def _labels(y: Any) -> NDArray[Any]:
         raise ValueError(f"y cannot be made an array: {error}") from None
 
 
-def _probabilities(found: Any, name: str) -> Any:
-    if isinstance(found, list):
+def _probabilities(output: Any, name: str) -> Any:
+    if isinstance(output, list):
         raise TypeError(f"{name} predicts several outputs; metrics of classes take one")
-    return found
+    return output
 
 
 def _final(estimator: Any, X: Any) -> tuple[Any, Any]:

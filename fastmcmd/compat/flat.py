@@ -73,7 +73,7 @@ def restore(accumulator: Accumulator[Any], row: Array) -> Any:
     ValueError
         Sums of an accumulator of another kind or other settings, or numbers that `flatten` did not make.
     """
-    found, start = None, 0
+    restored, start = None, 0
     while start < len(row):
         length = int(row[start]) if math.isfinite(row[start]) else 0
         if length <= _MARK or start + length > len(row):
@@ -84,9 +84,9 @@ def restore(accumulator: Accumulator[Any], row: Array) -> Any:
                 f"these are sums of another metric than {accumulator!r}, or of one with other settings"
             )
         state = _Reader(part[_MARK + 1 :]).value()
-        found = state if found is None else found + state
+        restored = state if restored is None else restored + state
         start += length
-    return found
+    return restored
 
 
 def _mark(accumulator: Accumulator[Any]) -> Array:
@@ -138,8 +138,8 @@ class _Reader:
         """Return the next value."""
         kind = self._whole()
         if kind == _CLASS:
-            made = _CLASSES[self._whole()]
-            return made(*[self.value() for _ in fields(made)])
+            state_class = _CLASSES[self._whole()]
+            return state_class(*[self.value() for _ in fields(state_class)])
         if kind == _TUPLE:
             return tuple(self.value() for _ in range(self._whole()))
         if kind == _ARRAY:

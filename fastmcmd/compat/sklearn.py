@@ -69,18 +69,18 @@ class Scorer:
         prediction = prediction_of(estimator, X, self.predict)
         outcomes = class_labels(estimator, y) if self.classes else y
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        found = self.metric(outcomes, prediction, **weights, **self.options)
-        if np.ndim(found) != 0 or not hasattr(found, "__float__"):
+        score = self.metric(outcomes, prediction, **weights, **self.options)
+        if np.ndim(score) != 0 or not hasattr(score, "__float__"):
             what = (
-                f"an array of shape {np.shape(found)}"
-                if np.ndim(found)
-                else f"a {type(found).__name__}"
+                f"an array of shape {np.shape(score)}"
+                if np.ndim(score)
+                else f"a {type(score).__name__}"
             )
             raise TypeError(
                 f"{_name(self.metric)} gives {what}; a scorer needs a metric that gives one number, "
                 "such as mean_crps"
             )
-        value = float(found)
+        value = float(score)
         return self.sign * value if self.sign else -abs(value)
 
     def set_score_request(self, *, sample_weight: bool | str | None = True) -> Scorer:
@@ -96,9 +96,9 @@ class Scorer:
         -----
         Unlike scikit-learn's, which are changed in place, this scorer stays as it is.
         """
-        found = copy.copy(self)
-        found._requests = {"sample_weight": sample_weight}
-        return found
+        scorer = copy.copy(self)
+        scorer._requests = {"sample_weight": sample_weight}
+        return scorer
 
     def get_metadata_routing(self) -> Any:
         """Return what scikit-learn's metadata routing asks a scorer for."""

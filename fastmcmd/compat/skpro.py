@@ -79,10 +79,10 @@ def from_skpro(distribution: Any, n: int | None = None) -> Predictive:
     rows = shape[0] if shape else int(n or 0)
     if n is not None and rows != n:
         raise ValueError(f"distribution has {rows} rows; n is {n}")
-    known = _FAMILIES.get(type(distribution).__name__)
-    found = None if known is None else known(distribution, rows)
-    if found is not None:
-        return found
+    convert = _FAMILIES.get(type(distribution).__name__)
+    prediction = None if convert is None else convert(distribution, rows)
+    if prediction is not None:
+        return prediction
     measure = str(tags("distr:measuretype", "mixed", raise_error=False))
     if measure not in ("continuous", "discrete"):
         raise TypeError(
@@ -114,19 +114,19 @@ def _draws(distribution: Any, rows: int) -> Predictive | None:
     if weights is not None or not hasattr(samples, "index") or samples.index.nlevels != 2:
         return None
     # The levels are (sample, row): sorted by row, samples of a row follow each other.
-    found = [samples.xs(row, level=1).to_numpy(np.float64)[:, 0] for row in distribution.index]
-    if len({len(one) for one in found}) != 1 or len(found) != rows:
+    draws = [samples.xs(row, level=1).to_numpy(np.float64)[:, 0] for row in distribution.index]
+    if len({len(one) for one in draws}) != 1 or len(draws) != rows:
         return None
-    return Draws(np.stack(found))
+    return Draws(np.stack(draws))
 
 
 def _mixture(distribution: Any, rows: int) -> Predictive:
     parts = distribution.get_params(deep=False)
-    given = parts["distributions"]
-    found = [one[1] if isinstance(one, tuple) else one for one in given]
+    listed = parts["distributions"]
+    components = [one[1] if isinstance(one, tuple) else one for one in listed]
     weights = parts["weights"]
     share = None if weights is None else np.divide(weights, np.sum(weights))
-    return Mixture([from_skpro(one, rows) for one in found], share)
+    return Mixture([from_skpro(one, rows) for one in components], share)
 
 
 def _point(distribution: Any, rows: int) -> Predictive:
@@ -169,8 +169,8 @@ class _Shaped:
 
     def _call(self, method: Callable[[Any], Any], values: Array) -> Array:
         if self._scalar:
-            found = [method(float(one)) for one in values.ravel()]
-            return np.asarray(found, np.float64).reshape(values.shape)
+            results = [method(float(one)) for one in values.ravel()]
+            return np.asarray(results, np.float64).reshape(values.shape)
         n = self._distribution.shape[0]
         full = np.broadcast_to(values, (len(values), n))
         return np.stack([np.asarray(method(row[:, None]), np.float64)[:, 0] for row in full])
@@ -178,9 +178,9 @@ class _Shaped:
 
 def _shaped(distribution: Any, measure: str) -> _Shaped:
     """Return it under the name that the distribution has, for messages."""
-    made = type(type(distribution).__name__, (_Shaped,), {"__module__": "skpro"})
-    found: _Shaped = made(distribution, measure)
-    return found
+    kind = type(type(distribution).__name__, (_Shaped,), {"__module__": "skpro"})
+    shaped: _Shaped = kind(distribution, measure)
+    return shaped
 
 
 def __getattr__(name: str) -> Any:
@@ -260,10 +260,10 @@ def _metric() -> Any:
             skpro has it: n values of the metric without one row, in O(n^2).
             """
             y = _frame(y_true, y_pred, kwargs.get("C_true"))
-            found = np.stack([self._rows(*column) for column in _columns(y, y_pred)], axis=1)
+            values = np.stack([self._rows(*column) for column in _columns(y, y_pred)], axis=1)
             if not self.multivariate:
-                return pd.DataFrame(found, index=y.index, columns=y.columns)
-            mean = np.average(found, axis=1, weights=self._weights(found.shape[1]))
+                return pd.DataFrame(values, index=y.index, columns=y.columns)
+            mean = np.average(values, axis=1, weights=self._weights(values.shape[1]))
             return pd.DataFrame({"score": mean}, index=y.index)
 
         def _value(self, y: Array, prediction: Predictive) -> float:

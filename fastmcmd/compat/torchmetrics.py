@@ -166,8 +166,8 @@ __all__ = [*_BETTER, *(shape.values.__name__ for shape in _SHAPES.values())]
 def __getattr__(name: str) -> Any:
     if name not in _BETTER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = _made(name)
-    return found
+    globals()[name] = kind = _made(name)
+    return kind
 
 
 def __dir__() -> list[str]:
@@ -197,12 +197,12 @@ def _base() -> Any:
         kind: type[Any]  # the accumulator
 
         def __init__(self, *args: Any, **options: Any) -> None:
-            known = inspect.signature(self.kind).parameters
-            theirs = {name: value for name, value in options.items() if name not in known}
+            parameters = inspect.signature(self.kind).parameters
+            theirs = {name: value for name, value in options.items() if name not in parameters}
             logits = _logits(self.kind, theirs)
             super().__init__(**theirs)
             self._logits = logits
-            self._kept = self.kind(*args, **{k: v for k, v in options.items() if k in known})
+            self._kept = self.kind(*args, **{k: v for k, v in options.items() if k in parameters})
             self._place: Any = None
             self.add_state("sums", default=[], dist_reduce_fx="cat")
             self.set_dtype(torch.float64)  # of what a process without rows sends, too
@@ -220,8 +220,8 @@ def _base() -> Any:
             sample_weight : tensor (n,), optional
                 Nonnegative weights.
             """
-            given = _probabilities(torch, preds) if self._logits else preds
-            state = self._kept.gather(target, given, sample_weight)
+            probabilities = _probabilities(torch, preds) if self._logits else preds
+            state = self._kept.gather(target, probabilities, sample_weight)
             before = self._total()
             row = flatten(self._kept, state if before is None else before + state)
             self._place = _device(target, preds)
@@ -282,11 +282,11 @@ def _base() -> Any:
 
         def accumulator(self) -> Accumulator[Any]:
             """Return the accumulator of `fastmcmd.streaming` with all rows so far."""
-            found = copy.copy(self._kept)
+            accumulator = copy.copy(self._kept)
             state = self._total()
             if state is not None:
-                found.add(state)
-            return found
+                accumulator.add(state)
+            return accumulator
 
         def _total(self) -> Any:
             """Return the sums so far, None without; of all processes while they are joined."""
@@ -309,15 +309,15 @@ def _by_name(val: Any) -> Any:
 
 def _results(val: Any, kind: type[Any]) -> list[Any]:
     """Return what `compute` gave once or more often as a list."""
-    found = [val] if isinstance(val, kind) else val
-    if not isinstance(found, (list, tuple)) or not found:
+    results = [val] if isinstance(val, kind) else val
+    if not isinstance(results, (list, tuple)) or not results:
         raise TypeError(
             f"val is a {type(val).__name__}; what compute() returns, or a list, is needed"
         )
-    for one in found:
+    for one in results:
         if not isinstance(one, kind):
             raise TypeError(f"val holds a {type(one).__name__}; what compute() returns is needed")
-    return list(found)
+    return list(results)
 
 
 def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
@@ -338,7 +338,7 @@ def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
-def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
+def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
     """Draw curves, as `compute` gives them, over each other."""
     from fastmcmd import plots
     from fastmcmd.plots.style import COLOURS
@@ -349,7 +349,7 @@ def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any
         parts: dict[str, Any] = {}
         for field in fields(shape.result):
             if field.name not in shape.values._fields:
-                parts[field.name] = kept.settings[field.name]  # a word, such as the kind
+                parts[field.name] = accumulator.settings[field.name]  # a word, such as the kind
             else:
                 part = as_array(getattr(one, field.name), field.name)
                 # torchmetrics makes numbers of arrays of one element: the field says which it was.
@@ -373,8 +373,8 @@ def _logits(kind: type[Any], options: dict[str, Any]) -> bool:
 
 def _probabilities(torch: Any, logits: Any) -> Any:
     """Return probabilities of logits (n, C), or (n,) of class 1; in float64, where few underflow."""
-    found = torch.as_tensor(logits).double()
-    return torch.sigmoid(found) if found.ndim == 1 else torch.softmax(found, -1)
+    scores = torch.as_tensor(logits).double()
+    return torch.sigmoid(scores) if scores.ndim == 1 else torch.softmax(scores, -1)
 
 
 def _device(*inputs: Any) -> Any:

@@ -78,10 +78,10 @@ class Torchvision(ModelEncoder):
 
     def _load(self) -> Any:
         models = imported("torchvision.models", "torchvision", "vision")
-        known = models.get_model_weights(self.model)
-        chosen = getattr(known, self.weights or "DEFAULT", None)
+        released = models.get_model_weights(self.model)
+        chosen = getattr(released, self.weights or "DEFAULT", None)
         if chosen is None:
-            names = ", ".join(repr(entry.name) for entry in known)
+            names = ", ".join(repr(entry.name) for entry in released)
             raise ValueError(
                 f"weights is {self.weights!r}; None, 'DEFAULT' or one of {names} is needed for {self.model}"
             )

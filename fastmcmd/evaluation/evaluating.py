@@ -197,7 +197,7 @@ def _read(y: Any, name: str, prediction: Any, config: EvaluationConfig) -> Outco
         raise type(error)(f"models[{name!r}]: {error}") from None
 
 
-def _same(kept: Any, others: Any) -> bool:
-    if kept is None or others is None:
-        return kept is others
-    return np.array_equal(kept, others)
+def _same(values: Any, others: Any) -> bool:
+    if values is None or others is None:
+        return values is others
+    return np.array_equal(values, others)

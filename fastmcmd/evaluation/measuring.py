@@ -172,12 +172,12 @@ def _by_label(
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
     outcomes = everything.outcomes
-    kept = labels if outcomes.valid is None else labels[outcomes.valid]
+    valid_labels = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
     groups = {}
-    for label in np.unique(kept):
-        rows = np.flatnonzero(kept == label)
+    for label in np.unique(valid_labels):
+        rows = np.flatnonzero(valid_labels == label)
         context = everything.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
         measured = _measure(context, progress, f", group {key}")[0]

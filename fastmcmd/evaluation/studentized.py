@@ -32,11 +32,11 @@ class Means:
     """
 
     def __init__(self, context: Context, names: Sequence[str]) -> None:
-        known = {
+        distances = {
             name: measure for name in names if (measure := of_means(name, context)) is not None
         }
-        self.names = list(known)
-        self._measures = list(known.values())
+        self.names = list(distances)
+        self._measures = list(distances.values())
         self._weights = context.weights
         self._n = len(context.y)
         columns = [column for one in self._measures for column in one.columns]

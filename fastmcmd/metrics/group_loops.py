@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,9 @@ __all__ = ["count_drawn", "count_rows", "count_undrawn"]
 
 
 @compiled
-def count_rows(rows: NDArray[Any], place: NDArray[Any], weights: Array, counts: Array) -> None:
+def count_rows(
+    rows: NDArray[np.integer], place: NDArray[np.integer], weights: Array, counts: Array
+) -> None:
     """Add the weight of rows to the counts of their places; an empty array stands for weights of 1."""
     if len(weights) == 0:
         for i in range(len(rows)):
@@ -27,7 +27,7 @@ def count_rows(rows: NDArray[Any], place: NDArray[Any], weights: Array, counts: 
 @compiled
 def count_drawn(
     uniform: Array,
-    place: NDArray[Any],
+    place: NDArray[np.integer],
     weights: Array,
     counts: Array,
 ) -> None:
@@ -42,7 +42,7 @@ def count_drawn(
 def count_undrawn(
     uniform: Array,
     order: NDArray[np.int32],
-    place: NDArray[Any],
+    place: NDArray[np.integer],
     weights: Array,
     counts: Array,
 ) -> None:

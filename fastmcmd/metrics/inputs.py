@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
@@ -28,7 +29,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.on_device import (
     DevicePrediction,
     bring_parameters,
@@ -89,8 +90,8 @@ class SelectedRows:
         """Return values (m, ...) of the valid rows as (n, ...), NaN in the rows left out."""
         if self.valid is None:
             return values
-        found = values * np.nan if self.blank else values
-        return namespace_of(found).scatter(found, self.valid, self.n)
+        rows = values * np.nan if self.blank else values
+        return namespace_of(rows).scatter(rows, self.valid, self.n)
 
 
 @dataclass(frozen=True)
@@ -133,27 +134,27 @@ class Outcomes(SelectedRows):
             valid=None if self.valid is None else np.flatnonzero(arrays.to_host(self.valid)),
         )
 
-    def mean(self, values: Array) -> Any:
+    def mean(self, values: AnyArray) -> float | Array:
         """Return the weighted mean of values (m, ...) over rows: a float for (m,), else an array."""
         arrays, weights = namespace_of(values), self.weights
         if self.nan_result:
-            found = np.full(values.shape[1:], np.nan)
+            mean = np.full(values.shape[1:], np.nan)
         elif arrays.on_host:
             weights = None if weights is None else self.namespace.to_host(weights)
-            found = np.asarray(weighted_mean(values, weights))
+            mean = np.asarray(weighted_mean(values, weights))
         elif weights is None:
-            found = arrays.to_host(arrays.xp.sum(values)) / values.shape[0]
+            mean = arrays.to_host(arrays.xp.sum(values)) / values.shape[0]
         else:  # rows of weight 0 do not count, though infinite
             total = arrays.xp.sum(weights * arrays.xp.where(weights > 0, values, 0.0))
             total, weight = arrays.numbers([total, arrays.xp.sum(weights)])
-            found = total / weight
-        return float(found) if found.ndim == 0 else found
+            mean = total / weight
+        return float(mean) if mean.ndim == 0 else mean
 
 
 def read(
-    y: Any,
-    prediction: Any,
-    sample_weight: Any = None,
+    y: AnyArray | Outcomes,
+    prediction: PredictionLike,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     columns: int | None = 1,
     on_device: bool = False,
@@ -205,7 +206,7 @@ def read(
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
         if blank:
-            valid = ~cast(Any, valid)
+            valid = ~cast(AnyArray, valid)
             y, prediction, weights = _stand_in(arrays, y, 0.0), _stand_ins(arrays, prediction), None
         elif valid is not None:
             y, weights = y[valid], None if weights is None else weights[valid]
@@ -226,13 +227,15 @@ def read(
     return Outcomes(values, predictive, weights, valid, n, nan_policy == "propagate", blank=blank)
 
 
-def check_weights_shape(weights: Any, n: int, name: str = "sample_weight") -> None:
+def check_weights_shape(weights: AnyArray, n: int, name: str = "sample_weight") -> None:
     """Raise unless there is a weight for each of n rows."""
     if tuple(weights.shape) != (n,):
         as_weights(shape_only(weights), name, n)
 
 
-def checked_weights(arrays: Namespace, weights: Any, n: int, name: str = "sample_weight") -> Any:
+def checked_weights(
+    arrays: Namespace, weights: AnyArray, n: int, name: str = "sample_weight"
+) -> AnyArray:
     """Return nonnegative weights (n,) in float64, checked as by `fastmcmd._base.checks.as_weights`."""
     if weights is None or arrays.on_host:
         return as_weights(weights, name, n)
@@ -243,7 +246,7 @@ def checked_weights(arrays: Namespace, weights: Any, n: int, name: str = "sample
     return arrays.cast(weights, "float64")
 
 
-def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[Any]) -> Any:
+def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[AnyArray]) -> AnyArray:
     """Return which of n rows (n,) hold no NaN in any array of n rows, or None if none does."""
     xp, bad = arrays.xp, arrays.full(n, 0.0) > 0
     for part in parts:
@@ -255,7 +258,7 @@ def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[Any]) -> Any:
     return ~bad if bool(xp.any(bad)) else None
 
 
-def _with_nan(arrays: Namespace, array: Any) -> Any:
+def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
     """Return which rows of an array (n, ...) hold NaN, looked for in blocks."""
     xp, n = arrays.xp, array.shape[0]
     if array.ndim == 1:
@@ -263,7 +266,7 @@ def _with_nan(arrays: Namespace, array: Any) -> Any:
     size = max(1, math.prod(array.shape[1:]))
     flat = xp.reshape(array, (n, -1))
 
-    def block(rows: slice) -> Any:
+    def block(rows: slice) -> AnyArray:
         return xp.any(xp.isnan(flat[rows, ...]), axis=1)
 
     if arrays.on_host:
@@ -271,18 +274,18 @@ def _with_nan(arrays: Namespace, array: Any) -> Any:
     return arrays.concat([block(rows) for rows in row_blocks(n, _BLOCK // size)])
 
 
-def weighted_mean(values: Array, weights: Array | None) -> Any:
+def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
     """Return the mean over rows, infinite where a value is; rows of weight 0 do not count."""
     if weights is not None and np.isinf(values).any():
         values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
-        found = np.average(values, axis=0, weights=weights)
-        if np.isfinite(found).all() or not np.isfinite(values).all():
-            return found
+        mean = np.average(values, axis=0, weights=weights)
+        if np.isfinite(mean).all() or not np.isfinite(values).all():
+            return mean
         return np.average(values / _COARSE, axis=0, weights=weights) * _COARSE  # the sum overflowed
 
 
-def _as_rows(arrays: Namespace, y: Any, columns: int | None) -> Any:
+def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None) -> AnyArray:
     """Return y (n,) or (n, k) as (n, k), finite."""
     if arrays.on_host:
         return as_rows(y, "y", columns=columns)
@@ -295,7 +298,7 @@ def _as_rows(arrays: Namespace, y: Any, columns: int | None) -> Any:
 
 
 def _rows_of_prediction(
-    arrays: Namespace, prediction: Any, valid: Any, n: int, columns: int | None
+    arrays: Namespace, prediction: Any, valid: AnyArray, n: int, columns: int | None
 ) -> Any:
     """Return the prediction of the valid rows; parameters that are not arrays of n rows as they are."""
 
@@ -312,13 +315,13 @@ def _rows_of_prediction(
     return as_predictive(prediction, n, columns or 1).take(np.flatnonzero(valid))
 
 
-def _stand_in(arrays: Namespace, array: Any, least: float) -> Any:
+def _stand_in(arrays: Namespace, array: AnyArray, least: float) -> AnyArray:
     """Return finite numbers of the shape of an array, ``least`` and more, rising along its rows."""
     if bool(arrays.xp.all(arrays.xp.isfinite(array))):
         return array
     row, *within = np.indices(tuple(array.shape))
-    found = np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
-    return found if arrays.on_host else arrays.from_host(found)
+    numbers = np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
+    return numbers if arrays.on_host else arrays.from_host(numbers)
 
 
 def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
@@ -335,7 +338,7 @@ def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
     return one(prediction, 0.0)
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return (
         hasattr(value, "__array__")
         or isinstance(value, list)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import Namespace, namespace_of
 from fastmcmd._base.checks import check_choice
 from fastmcmd.metrics.inputs import read
@@ -68,8 +67,8 @@ class Points:
 
     def errors(self) -> Array:
         """Return predictions minus outcomes (m, k)."""
-        found: Array = self.point - self.y
-        return found
+        errors: Array = self.point - self.y
+        return errors
 
 
 @dataclass(frozen=True)
@@ -191,12 +190,12 @@ def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
         An unknown ``point``, or means that are not finite.
     """
     check_choice(point, "point", POINTS)
-    found = prediction.mean if point == "mean" else prediction.quantile(0.5)
-    xp = namespace_of(found).xp
-    if not bool(xp.all(xp.isfinite(found))):
+    point_values = prediction.mean if point == "mean" else prediction.quantile(0.5)
+    xp = namespace_of(point_values).xp
+    if not bool(xp.all(xp.isfinite(point_values))):
         hint = "; use point='median'" if point == "mean" else ""
         raise ValueError(f"prediction has {point}s that are not finite{hint}")
-    return found
+    return point_values
 
 
 def read_points(
@@ -236,7 +235,7 @@ def _sums(points: Points, losses: Array) -> AverageSums:
     return AverageSums(total * np.nan if points.nan_result else total, weight, unit)
 
 
-def _total(namespace: Namespace, values: Any, weights: Any) -> Any:
+def _total(namespace: Namespace, values: AnyArray, weights: AnyArray) -> AnyArray:
     """Return weighted sums (k,) over rows."""
     return namespace.xp.sum(values, axis=0) if weights is None else weights @ values
 
@@ -281,10 +280,10 @@ def gather_relative(points: Points) -> AverageSums:
 def gather_comoments(points: Points) -> Comoments:
     """Return central moments."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _comoments(points, 1.0, 1.0)
-    squares = np.stack([found.ssy, found.ssp, found.sp, found.sse])
+        moments = _comoments(points, 1.0, 1.0)
+    squares = np.stack([moments.ssy, moments.ssp, moments.sp, moments.sse])
     if points.nan_result or not out_of_range(squares):
-        return found
+        return moments
     units = (unit_of(points.namespace, values) for values in (points.y, points.point))
     return _comoments(points, *units)
 
@@ -303,14 +302,14 @@ def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
         y, point, weights = y[some], point[some], weights[some]
     weight = float(y.shape[0] if weights is None else namespace.xp.sum(weights))
 
-    def total(values: Any) -> Any:
+    def total(values: AnyArray) -> AnyArray:
         return _total(namespace, values, weights)
 
     mean_y, mean_point = total(y) / weight, total(point) / weight
     if points.nan_result:
         mean_y = mean_y * np.nan
     from_y, from_point = y - mean_y, point - mean_point
-    found = (
+    moments = (
         mean_y,
         mean_point,
         total(from_y**2),
@@ -322,27 +321,27 @@ def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
         namespace.least(point.T),
         namespace.greatest(point.T),
     )
-    sums = Comoments(weight, *namespace.numbers(found))
+    sums = Comoments(weight, *namespace.numbers(moments))
     return replace(sums, unit_y=unit_y, unit_point=unit_point)
 
 
-def over_outputs(values: Array, multioutput: str) -> Any:
+def over_outputs(values: Array, multioutput: str) -> float | Array:
     """Return the mean over outputs, or the values (k,)."""
     return float(values.mean()) if multioutput == "uniform_average" else values
 
 
-def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
+def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") -> float | Array:
     """Return the weighted mean of a loss."""
     with np.errstate(over="ignore"):
         return over_outputs(sums.total / sums.weight * sums.unit**2, multioutput)
 
 
-def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
+def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> float | Array:
     """Return the root of the weighted mean of squares."""
     return over_outputs(sums.unit * np.sqrt(sums.total / sums.weight), multioutput)
 
 
-def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> Any:
+def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
     """Return the coefficient of determination; NaN where y is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
     share = max(sums.unit_y, sums.unit_point) / sums.unit_y
@@ -351,13 +350,13 @@ def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> Any:
     return over_outputs(1.0 - gone, multioutput)
 
 
-def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> Any:
+def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
     """Return the correlation; NaN where y or the prediction is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.high_point > sums.low_point)
     # Roots first: the product of the two sums may leave the range of floats.
     spread = np.sqrt(sums.ssy) * np.sqrt(sums.ssp)
-    found = sums.sp / np.where(varies & (spread > 0), spread, np.nan)
-    return over_outputs(np.clip(found, -1.0, 1.0), multioutput)
+    correlation = sums.sp / np.where(varies & (spread > 0), spread, np.nan)
+    return over_outputs(np.clip(correlation, -1.0, 1.0), multioutput)
 
 
 def weighted_median(values: Array, weights: Array | None = None) -> float:
@@ -368,8 +367,8 @@ def weighted_median(values: Array, weights: Array | None = None) -> float:
     """
     if weights is None:
         with np.errstate(over="ignore"):
-            found = float(np.median(values))
-        return found if np.isfinite(found) else 2 * float(np.median(values / 2))
+            median = float(np.median(values))
+        return median if np.isfinite(median) else 2 * float(np.median(values / 2))
     some = weights > 0
     values, weights = values[some], weights[some]
     order = np.argsort(values, kind="stable")

@@ -154,9 +154,9 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
 
         levels = prediction.levels
         return check_losses(y, prediction, levels, np.full(len(levels), 2.0 / len(levels)))
-    wanted = "Quantiles" if estimator == "pinball" else "draws"
+    needed_kind = "Quantiles" if estimator == "pinball" else "draws"
     raise ValueError(
-        f"estimator is {estimator!r}, which is for {wanted}, and prediction is a "
+        f"estimator is {estimator!r}, which is for {needed_kind}, and prediction is a "
         f"{family(prediction)}; leave it out"
     )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import Namespace
 from fastmcmd.predictive.base import Array
 
@@ -24,7 +23,7 @@ def out_of_range(squares: Array) -> bool:
     return bool((~(size < _MOST) | (size < _LEAST)).any())
 
 
-def unit_of(namespace: Namespace, values: Any) -> float:
+def unit_of(namespace: Namespace, values: AnyArray) -> float:
     """Return the power of 2 next to the largest size of values; 1 where that is 0 or infinite."""
     largest = float(namespace.xp.max(namespace.xp.abs(values)))
     if not 0 < largest < np.inf:

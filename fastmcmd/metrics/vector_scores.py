@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -206,7 +205,7 @@ mean_variogram_score = mean_of(
 def _variogram(
     outcomes: Outcomes,
     p: float,
-    weights: Any,
+    weights: ArrayLike | None,
     estimator: str,
     draws: int | None,
     random_state: RandomState,
@@ -229,7 +228,7 @@ def _variogram(
     )
 
 
-def _pair_weights(value: Any, columns: int) -> Array:
+def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
     if value is None:
         return np.ones((columns, columns))
     weights = as_rows(value, "weights").astype(np.float64)

@@ -61,13 +61,15 @@ def evaluation(
         found = compare({"model": found} if isinstance(found, Evaluation) else found)
     evaluations = found.evaluations
     inputs = inputs_of(evaluations)
-    known = panels(evaluations, inputs=inputs) + panels_over_plane(evaluations, projection, inputs)
-    if not known:
+    available = panels(evaluations, inputs=inputs) + panels_over_plane(
+        evaluations, projection, inputs
+    )
+    if not available:
         raise ValueError("there is nothing to draw: outputs are vectors and no inputs were given")
-    columns = min(3, len(known))
-    lines = -(-len(known) // columns)
+    columns = min(3, len(available))
+    lines = -(-len(available) // columns)
     figure = figure or plt.figure(figsize=(5 * columns, 4.2 * lines), layout="constrained")
-    for place, panel in enumerate(known, start=1):
+    for place, panel in enumerate(available, start=1):
         ax = figure.add_subplot(lines, columns, place)
         panel.draw(ax)
         ax.set_title(f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title)

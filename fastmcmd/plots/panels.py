@@ -60,17 +60,17 @@ def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
 
     An iterator is used up by the evaluation: its inputs are not there.
     """
-    known: dict[tuple[int, int], Inputs] = {}
-    found = {}
+    by_array: dict[tuple[int, int], Inputs] = {}
+    by_name = {}
     for name, one in evaluations.items():
         if one.congruence is None or one.cce is None or hasattr(one.x, "__next__"):
             continue
         encoder = one.congruence.encoder
         key = (id(one.x), id(encoder))
-        if key not in known:
-            known[key] = Inputs(one.x, len(one.cce), encoder)
-        found[name] = known[key]
-    return found
+        if key not in by_array:
+            by_array[key] = Inputs(one.x, len(one.cce), encoder)
+        by_name[name] = by_array[key]
+    return by_name
 
 
 def panels(
@@ -159,25 +159,25 @@ def panels_over_plane(
         raise ValueError(
             "projection needs the inputs: fastmcmd.evaluate(y, prediction, x), x not an iterator"
         )
-    wanted = {
+    shown = {
         name: evaluations[name]
         for name in inputs
         if not (default and _on_a_line(evaluations[name]))
     }
     planes: dict[int, Plane] = {}
-    for name, one in wanted.items():
+    for name, one in shown.items():
         if id(inputs[name]) not in planes:
             planes[id(inputs[name])] = project(inputs[name], _of_used(projection, one))
-    where = {name: planes[id(inputs[name])] for name in wanted}
+    where = {name: planes[id(inputs[name])] for name in shown}
     several = len(evaluations) > 1
-    values = {name: _values(one) for name, one in wanted.items()}
+    values = {name: _values(one) for name, one in shown.items()}
     limits = {
         title: colour_limits([(where[name], v[title]) for name, v in values.items() if title in v])
         for title in dict.fromkeys(title for v in values.values() for title in v)
     }
     pictures = []
     outcomes: set[int] = set()
-    for name, one in wanted.items():
+    for name, one in shown.items():
         plane = where[name]
         parts = dict(values[name])
         drawn = [(title, part, name if several else "") for title, part in parts.items()]
@@ -222,8 +222,8 @@ def _of_used(projection: Any, evaluation: Evaluation) -> Any:
     if isinstance(projection, str) or callable(projection):
         return projection
     places = as_array(projection, "projection")
-    given = evaluation.n != len(evaluation.y) and len(places) == evaluation.n
-    return places[used_rows(evaluation)] if given else places
+    all_rows = evaluation.n != len(evaluation.y) and len(places) == evaluation.n
+    return places[used_rows(evaluation)] if all_rows else places
 
 
 def _score(evaluation: Evaluation) -> str | None:

@@ -114,8 +114,8 @@ def cumulative(
     share = np.arange(1, len(numbers) + 1) / len(numbers)
     shown = np.unique(np.linspace(0, len(numbers) - 1, _STEPS).astype(int))
     height, share = numbers[shown], share[shown]
-    kept = np.isfinite(height)
-    height, share = height[kept], share[kept]
+    finite = np.isfinite(height)
+    height, share = height[finite], share[finite]
     if height.size:
         height, share = np.append(height[0], height), np.append(0.0, share)
     ax.plot(height, share, drawstyle="steps-post", color=colour, linewidth=1.8, label=label)

@@ -55,15 +55,15 @@ _SEVERAL = {
 
 def drawn(material: Material) -> Section | None:
     """Return the pictures of calibration, sharpness and CCE."""
-    known = panels(material.evaluations, _POINTS, material.inputs)
-    figures = [_figure(panel, material) for panel in known]
+    available = panels(material.evaluations, _POINTS, material.inputs)
+    figures = [_figure(panel, material) for panel in available]
     return Section("pictures", "Pictures", pictures(figures)) if figures else None
 
 
 def over_plane(material: Material) -> Section | None:
     """Return CCE, a score and y over a plane of the inputs."""
-    known = panels_over_plane(material.evaluations, material.projection, material.inputs)
-    figures = [_figure(panel, material, _SMALL) for panel in known]
+    available = panels_over_plane(material.evaluations, material.projection, material.inputs)
+    figures = [_figure(panel, material, _SMALL) for panel in available]
     if not figures:
         return None
     projection = material.projection

@@ -57,12 +57,12 @@ def all_numbers(material: Material) -> Section:
     return Section("numbers", "All numbers", body)
 
 
-def _table(material: Material, wanted: Callable[[str], bool], sections: bool) -> str:
+def _table(material: Material, in_table: Callable[[str], bool], sections: bool) -> str:
     compared = Comparison(material.evaluations)
     rows: list[Any] = []
     section = ""
     for one, values in compared.lines():
-        if not wanted(one.name):
+        if not in_table(one.name):
             continue
         if sections and one.section != section:
             section = one.section

@@ -74,8 +74,8 @@ def _inline(text: str, label: str) -> str:
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r"url\(#", f"url(#{prefix}", text)
     text = re.sub(r'href="#', f'href="#{prefix}', text)
-    for colour, own in _COLOURS.items():
-        text = text.replace(colour, own)
+    for colour, variable in _COLOURS.items():
+        text = text.replace(colour, variable)
     # The size follows the page; the view box that matplotlib wrote keeps the shape.
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)

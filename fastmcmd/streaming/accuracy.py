@@ -207,5 +207,5 @@ class MedianAbsoluteError(AccuracyOf):
 
     def conclude(self, state: Sketches) -> Any:
         """Return the median."""
-        found = np.asarray([part.median() for part in state.parts])
-        return over_outputs(found * (np.nan if state.nan_result else 1.0), self._multioutput)
+        medians = np.asarray([part.median() for part in state.parts])
+        return over_outputs(medians * (np.nan if state.nan_result else 1.0), self._multioutput)

@@ -42,12 +42,12 @@ class FineSums:
         return len(self.keys)
 
     def __add__(self, other: FineSums) -> FineSums:
-        keys, own, others = union(self.keys, other.keys)
+        keys, places, others = union(self.keys, other.keys)
         sums = np.zeros((len(keys), 4))
-        sums[own] = self.sums
+        sums[places] = self.sums
         sums[others] += other.sums
         low, high = np.full(len(keys), np.inf), np.full(len(keys), -np.inf)
-        low[own], high[own] = self.low, self.high
+        low[places], high[places] = self.low, self.high
         low[others] = np.minimum(low[others], other.low)
         high[others] = np.maximum(high[others], other.high)
         return FineSums(keys, sums, low, high)
@@ -114,8 +114,10 @@ class MassSketch:
         for other in self.parts[1:]:
             fine = fine + other
         span = 2 * OCTAVES * self.resolution
-        found = [_bins(fine.part(k * span, (k + 1) * span), binning) for k in range(self.classes)]
-        edges, sums, errors = (np.stack(column) for column in zip(*found, strict=True))
+        by_class = [
+            _bins(fine.part(k * span, (k + 1) * span), binning) for k in range(self.classes)
+        ]
+        edges, sums, errors = (np.stack(column) for column in zip(*by_class, strict=True))
         count, weight, value, hit = np.moveaxis(sums, 2, 0)
         middles = (edges[:, 1:] + edges[:, :-1]) / 2
         missing = np.full_like(weight, np.nan)

@@ -23,10 +23,10 @@ _FINEST = 1e-6
 def check_accuracy(accuracy: Any) -> float:
     """Return a relative error of a sketch as a float in [1e-6, 0.5]."""
     needed = f"a number in [{_FINEST:g}, 0.5]"
-    found = as_float(accuracy, "accuracy", needed)
-    if not _FINEST <= found <= 0.5:
-        raise ValueError(f"accuracy is {found:g}; {needed} is needed")
-    return found
+    value = as_float(accuracy, "accuracy", needed)
+    if not _FINEST <= value <= 0.5:
+        raise ValueError(f"accuracy is {value:g}; {needed} is needed")
+    return value
 
 
 def _log_gamma(accuracy: float) -> float:
@@ -96,9 +96,9 @@ class LogSketch:
             raise ValueError(
                 f"sketches of accuracy {self.accuracy:g} and {other.accuracy:g} cannot be added"
             )
-        keys, own, others = union(self.keys, other.keys)
+        keys, places, others = union(self.keys, other.keys)
         sums = np.zeros((len(keys), self.sums.shape[1]))
-        sums[own] = self.sums
+        sums[places] = self.sums
         sums[others] += other.sums
         return LogSketch(self.accuracy, keys, sums)
 
@@ -115,8 +115,8 @@ class LogSketch:
         sums = self.sums[:, 0]
         some = sums > 0
         cumulative = np.cumsum(sums[some])
-        wanted = np.asarray(levels, dtype=np.float64) * cumulative[-1]
-        at = np.minimum(np.searchsorted(cumulative, wanted, side="left"), len(cumulative) - 1)
+        target = np.asarray(levels, dtype=np.float64) * cumulative[-1]
+        at = np.minimum(np.searchsorted(cumulative, target, side="left"), len(cumulative) - 1)
         return np.asarray(self.values[some][at])
 
     def median(self) -> float:

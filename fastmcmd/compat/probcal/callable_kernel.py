@@ -55,12 +55,12 @@ class CallableKernel(Kernel):
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
         with self._lock:  # tiles are made on several threads, a person's code expects one
-            found = self.function(self.own(x), self.own(z))
-        if hasattr(found, "detach"):
-            found = found.detach().cpu()
-            if str(found.dtype) == "torch.bfloat16":  # unknown to NumPy
-                found = found.float()
-        matrix = np.asarray(found)
+            values = self.function(self.own(x), self.own(z))
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
+            if str(values.dtype) == "torch.bfloat16":  # unknown to NumPy
+                values = values.float()
+        matrix = np.asarray(values)
         if matrix.shape != (len(x), len(z)):
             raise ValueError(
                 f"{self.label} returned shape {matrix.shape} for {len(x)} and {len(z)} rows; a matrix of "

@@ -181,11 +181,11 @@ def compute_mcmd_torch(
 
 def _arrays(values: tuple[Any, ...]) -> tuple[Array, ...]:
     """Return the five arguments as arrays of rows; the same object stays the same."""
-    made: dict[int, Array] = {}
+    converted: dict[int, Array] = {}
     for name, value in zip(_NAMES, values, strict=True):
-        if id(value) not in made:
-            made[id(value)] = as_rows(value, name)
-    return tuple(made[id(value)] for value in values)
+        if id(value) not in converted:
+            converted[id(value)] = as_rows(value, name)
+    return tuple(converted[id(value)] for value in values)
 
 
 def _mcmd(

@@ -27,28 +27,28 @@ def predicted_cdf(prediction: Any, y: _Values) -> _Values:
         Finite outputs.
     """
     if type(prediction).__module__.startswith("torch.distributions"):
-        found = _torch_cdf(prediction, y)
+        values = _torch_cdf(prediction, y)
     elif not callable(getattr(prediction, "cdf", None)):
         raise TypeError(
             f"posterior_predictive is a {type(prediction).__name__}; a frozen scipy.stats or a "
             "torch.distributions object, a fastmcmd distribution, or an object with a method cdf is needed"
         )
     elif hasattr(prediction, "max_value") and hasattr(prediction, "dimension"):
-        found = _table_cdf(prediction, y)
+        values = _table_cdf(prediction, y)
     else:
-        found = as_array(prediction.cdf(y), "what posterior_predictive.cdf returned")
-        found = found.astype(np.float64)
-    if found.shape != y.shape:
+        values = as_array(prediction.cdf(y), "what posterior_predictive.cdf returned")
+        values = values.astype(np.float64)
+    if values.shape != y.shape:
         raise ValueError(
-            f"posterior_predictive gives probabilities of shape {found.shape} for y_true of {len(y)} "
+            f"posterior_predictive gives probabilities of shape {values.shape} for y_true of {len(y)} "
             "outputs; one distribution an output is needed"
         )
-    if np.isnan(found).any():
+    if np.isnan(values).any():
         raise ValueError(
-            f"posterior_predictive gives NaN as P(Y <= y) of {int(np.isnan(found).sum())} outputs (first "
-            f"in row {int(np.isnan(found).argmax())}); check its parameters"
+            f"posterior_predictive gives NaN as P(Y <= y) of {int(np.isnan(values).sum())} outputs (first "
+            f"in row {int(np.isnan(values).argmax())}); check its parameters"
         )
-    return found
+    return values
 
 
 def _torch_cdf(prediction: Any, y: _Values) -> _Values:
@@ -74,10 +74,10 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
         at = at.reshape(prediction.batch_shape)
     try:
         with torch.no_grad():
-            found = prediction.cdf(at)
+            probabilities = prediction.cdf(at)
     except NotImplementedError:  # torch has no formula, and perhaps SciPy has
         return np.asarray(as_predictive(prediction, len(y), 1, "posterior_predictive").cdf(y))
-    values = np.asarray(found.detach().cpu().double())
+    values = np.asarray(probabilities.detach().cpu().double())
     return values.reshape(-1) if values.size == len(y) else values
 
 
@@ -109,10 +109,10 @@ def _table_cdf(prediction: Any, y: _Values) -> _Values:
         import torch
 
         index = torch.as_tensor(index, device=prediction.device)
-    found = prediction.cdf(index)
-    if is_tensor(found):
-        found = found.detach().cpu().double()
-    values = np.asarray(found, dtype=np.float64).reshape(-1)
+    probabilities = prediction.cdf(index)
+    if is_tensor(probabilities):
+        probabilities = probabilities.detach().cpu().double()
+    values = np.asarray(probabilities, dtype=np.float64).reshape(-1)
     if values.shape != y.shape:
         return values
     return np.where(whole < 0, 0.0, np.where(whole > last, 1.0, values))

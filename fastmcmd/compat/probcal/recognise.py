@@ -49,11 +49,11 @@ def as_kernel(
             "or a fastmcmd kernel, is needed"
         )
     try:
-        found = known_kernel(function, rows.shape[1])
+        recognised = known_kernel(function, rows.shape[1])
     except (TypeError, ValueError) as error:  # parameters out of range
         raise type(error)(f"{label}: {error}") from None
-    if found is not None:
-        return found
+    if recognised is not None:
+        return recognised
     if is_indefinite(function):
         warnings.warn(
             f"{label}: exp(-gamma |x - z|_1^2) of {rows.shape[1]} columns, the published Laplacian kernel, "
@@ -64,8 +64,8 @@ def as_kernel(
             stacklevel=4,
         )
     some = rows[:_TRIED].astype(np.float64)
-    for own, unit in converters[:-1]:
-        kernel = CallableKernel(function, label, own, unit)
+    for convert, unit in converters[:-1]:
+        kernel = CallableKernel(function, label, convert, unit)
         try:
             kernel.evaluate(some[:1], some[:1])
         except RuntimeError:  # what torch raises where dtypes do not match

@@ -79,7 +79,7 @@ def adversarial_group_calibration(
     if len(outcomes) < 2 and not draw_with_replacement:
         raise ValueError("y_true has 1 row; at least 2 are needed for groups without replacement")
     sizes = np.maximum(np.round(len(outcomes) * shares).astype(np.intp), 2)
-    found = metrics.adversarial_group_calibration(
+    result = metrics.adversarial_group_calibration(
         outcomes,
         predicted,
         np.linspace(0, 1, check_count(num_bins, "num_bins")),
@@ -90,7 +90,7 @@ def adversarial_group_calibration(
             len(outcomes), sizes, trials, draws, draw_with_replacement, bool(verbose)
         ),
     )
-    worst = found.worst.reshape(len(shares), trials)
+    worst = result.worst.reshape(len(shares), trials)
     deviation = worst.std(axis=1, ddof=1) if trials > 1 else np.full(len(shares), np.nan)
     return Namespace(group_size=shares, score_mean=worst.mean(axis=1), score_stderr=deviation)
 
@@ -105,7 +105,7 @@ def _drawn_groups(
     """
     progress = Progress(verbose, 0.0)
     sweep = progress.sweep("groups", len(sizes) * trials * draws, unit="groups")
-    done = 0
+    count = 0
     try:
         for size in sizes.tolist():
             for _ in range(trials):
@@ -114,7 +114,7 @@ def _drawn_groups(
                     # The original's generator: a seed set there gives the same groups.
                     rows[0, draw] = np.random.choice(n, size, replace=replace)  # noqa: NPY002
                 yield rows
-                done += draws
-                sweep.done(done)
+                count += draws
+                sweep.done(count)
     finally:
         progress.close()

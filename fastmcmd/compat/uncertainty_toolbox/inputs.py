@@ -51,14 +51,14 @@ def vector(value: Any, name: str) -> Vector:
 
 def vectors(**values: Any) -> tuple[Vector, ...]:
     """Return named vectors of equal length."""
-    found = {name: vector(value, name) for name, value in values.items()}
-    check_same_length(**found)
-    if "y_std" in found and not (found["y_std"] > 0).all():
-        bad = int((found["y_std"] <= 0).argmax())
+    checked = {name: vector(value, name) for name, value in values.items()}
+    check_same_length(**checked)
+    if "y_std" in checked and not (checked["y_std"] > 0).all():
+        bad = int((checked["y_std"] <= 0).argmax())
         raise ValueError(
-            f"y_std holds values that are not positive (first in row {bad}: {found['y_std'][bad]:g})"
+            f"y_std holds values that are not positive (first in row {bad}: {checked['y_std'][bad]:g})"
         )
-    return tuple(found.values())
+    return tuple(checked.values())
 
 
 def gaussian(y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike) -> tuple[Vector, Gaussian]:

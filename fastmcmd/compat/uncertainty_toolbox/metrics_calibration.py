@@ -353,12 +353,15 @@ def _recalibrated(recal_model: Any, levels: Vector) -> Vector:
         raise TypeError(
             f"recal_model is {recal_model!r}; an object with a method predict is needed"
         )
-    found = as_array(recal_model.predict(levels), "what recal_model predicts").astype(np.float64)
-    if found.shape != levels.shape or not ((found >= 0) & (found <= 1)).all():
+    predicted = as_array(recal_model.predict(levels), "what recal_model predicts").astype(
+        np.float64
+    )
+    if predicted.shape != levels.shape or not ((predicted >= 0) & (predicted <= 1)).all():
         raise ValueError(
-            f"recal_model predicts {found!r} for {len(levels)} levels; as many numbers in [0, 1] are needed"
+            f"recal_model predicts {predicted!r} for {len(levels)} levels; as many numbers in [0, 1] "
+            "are needed"
         )
-    return found
+    return predicted
 
 
 def _share(

@@ -153,8 +153,8 @@ def interval_score(
 def _levels(start: Any, start_name: str, end: Any, end_name: str, resolution: Any) -> Vector:
     ends = []
     for value, name in ((start, start_name), (end, end_name)):
-        found = number(value, name)
-        if not 0 < found < 1:
-            raise ValueError(f"{name} is {found:g}; a number between 0 and 1 is needed")
-        ends.append(found)
+        level = number(value, name)
+        if not 0 < level < 1:
+            raise ValueError(f"{name} is {level:g}; a number between 0 and 1 is needed")
+        ends.append(level)
     return np.linspace(ends[0], ends[1], check_count(resolution, "resolution"))

@@ -59,9 +59,9 @@ def get_q_idx(exp_props: Any, q: float) -> int:
     (1, 2)
     """
     expected, level = vector(exp_props, "exp_props"), number(q, "q")
-    held = np.flatnonzero((expected[:-1] <= level) & (level < expected[1:]))
-    if len(held):
-        return int(held[0])
+    segments = np.flatnonzero((expected[:-1] <= level) & (level < expected[1:]))
+    if len(segments):
+        return int(segments[0])
     if round(level, 2) == round(float(expected[-1]), 2):
         return len(expected) - 1
     raise ValueError(
@@ -157,8 +157,8 @@ def _last(observed: Vector, zero: int, one: int, first: int) -> int:
     start, least = (one + 1, above) if above > most else (zero, most)
     if above <= most and np.count_nonzero(observed[zero : one + 1] == most) > 1:
         start = first
-    found = np.flatnonzero(observed[start:] >= least)
-    return int(start + found[0]) if len(found) else first - 1
+    places = np.flatnonzero(observed[start:] >= least)
+    return int(start + places[0]) if len(places) else first - 1
 
 
 @documented
@@ -204,8 +204,8 @@ def optimize_recalibration_ratio(
     """
     mean, std, outcomes = vectors(y_mean=y_mean, y_std=y_std, y_true=y_true)
     predicted = Gaussian(mean, std)
-    found = StdRatio(criterion, optimizer_bounds).fit(predicted, outcomes)
-    return found.ratio_
+    fitted = StdRatio(criterion, optimizer_bounds).fit(predicted, outcomes)
+    return fitted.ratio_
 
 
 @documented
