@@ -47,7 +47,7 @@ class RowLabels:
     coords: Mapping[Any, Any] = field(default_factory=dict)
 
 
-def row_labels(value: Any) -> RowLabels | None:
+def row_labels(value: object) -> RowLabels | None:
     """Return the labels of the rows of a pandas or xarray object, None of anything else.
 
     Parameters
@@ -79,7 +79,7 @@ def row_labels(value: Any) -> RowLabels | None:
     return None
 
 
-def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
+def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFrame:
     """Return values by row as a pandas frame with the labels of the rows as its index.
 
     Parameters

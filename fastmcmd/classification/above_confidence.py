@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "AboveSums",
@@ -55,7 +58,7 @@ class AccuracyAboveConfidence:
             "weight": self.weight.tolist(),
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas data frame."""
         import pandas as pd
 
@@ -114,7 +117,7 @@ def accuracy_above_confidence(
     return above_confidence_of(rows, summarize(rows)[0], taus)
 
 
-def check_thresholds(thresholds: Any) -> Array:
+def check_thresholds(thresholds: ArrayLike | None) -> Array:
     """Return confidences in [0, 1]."""
     if thresholds is None:
         return np.arange(10) / 10
@@ -162,7 +165,7 @@ def gather_above(rows: LabelledRows, summary: RowSummary, taus: Array) -> AboveS
     hits = summary.predicted == rows.known_labels
     weights = hits if rows.weights is None else rows.weights * hits
 
-    def at_least(weights: Any) -> Array:
+    def at_least(weights: Array | None) -> Array:
         by_reach = np.bincount(reached, weights=weights, minlength=len(taus) + 1).astype(float)
         sums = np.cumsum(by_reach[::-1])[::-1][1:]
         out = np.empty_like(sums)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.arrays import kind_of, namespace_of
 from fastmcmd._base.blocks import over_rows
@@ -135,7 +134,7 @@ class BinSums:
         return np.asarray((share * gap).sum(axis=1))
 
 
-def width_edges(bins: int, kind: Any = np.float64) -> Array:
+def width_edges(bins: int, kind: DTypeLike = np.float64) -> Array:
     """Return edges (bins + 1,) of even bins, rounded to the type of the probabilities.
 
     So that a probability written 0.2 lies on the edge 0.2 in single precision, too.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -138,7 +136,7 @@ def classwise_ece(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
-) -> Any:
+) -> float | Array:
     """Return the calibration error of each class's probabilities, averaged over classes.
 
     Parameters
@@ -229,7 +227,7 @@ def adaptive_ece(
     )
 
 
-def check_threshold(threshold: Any) -> float | None:
+def check_threshold(threshold: float | None) -> float | None:
     """Return ``threshold`` as a number in (0, 1), or None."""
     if threshold is None:
         return None

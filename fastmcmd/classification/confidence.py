@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from fastmcmd.classification.inputs import LabelledRows, read_probabilities
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "MEASURES",
@@ -130,7 +133,7 @@ class UncertaintyHistogram:
             "outside": self.outside.tolist(),
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas data frame."""
         import pandas as pd
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +48,9 @@ from fastmcmd.classification.scores import (
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.classification.totals import total
 from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ClassificationEvaluation", "evaluate"]
 
@@ -143,7 +146,7 @@ class ClassificationEvaluation:
         }
         return {name: value for name, value in named.items() if value is not None}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return the numbers as a pandas data frame with one column, "value"."""
         import pandas as pd
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import kind_of, on_array_device
 from fastmcmd._base.checks import check_choice
 from fastmcmd.classification.bins import (
@@ -29,7 +27,7 @@ __all__ = ["EVENTS", "check_event", "event_of", "event_sums", "gather_event"]
 EVENTS = ("top", "positive")
 
 
-def check_event(of: Any, rows: LabelledRows) -> str:
+def check_event(of: str | None, rows: LabelledRows) -> str:
     """Return which event is predicted, "top" or "positive"."""
     if of is None:
         return "positive" if rows.binary else "top"
@@ -122,7 +120,7 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
     return with_nan(sums) if rows.nan_result else sums
 
 
-def _event_on_device(rows: LabelledRows, of: str) -> tuple[Any, Any]:
+def _event_on_device(rows: LabelledRows, of: str) -> tuple[AnyArray, AnyArray]:
     """Return the probabilities (m,) of an event, and the label (m,) with which it happens."""
     arrays, p = rows.namespace, rows.given(slice(None))
     if of == "positive":

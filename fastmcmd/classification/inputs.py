@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
@@ -43,6 +44,8 @@ __all__ = [
     "read",
     "read_probabilities",
 ]
+
+State = TypeVar("State")
 
 # How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
 # over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
@@ -143,19 +146,19 @@ class LabelledRows(SelectedRows):
 
     def over(
         self,
-        work: Callable[[slice, Array, Any], Any],
-        state: Callable[[], Any] = lambda: None,
+        work: Callable[[slice, Array, State], object],
+        state: Callable[[], State],
         groups: int = _GROUPS,
-    ) -> list[Any]:
+    ) -> list[State]:
         """Call ``work(rows, block, state)`` for each block; returns the states, in order of rows.
 
-        Blocks that follow each other form at most ``groups`` groups, each with a state of its own, made
-        by ``state()``, to which its blocks add. Groups run on threads.
+        Consecutive blocks form at most ``groups`` groups. Groups run on threads; each has a state, made by
+        ``state()``, to which its blocks add.
         """
         step = max(1, _BLOCK // self.classes)
         blocks = -(-len(self) // step)
 
-        def run(group: slice) -> Any:
+        def run(group: slice) -> State:
             group_state = state()
             for start in range(group.start, group.stop, step):
                 part = slice(start, min(start + step, group.stop))
@@ -164,7 +167,11 @@ class LabelledRows(SelectedRows):
 
         return over_rows(run, len(self), step * -(-blocks // groups))
 
-    def check_block(self, rows: slice, block: Array, state: Any = None) -> None:
+    def over_blocks(self, work: Callable[[slice, Array], object]) -> None:
+        """Call ``work(rows, block)`` for each block, on threads."""
+        self.over(lambda rows, block, _: work(rows, block), lambda: None)
+
+    def check_block(self, rows: slice, block: Array) -> None:
         """Raise unless all rows of a block are probabilities."""
         from fastmcmd.classification import loops
 
@@ -175,7 +182,7 @@ class LabelledRows(SelectedRows):
     def check(self) -> LabelledRows:
         """Return these rows after one pass that raises unless all are probabilities."""
         if self.namespace.on_host:
-            self.over(self.check_block)
+            self.over_blocks(self.check_block)
             return self
         arrays, p = self.namespace, self.given(slice(None))
         xp = arrays.xp
@@ -219,9 +226,9 @@ class LabelledRows(SelectedRows):
 
 
 def read(
-    y: Any,
-    p: Any,
-    sample_weight: Any = None,
+    y: AnyArray | LabelledRows,
+    p: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
     name: str = "p",
@@ -265,8 +272,8 @@ def read(
 
 
 def read_probabilities(
-    p: Any,
-    sample_weight: Any = None,
+    p: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
     name: str = "p",
@@ -278,9 +285,9 @@ def read_probabilities(
 
 def _read(
     arrays: Namespace,
-    y: tuple[Any] | None,
-    p: Any,
-    sample_weight: Any,
+    y: tuple[AnyArray] | None,
+    p: AnyArray,
+    sample_weight: ArrayLike | None,
     nan_policy: str,
     sum_tolerance: float | None,
     name: str,
@@ -339,7 +346,7 @@ def _read(
     return rows if arrays.on_host else rows.check()
 
 
-def _labels_on_device(arrays: Namespace, y: Any) -> Any:
+def _labels_on_device(arrays: Namespace, y: AnyArray) -> AnyArray:
     """Return y (n,) on the device as booleans, integers or floats."""
     if device_namespace(y) is None:
         numbers = as_numbers(y)
@@ -351,7 +358,7 @@ def _labels_on_device(arrays: Namespace, y: Any) -> Any:
     return y if kind_of(y).startswith(("bool", "int", "uint")) else arrays.as_real(y, "y")
 
 
-def _checked_labels(arrays: Namespace, y: Any, classes: int, valid: Any) -> Any:
+def _checked_labels(arrays: Namespace, y: AnyArray, classes: int, valid: AnyArray) -> AnyArray:
     """Return labels as int64, or raise what `as_labels` says of them."""
     if arrays.on_host:
         return as_labels(y, classes, valid)
@@ -387,7 +394,7 @@ def count_classes(shape: tuple[int, ...], name: str) -> int:
     return classes
 
 
-def as_numbers(y: Any) -> NDArray[Any]:
+def as_numbers(y: AnyArray) -> HostArray:
     """Return y (n,) as integers or booleans without a copy, or as float64."""
     if is_cupy(y):  # NumPy does not take its arrays by itself
         y = y.get()
@@ -405,7 +412,7 @@ def as_numbers(y: Any) -> NDArray[Any]:
     return array
 
 
-def as_labels(y: NDArray[Any], classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
+def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
     """Return numbers (n,) as labels, checked."""
     if y.dtype == np.bool_:
         if classes > 2:
@@ -428,7 +435,7 @@ def as_labels(y: NDArray[Any], classes: int, valid: NDArray[np.intp] | None) -> 
 
 
 def _refuse_label(
-    y: NDArray[Any], first: int, classes: int, valid: NDArray[np.intp] | None
+    y: HostArray, first: int, classes: int, valid: NDArray[np.intp] | None
 ) -> NoReturn:
     row = first if valid is None else int(valid[first])
     raise ValueError(

@@ -8,7 +8,6 @@ that are not given.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ __all__ = [
     "summarize_rows",
 ]
 
-Integers = NDArray[Any]
+Integers = NDArray[np.integer]
 
 _CHUNK = 512  # values whose bins are found together, in one vectorised loop that stays in the cache
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +48,7 @@ def auroc(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
-) -> Any:
+) -> float | Array:
     """Return the area under the receiver operating characteristic.
 
     The chance that a row of a class gets a higher probability of it than a row of another class does;

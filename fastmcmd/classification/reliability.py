@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from fastmcmd.classification.bins import (
 from fastmcmd.classification.events import event_sums
 from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ReliabilityCurve", "curve_of", "reliability_curve"]
 
@@ -59,7 +62,7 @@ class ReliabilityCurve:
             "accuracy": self.accuracy.tolist(),
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas data frame."""
         import pandas as pd
 

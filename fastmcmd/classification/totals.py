@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.classification.inputs import LabelledRows
 
 __all__ = ["Totals", "total"]
@@ -46,7 +45,7 @@ class Totals:
         return self.value / self.weight
 
 
-def total(rows: LabelledRows, values: NDArray[Any]) -> Totals:
+def total(rows: LabelledRows, values: HostArray) -> Totals:
     """Return the sums of values (m,) of the valid rows; NaN where rows with NaN make them so."""
     if rows.weights is None:
         counted, weight, weighted = len(values), float(len(values)), values

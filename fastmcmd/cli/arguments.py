@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import columns_in
+from fastmcmd.kernels import Kernel
 
 __all__ = [
     "FILES",
@@ -203,8 +205,9 @@ def _leave_out(
             values[option] = columns.select(column_names, option)
 
 
-def _is_missing(value: Any) -> bool:
-    return bool(np.asarray(value).dtype.kind == "f" and np.isnan(value).any())
+def _is_missing(value: ArrayLike) -> bool:
+    numbers = np.asarray(value)
+    return bool(numbers.dtype.kind == "f" and np.isnan(numbers).any())
 
 
 def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
@@ -226,7 +229,7 @@ def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def kernel(arguments: argparse.Namespace, side: str) -> Any:
+def kernel(arguments: argparse.Namespace, side: str) -> Kernel | None:
     """Return the kernel on inputs ("x") or outputs ("y")."""
     import fastmcmd as fm
 

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
@@ -37,7 +37,7 @@ class Columns(ABC):
     _stand_in: NDArray[np.intp] | None = None
 
     @cached_property
-    def _known(self) -> dict[str, NDArray[Any]]:
+    def _known(self) -> dict[str, HostArray]:
         return {}
 
     @cached_property
@@ -50,15 +50,15 @@ class Columns(ABC):
     ) -> None:
         """Read columns of numbers and of words together, where that is faster than one by one."""
 
-    def labels(self, name: str) -> NDArray[Any]:
+    def labels(self, name: str) -> HostArray:
         """Return a column that may hold words."""
         return self.read([name])[0]
 
     @abstractmethod
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         """Return the arrays of some names, (n,) or (n, k)."""
 
-    def values(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def values(self, names: Sequence[str]) -> list[HostArray]:
         """Return what `read` returns, read once."""
         new = [name for name in dict.fromkeys(names) if name not in self._known]
         if new:
@@ -87,7 +87,7 @@ class Columns(ABC):
         """Return where a row is, for messages."""
         return f"row {row}"
 
-    def select(self, pattern: str, what: str) -> NDArray[Any]:
+    def select(self, pattern: str, what: str) -> HostArray:
         """Return columns side by side: names or patterns (``draw_*``) with commas between.
 
         One name gives its array as it is, (n,) or (n, k); several give (n, k).
@@ -144,7 +144,7 @@ class Columns(ABC):
         return shown if len(self.names) <= 20 else f"{shown}, ... ({len(self.names)} in all)"
 
 
-def _lacking(part: NDArray[Any]) -> NDArray[np.bool_]:
+def _lacking(part: HostArray) -> NDArray[np.bool_]:
     """Return which rows of (n,) or (n, k) hold NaN."""
     table = part.reshape(len(part), -1)
     return np.concatenate(

@@ -6,7 +6,7 @@ import argparse
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import printable
@@ -25,6 +25,7 @@ from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, guess, prediction
 from fastmcmd.cli.sheets import of_evaluation
+from fastmcmd.evaluation.result import Evaluation
 
 _TOLD = 8192  # rows between two looks at the clock
 
@@ -109,7 +110,7 @@ def _specs(arguments: argparse.Namespace, columns: Columns) -> list[str]:
     return [arguments.prediction or guess(columns)]
 
 
-def _write(path: Path, evaluation: Any, progress: Progress) -> None:
+def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
     """Write values by row, with a name a column."""
     import io
 
@@ -122,7 +123,7 @@ def _write(path: Path, evaluation: Any, progress: Progress) -> None:
         values["cce_error_bound"] = np.full(evaluation.n, np.nan)
         values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
 
-    def write(stream: Any) -> None:
+    def write(stream: BinaryIO) -> None:
         if path.suffix == ".npz":
             summary = np.frombuffer(json.dumps(evaluation.to_dict()).encode(), dtype=np.uint8)
             write_npz(stream, {**values, "summary": summary})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["DRAWS", "FAMILIES", "QUANTILES", "columns_in", "describe", "guess", "prediction"]
 
@@ -68,7 +68,7 @@ def columns_in(text: str, columns: Columns) -> list[str]:
     return names
 
 
-def prediction(text: str, columns: Columns) -> Any:
+def prediction(text: str, columns: Columns) -> PredictionLike:
     """Return the predicted distributions of a text such as ``gaussian:mean=mu,std=sigma``.
 
     A parameter is the name of a column, or a number for all rows.
@@ -119,7 +119,7 @@ def _number(value: str, text: str) -> float:
         raise UsageError(f"--prediction {text}: {value!r} is not a level in (0, 1)") from None
 
 
-def _column(value: str, columns: Columns, text: str) -> float | NDArray[Any]:
+def _column(value: str, columns: Columns, text: str) -> float | HostArray:
     if value in columns.names:
         return columns.select(value, f"--prediction {text}")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd.cli.output import BEST_SIGN, Sheet
 
@@ -82,7 +82,7 @@ def of_plan(plan: Plan) -> Sheet:
     return Sheet("Plan", rows, plan.reasons)
 
 
-def of_records(title: str, names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Sheet:
+def of_records(title: str, names: Sequence[str], records: Sequence[Mapping[str, object]]) -> Sheet:
     """Return records with the same names, a line each, the first name as the head of lines."""
     rows = [[str(record.get(name, "")) for name in names] for record in records]
     return Sheet(title, [["", *names[1:]], *rows], words=False)

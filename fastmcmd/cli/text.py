@@ -1,4 +1,4 @@
-"""Columns of a text with a line of names (.csv, .tsv): what is asked for together is parsed in one pass.
+"""Columns of a text with a line of names (.csv, .tsv); columns requested together are parsed in one pass.
 
 Every row must have as many cells as the first line has names: a thousands separator without quotes would
 move all numbers behind it by one column. Empty cells, NA, NaN, null and the like are missing numbers.
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress, Sweep
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
@@ -39,7 +39,7 @@ _QUOTED = 30  # characters of a cell that a message shows
 
 
 class Text(Columns):
-    """Columns of a text; only those that are asked for need be numbers.
+    """Columns of a text; only the requested ones need be numbers.
 
     pyarrow parses where it is installed, else NumPy, 4 times slower; the numbers are the same, since both
     round correctly. What pyarrow refuses NumPy tries, too, so that one set of rules holds.
@@ -48,7 +48,7 @@ class Text(Columns):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        self._parsed: dict[str, NDArray[Any]] = {}
+        self._parsed: dict[str, HostArray] = {}
         try:
             with self._open() as stream:
                 head = next(csv.reader(stream, delimiter=self._delimiter), [])
@@ -84,7 +84,7 @@ class Text(Columns):
         self._check_integers(names, values)
         self._parsed |= values
 
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         """Return columns of numbers."""
         self.prepare(names, ())
         for name in names:
@@ -92,7 +92,7 @@ class Text(Columns):
                 raise self._fault([name])
         return [self._parsed[name] for name in names]
 
-    def labels(self, name: str) -> NDArray[Any]:
+    def labels(self, name: str) -> HostArray:
         """Return a column of words, or of numbers where all are."""
         self.prepare((), [name])
         return self._parsed[name]
@@ -101,7 +101,7 @@ class Text(Columns):
         """Return the line of a row."""
         return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
-    def _check_integers(self, names: Sequence[str], columns: dict[str, NDArray[Any]]) -> None:
+    def _check_integers(self, names: Sequence[str], columns: dict[str, HostArray]) -> None:
         """Refuse whole numbers that no float64 is: different ones would become equal in silence."""
         large = [name for name in names if (np.abs(columns[name]) > _EXACT).any()]
         if not large:
@@ -121,7 +121,7 @@ class Text(Columns):
 
     def _by_arrow(
         self, names: Sequence[str], words: Sequence[str], progress: Progress
-    ) -> dict[str, NDArray[Any]] | None:
+    ) -> dict[str, HostArray] | None:
         """Parse with pyarrow; None where it is missing or refuses something."""
         try:
             pyarrow = importlib.import_module("pyarrow")
@@ -155,7 +155,7 @@ class Text(Columns):
             values[name] = _numbers_or_words(np.array(column.dictionary.to_pylist(), str))[index]
         return values
 
-    def _by_numpy(self, names: Sequence[str], progress: Progress) -> dict[str, NDArray[Any]]:
+    def _by_numpy(self, names: Sequence[str], progress: Progress) -> dict[str, HostArray]:
         where = [self.places[name] for name in names]
         for line, row in self._rows():  # NumPy looks at no other columns
             if len(row) != len(self.names):
@@ -180,7 +180,7 @@ class Text(Columns):
             name: np.ascontiguousarray(column) for name, column in zip(names, columns, strict=True)
         }
 
-    def _words_of(self, name: str) -> NDArray[Any]:
+    def _words_of(self, name: str) -> HostArray:
         at, words = self.places[name], []
         for line, row in self._rows():
             if len(row) != len(self.names):
@@ -248,8 +248,8 @@ def _is_exact(cell: str) -> bool:
     return int(float(cell)) == int(cell)
 
 
-def _numbers_or_words(column: NDArray[Any]) -> NDArray[Any]:
-    """Return words as numbers where all are, and float64 keeps apart which differ."""
+def _numbers_or_words(column: HostArray) -> HostArray:
+    """Return words as numbers if all are, and if different words stay different in float64."""
     if not all(map(_is_exact, column.tolist())):
         return column
     try:
@@ -268,7 +268,7 @@ def _check_name(name: str, path: Path) -> None:
 
 
 class _Counted(io.RawIOBase):
-    """A file that tells how much of it has been read."""
+    """A file that reports how much of it has been read."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self._file = path.open("rb", buffering=0)
@@ -280,7 +280,7 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         count = self._file.readinto(buffer) or 0
         if not count:  # all is read, but not yet made numbers
             self._progress.stage(f"parsing {self._name}")

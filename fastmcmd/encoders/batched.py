@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray, Encoder, HostArray
 from fastmcmd._base.checks import as_array, check_callable, check_count, check_flag
 from fastmcmd._base.progress import Progress
 from fastmcmd.encoders.cache import check_folder, digest_of, read, write
-from fastmcmd.encoders.items import items_of
+from fastmcmd.encoders.items import Items, items_of
 
 __all__ = ["Batched", "batched"]
 
@@ -25,7 +24,7 @@ class Batched:
 
     def __init__(
         self,
-        function: Callable[[Any], Any],
+        function: Encoder,
         batch_size: int = 256,
         progress: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -45,7 +44,7 @@ class Batched:
         self.cache_dir: Path | None = None if cache_dir is None else check_folder(cache_dir)
         self.name = name
 
-    def __call__(self, inputs: Any) -> NDArray[np.float32]:
+    def __call__(self, inputs: Items) -> NDArray[np.float32]:
         """Return the encoded inputs (n, k)."""
         items = items_of(inputs)
         if self.cache_dir is None:
@@ -58,7 +57,7 @@ class Batched:
             write(self.cache_dir, self.name, digest, rows)
         return rows
 
-    def _encode(self, items: Sequence[Any]) -> NDArray[np.float32]:
+    def _encode(self, items: Items) -> NDArray[np.float32]:
         out: NDArray[np.float32] | None = None
         progress = Progress(self.progress, 0.0)
         sweep = progress.sweep("encoding", len(items))
@@ -87,7 +86,7 @@ class Batched:
 
 
 def batched(
-    function: Callable[[Any], Any],
+    function: Encoder,
     batch_size: int = 256,
     progress: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -136,13 +135,13 @@ def batched(
     return Batched(function, batch_size, progress, cache_dir, name)
 
 
-def _no_gradients() -> AbstractContextManager[Any]:
+def _no_gradients() -> AbstractContextManager[object]:
     """Return a context without gradients where torch is loaded: batches then keep no graph."""
     torch = sys.modules.get("torch")
     return nullcontext() if torch is None else torch.no_grad()
 
 
-def _rows_of(encoded: Any, count: int, start: int) -> NDArray[Any]:
+def _rows_of(encoded: AnyArray, count: int, start: int) -> HostArray:
     """Return what a function made of a batch as rows (b, k), checked."""
     rows = as_array(encoded, "what the encoder returned")
     if rows.ndim == 1:

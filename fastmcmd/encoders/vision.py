@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import is_tensor
-from fastmcmd.encoders.items import image_of, paths_of
-from fastmcmd.encoders.model import ModelEncoder, check_name, imported
+from fastmcmd.encoders.items import Items, image_of, paths_of
+from fastmcmd.encoders.model import Loaded, ModelEncoder, check_name, imported
 
 __all__ = ["Torchvision"]
 
@@ -51,7 +52,7 @@ class Torchvision(ModelEncoder):
         self,
         name: str = "resnet50",
         weights: str | None = "DEFAULT",
-        device: Any = None,
+        device: object = None,
         *,
         batch_size: int = 64,
         progress: bool = False,
@@ -76,7 +77,7 @@ class Torchvision(ModelEncoder):
         except ModuleNotFoundError:  # told when the model is loaded
             return f"torchvision/{self.model}/DEFAULT"
 
-    def _load(self) -> Any:
+    def _load(self) -> Loaded:
         models = imported("torchvision.models", "torchvision", "vision")
         released = models.get_model_weights(self.model)
         chosen = getattr(released, self.weights or "DEFAULT", None)
@@ -88,10 +89,10 @@ class Torchvision(ModelEncoder):
         model = models.get_model(self.model, weights=None if self.weights is None else chosen)
         return _headless(model, self.model).to(self.device).eval(), chosen.transforms()
 
-    def _prepared(self, items: Any) -> Any:
+    def _prepared(self, items: Items) -> Items:
         return paths_of(items)
 
-    def _encode(self, loaded: Any, batch: Any) -> Any:
+    def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:
         import torch
 
         model, transform = loaded

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import metrics
+from fastmcmd._base.annotations import AnyArray, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.evaluation.memo import Memo
@@ -45,7 +46,7 @@ class Settings:
     bins: int = 10
     binning: str = "mass"
     pit: str = "randomized"
-    random_state: Any = 0
+    random_state: RandomState = 0
 
     @property
     def stream(self) -> tuple[object, ...]:
@@ -78,7 +79,7 @@ class _Shared:
         return pit_of_rows(self.y, self.prediction, self.settings.pit, self.settings.random_state)
 
     @cached_property
-    def order(self) -> Any:
+    def order(self) -> NDArray[np.intp]:
         return np.argsort(self.pit)
 
     @cached_property
@@ -225,10 +226,10 @@ class Context:
         return conclude_histogram(sums, self.settings.pit)
 
     @cached_property
-    def variance_curve(self) -> Any:
+    def variance_curve(self) -> metrics.VarianceCurve:
         """Errors against predicted variances, in bins."""
         return metrics.ence_curve(
-            cast(Any, self.rows),  # checked already
+            cast(AnyArray, self.rows),  # checked already
             self.prediction,
             bins=min(self.settings.bins, len(self.y)),
             binning=self.settings.binning,

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.progress import Progress
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimator import ConditionalCongruence
@@ -34,11 +35,11 @@ def check_some_row(outcomes: Outcomes) -> None:
 
 
 def evaluation_of(
-    y: Any,
+    y: ArrayLike,
     outcomes: Outcomes,
     config: EvaluationConfig,
-    labels: NDArray[Any] | None,
-    x: Any,
+    labels: HostArray | None,
+    x: InputsLike | None,
     congruence: ConditionalCongruence | None,
     progress: Progress,
     start: float,
@@ -150,7 +151,7 @@ def _rows(context: Context) -> dict[str, Array]:
     return {name: context.outcomes.scatter(values) for name, values in by_row.items()}
 
 
-def _notes(context: Context, x: Any) -> tuple[str, ...]:
+def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     notes = []
     outcomes = context.outcomes
     if outcomes.blank:
@@ -168,7 +169,7 @@ def _notes(context: Context, x: Any) -> tuple[str, ...]:
 
 
 def _by_label(
-    everything: Context, labels: NDArray[Any], progress: Progress
+    everything: Context, labels: HostArray, progress: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
     outcomes = everything.outcomes

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Array, Predictive
@@ -36,7 +35,7 @@ class Memo(Wrapped):
             self._kept[name] = compute()
         return self._kept[name]
 
-    def _at(self, name: str, y: Any) -> Array:
+    def _at(self, name: str, y: ArrayLike) -> Array:
         compute = getattr(self.base, name)
         return self._once(name, lambda: compute(y)) if y is self.y else compute(y)
 
@@ -65,29 +64,29 @@ class Memo(Wrapped):
         """Standard deviations."""
         return self._once("std", lambda: self.base.std)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y)."""
         return self._at("cdf", y)
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y)."""
         if not self.discrete and type(self.base).cdf_below is Predictive.cdf_below:
             return self.cdf(y)  # the same numbers
         return self._at("cdf_below", y)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y), small ones with the digits that the base keeps."""
         return self._at("sf", y)
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return log densities or log probabilities."""
         return self._at("log_prob", y)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability scores."""
         return self._at("crps", y)
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles; those of single levels are kept."""
         if np.ndim(level):
             return self.base.quantile(level)
@@ -99,5 +98,5 @@ class Memo(Wrapped):
         return self.base.closed_form_rows(kernel, other)
 
 
-def _quantile(level: Any) -> str:
-    return f"quantile {float(level)!r}"
+def _quantile(level: ArrayLike) -> str:
+    return f"quantile {float(np.asarray(level))!r}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd.evaluation.context import Context
 from fastmcmd.predictive import Draws, Gaussian
 from fastmcmd.predictive.base import Array
@@ -21,7 +20,7 @@ _LEAST_Z, _MOST_Z = (
 )  # root mean squares of errors in standard deviations that are plausible
 
 
-def suspicions(context: Context, x: Any) -> list[str]:
+def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     """Return notes on arguments that look as if they were others.
 
     Each tests whether the numbers make sense in the other roles, and far more so than in theirs: wrong
@@ -48,7 +47,7 @@ def suspicions(context: Context, x: Any) -> list[str]:
     return notes
 
 
-def _of_points(y: Array, points: Array, x: Any) -> list[str]:
+def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
     inputs = np.asarray(x) if isinstance(x, (np.ndarray, list)) or hasattr(x, "to_numpy") else None
     one_column = inputs is not None and inputs.shape in ((len(y),), (len(y), 1))
     # evaluate(mean, std, y): "inputs" that lie about "outcomes", by "predictions" that are spreads.

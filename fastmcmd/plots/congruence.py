@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import as_array, as_float, as_rows, check_same_length
+from fastmcmd.plots.inputs import Inputs
+from fastmcmd.plots.projection import Projection
 from fastmcmd.plots.style import COLOURS, axes, finish
 from fastmcmd.plots.values import histogram, over_inputs, over_plane
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["cce_histogram", "cce_over_inputs", "cce_projection", "witness"]
 
 
 def cce_over_inputs(
-    x: Any,
-    values: Any,
-    ax: Any = None,
+    x: InputsLike | Inputs,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     points: int = 20_000,
-) -> Any:
+) -> Axes:
     """Draw CCE over one input: points, and the median with the middle 80 % in bins of equal count.
 
     Parameters
@@ -35,7 +43,12 @@ def cce_over_inputs(
     return over_inputs(x, values, ax, label, colour, points, "CCE")
 
 
-def cce_projection(x: Any, values: Any, ax: Any = None, projection: Any = "pca") -> Any:
+def cce_projection(
+    x: InputsLike | Inputs,
+    values: ArrayLike,
+    ax: Axes | None = None,
+    projection: Projection = "pca",
+) -> Axes:
     """Draw the mean CCE over a plane of the inputs, in hexagons.
 
     Parameters
@@ -53,8 +66,8 @@ def cce_projection(x: Any, values: Any, ax: Any = None, projection: Any = "pca")
 
 
 def cce_histogram(
-    values: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
+    values: ArrayLike, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Axes:
     """Draw the distribution of CCE values, with a line at their mean.
 
     Parameters
@@ -72,13 +85,13 @@ def cce_histogram(
 
 
 def witness(
-    y: Any,
-    values: Any,
-    ax: Any = None,
+    y: ArrayLike,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     outcome: float | None = None,
-) -> Any:
+) -> Axes:
     """Draw the witness h(x, y) at one input over outputs.
 
     Parameters

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, axes, finish
 from fastmcmd.plots.values import bins_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.downsampling import DownsampledResult
 
 __all__ = ["downsampled_cce"]
@@ -19,11 +22,11 @@ __all__ = ["downsampled_cce"]
 
 def downsampled_cce(
     result: DownsampledResult,
-    x: Any = None,
-    ax: Any = None,
+    x: InputsLike | None = None,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
-) -> Any:
+) -> Axes:
     """Draw the CCE of subsamples with the spread over repeats as a band of one std each way.
 
     Parameters

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd._base.checks import shown
 from fastmcmd.plots.panels import inputs_of, panels, panels_over_plane
+from fastmcmd.plots.projection import Projection
 from fastmcmd.plots.style import matplotlib, plain
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fastmcmd.evaluation.comparison import Comparison
     from fastmcmd.evaluation.result import Evaluation
 
@@ -18,9 +21,9 @@ __all__ = ["evaluation"]
 
 def evaluation(
     found: Evaluation | Mapping[str, Evaluation] | Comparison,
-    figure: Any = None,
-    projection: Any = "pca",
-) -> Any:
+    figure: Figure | None = None,
+    projection: Projection = "pca",
+) -> Figure:
     """Draw what there is of an evaluation: calibration, sharpness, CCE, and where it is high.
 
     Parameters

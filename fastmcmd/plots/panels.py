@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.checks import as_array
+from fastmcmd.metrics import PITHistogram
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.inputs import Inputs
-from fastmcmd.plots.projection import Plane, project
+from fastmcmd.plots.projection import Plane, Projection, project
 from fastmcmd.plots.style import COLOURS, plain
 from fastmcmd.plots.values import colour_limits, cumulative, histogram, over_inputs, over_plane
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.evaluation.result import Evaluation
 
     Evaluations = Mapping[str, Evaluation]
@@ -44,7 +47,7 @@ class Panel:
     """
 
     title: str
-    draw: Callable[[Any], Any]
+    draw: Callable[[Axes], object]
     model: str = ""
     drawn: int = 0
     n: int = 0
@@ -136,7 +139,9 @@ def _score_over_inputs(
 
 
 def panels_over_plane(
-    evaluations: Evaluations, projection: Any = "pca", inputs: Mapping[str, Inputs] | None = None
+    evaluations: Evaluations,
+    projection: Projection = "pca",
+    inputs: Mapping[str, Inputs] | None = None,
 ) -> list[Panel]:
     """Return CCE and a score of every model, and the outcomes, over a plane of the inputs.
 
@@ -202,22 +207,22 @@ def _title(name: str) -> str:
 
 
 def _over(
-    plane: Plane, values: Any, name: str, limits: tuple[float, float] | None
-) -> Callable[[Any], Any]:
+    plane: Plane, values: ArrayLike, name: str, limits: tuple[float, float] | None
+) -> Callable[[Axes], object]:
     return lambda ax: over_plane(plane, values, ax, name=name, limits=limits)
 
 
-def _values(evaluation: Evaluation) -> dict[str, Any]:
+def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:
     """Return what is drawn over the plane for each model: CCE, and its score by row."""
     assert evaluation.cce is not None
     score = _score(evaluation)
-    values: dict[str, Any] = {"CCE": evaluation.cce.values}
+    values: dict[str, ArrayLike] = {"CCE": evaluation.cce.values}
     if score is not None:
         values[_SCORES[score]] = evaluation.rows[score][used_rows(evaluation)]
     return values
 
 
-def _of_used(projection: Any, evaluation: Evaluation) -> Any:
+def _of_used(projection: Projection, evaluation: Evaluation) -> Projection:
     """Return a projection given as places, for the rows that were used."""
     if isinstance(projection, str) or callable(projection):
         return projection
@@ -242,7 +247,7 @@ def _together(
     title: str,
     evaluations: Evaluations,
     applies: Callable[[Any], bool],
-    draw: Callable[..., Any],
+    draw: Callable[..., object],
     inputs: Mapping[int, Inputs] | None = None,
 ) -> Iterable[Panel]:
     """Yield one picture of all models to which it applies: of more than there are colours, several.
@@ -265,9 +270,9 @@ def _together(
 
 
 def _each(
-    part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., Any], several: bool
-) -> Callable[[Any], Any]:
-    def every(ax: Any) -> Any:
+    part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., object], several: bool
+) -> Callable[[Axes], object]:
+    def every(ax: Axes) -> Axes:
         for name, (evaluation, colour) in part.items():
             draw(ax, evaluation, label=plain(name) if several else None, colour=colour)
         return ax
@@ -288,8 +293,8 @@ def _pit(evaluations: Evaluations) -> Iterable[Panel]:
             )
 
 
-def _one_pit(curve: Any, colour: str, top: float) -> Callable[[Any], Any]:
-    def draw(ax: Any) -> Any:
+def _one_pit(curve: PITHistogram, colour: str, top: float) -> Callable[[Axes], object]:
+    def draw(ax: Axes) -> Axes:
         pit_histogram(curve, ax, colour=colour)
         ax.set_ylim(0, max(top, ax.get_ylim()[1]))
         return ax

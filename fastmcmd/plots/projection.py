@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.checks import as_rows, check_callable, check_same_length
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.plots.inputs import FEW, Inputs, some
 
-__all__ = ["PROJECTIONS", "Plane", "line", "principal", "project"]
+__all__ = ["PROJECTIONS", "Plane", "Projection", "line", "principal", "project"]
 
 Array = NDArray[np.float64]
+Projection: TypeAlias = str | ArrayLike | Callable[[HostArray], ArrayLike]
 
 _AXES = 20_000  # rows that principal axes are found from,
 _LARGEST = 2_000  # and the largest matrix whose eigenvectors are looked for: a second
@@ -50,12 +52,12 @@ class Plane:
 class _Named:
     """How a projection places rows (m, d), what its coordinates are called, how many rows it takes."""
 
-    make: Callable[[Any], Any]
+    make: Callable[[HostArray], ArrayLike]
     names: tuple[str, str]
     most: int | None = FEW
 
 
-def principal(rows: Any, count: int) -> Array:
+def principal(rows: HostArray, count: int) -> Array:
     """Return the first principal components (n, count) of rows (n, d), unscaled.
 
     Of more than 20,000 rows (2,000 of more than 2,000 columns) the axes are those of so many, drawn at
@@ -84,11 +86,11 @@ def principal(rows: Any, count: int) -> Array:
     return scores
 
 
-def _pca(rows: Any) -> Array:
+def _pca(rows: HostArray) -> Array:
     return principal(rows, 2)
 
 
-def _tsne(rows: Any) -> Any:
+def _tsne(rows: HostArray) -> Array:
     """Return t-SNE of rows (m, d), from scikit-learn."""
     try:
         from sklearn.manifold import TSNE
@@ -106,7 +108,7 @@ def _tsne(rows: Any) -> Any:
         return TSNE(init="pca", perplexity=perplexity, random_state=_SEED).fit_transform(wide)
 
 
-def _umap(rows: Any) -> Any:
+def _umap(rows: HostArray) -> Array:
     """Return UMAP of rows (m, d), from umap-learn."""
     try:
         from umap import UMAP
@@ -128,7 +130,7 @@ PROJECTIONS = {
 }
 
 
-def project(x: Any, projection: Any = "pca") -> Plane:
+def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
     """Return where inputs lie on a plane, to draw values over with `over_plane`.
 
     Parameters
@@ -205,7 +207,7 @@ def project(x: Any, projection: Any = "pca") -> Plane:
     return Plane(places.astype(np.float64), rows, len(inputs), names)
 
 
-def line(rows: NDArray[Any]) -> tuple[Array, str]:
+def line(rows: HostArray) -> tuple[Array, str]:
     """Return where rows (n, d) lie on a line, and its name: x itself, or its first component."""
     if rows.shape[1] == 1:
         return rows[:, 0].astype(np.float64), "x"

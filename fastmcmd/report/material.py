@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import inputs_of
+from fastmcmd.plots.projection import Projection
 
 if TYPE_CHECKING:
     from fastmcmd.evaluation.result import Evaluation
@@ -21,7 +22,7 @@ class Material:
     """Evaluations by the names of their models, and how inputs are laid on a plane."""
 
     evaluations: Mapping[str, Evaluation]
-    projection: Any = "pca"
+    projection: Projection = "pca"
 
     @property
     def several(self) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.result import BEST
@@ -59,7 +58,7 @@ def all_numbers(material: Material) -> Section:
 
 def _table(material: Material, in_table: Callable[[str], bool], sections: bool) -> str:
     compared = Comparison(material.evaluations)
-    rows: list[Any] = []
+    rows: list[Sequence[Cell]] = []
     section = ""
     for one, values in compared.lines():
         if not in_table(one.name):
@@ -93,7 +92,7 @@ def groups(material: Material) -> Section | None:
             continue
         head = [name if material.several else ""]
         head += [f"{label} ({rows:,} rows)" for label, (rows, _) in parts.items()]
-        rows: list[Any] = []
+        rows: list[Sequence[Cell]] = []
         for one in evaluation.measured:
             values = [
                 next((m.value for m in numbers if m.name == one.name), None)
@@ -125,7 +124,7 @@ def _random_groups(material: Material) -> str:
 
 def reading(material: Material) -> Section:
     """Return how each number that is there is read."""
-    rows: list[Any] = []
+    rows: list[Sequence[Cell]] = []
     section = ""
     for one, _ in Comparison(material.evaluations).lines():
         if one.section != section:

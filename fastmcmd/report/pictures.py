@@ -7,9 +7,12 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fastmcmd.plots.style import COLOURS, matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["svg"]
 
@@ -22,7 +25,7 @@ _SIZE = (5.2, 3.6)
 _numbers = itertools.count(1)
 
 
-def svg(draw: Callable[[Any], Any], label: str, size: tuple[float, float] | None = None) -> str:
+def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | None = None) -> str:
     """Return what ``draw(ax)`` draws as an SVG element.
 
     Parameters

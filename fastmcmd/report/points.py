@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.plots.congruence import witness
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import used_rows
@@ -46,15 +49,15 @@ def points(material: Material) -> Section | None:
     return Section("points", "Best and worst points", body) if body else None
 
 
-def _extremes(cce: Any) -> list[tuple[str, Any]]:
+def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
     order = np.argsort(cce)  # NaN, of rows left out, last
     order = order[: int(np.isfinite(cce).sum())]
     return [("largest", order[::-1][:_LISTED]), ("smallest", order[:_LISTED])]
 
 
 def _listed(
-    evaluation: Evaluation, inputs: Inputs | None, rows: Any
-) -> tuple[list[str], list[Any]]:
+    evaluation: Evaluation, inputs: Inputs | None, rows: NDArray[np.intp]
+) -> tuple[list[str], list[Sequence[Cell]]]:
     """Return head and rows of a table of some points."""
     columns: list[tuple[str, list[Cell]]] = [("row", _numbers(rows))]
     if evaluation.labels is not None and evaluation.labels.index is not None:
@@ -76,7 +79,9 @@ def _listed(
     return head, [list(line) for line in zip(*(cells for _, cells in columns), strict=True)]
 
 
-def _inputs(evaluation: Evaluation, inputs: Inputs, where: Any) -> list[tuple[str, list[Cell]]]:
+def _inputs(
+    evaluation: Evaluation, inputs: Inputs, where: NDArray[np.intp]
+) -> list[tuple[str, list[Cell]]]:
     """Return the inputs of some points as columns, where they are few numbers or text."""
     assert evaluation.congruence is not None
     if inputs.encoder is not None:
@@ -98,15 +103,15 @@ def _inputs(evaluation: Evaluation, inputs: Inputs, where: Any) -> list[tuple[st
     ]
 
 
-def _numbers(values: Any) -> list[Cell]:
+def _numbers(values: HostArray) -> list[Cell]:
     return [Cell(_number(value), float(value)) for value in values]
 
 
-def _number(value: Any) -> str:
+def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.4g}"
 
 
-def _short(value: Any) -> str:
+def _short(value: float) -> str:
     text = str(value)
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
@@ -123,7 +128,7 @@ def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> st
     if evaluation.prediction.discrete and high - low < _GRID:
         outputs = np.arange(np.floor(low), np.ceil(high) + 1)
     # Of encoded inputs, which the fitted object would encode once more.
-    grid = inputs.take([at]).astype(evaluation.congruence.input_dtype_, copy=False)
+    grid = inputs.take(np.array([at])).astype(evaluation.congruence.input_dtype_, copy=False)
     h = evaluation.congruence.fitted().witness(grid, outputs[:, None].astype(np.float64))[0]
     title = "Witness of the worst point"
     drawn = svg(

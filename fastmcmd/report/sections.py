@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
@@ -22,7 +21,9 @@ __all__ = ["SECTIONS"]
 def _settings(material: Material) -> Section:
     body = ""
     for name, evaluation in material.evaluations.items():
-        rows: list[Any] = [[Cell("predictions"), Cell(repr(evaluation.prediction), kind="text")]]
+        rows: list[Sequence[Cell]] = [
+            [Cell("predictions"), Cell(repr(evaluation.prediction), kind="text")]
+        ]
         for key, value in evaluation.settings.items():
             rows.append([Cell(key), Cell(str(value), kind="text")])
         if evaluation.congruence is not None and evaluation.cce is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from fastmcmd._base.annotations import FilePath
 from fastmcmd._version import __version__
+from fastmcmd.plots.projection import Projection
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import page
 from fastmcmd.report.sections import SECTIONS
@@ -18,9 +20,9 @@ __all__ = ["write_report"]
 
 def write_report(
     evaluations: Mapping[str, Evaluation],
-    path: Any,
+    path: FilePath,
     title: str | None = None,
-    projection: Any = "pca",
+    projection: Projection = "pca",
 ) -> None:
     """Write the page atomically; see `Evaluation.report`."""
     from fastmcmd.io import as_path, destination, write_atomically

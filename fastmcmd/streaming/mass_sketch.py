@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +180,7 @@ def error_bounds(sums: BinSums, weight_error: Array, gap_error: Array, norm: str
 
 
 def sketch_event(
-    rows: LabelledRows, values: Array, hits: NDArray[Any], resolution: int
+    rows: LabelledRows, values: Array, hits: NDArray[np.integer], resolution: int
 ) -> MassSketch:
     """Return the sketch of values (m,) in [0, 1] and of whether their event happened (m,)."""
     inside = (values >= 0) & (values <= 1)
@@ -214,7 +213,7 @@ def sketch_classes(rows: LabelledRows, threshold: float | None, resolution: int)
 
 
 def _fine_sums(
-    values: Array, hits: NDArray[Any], weights: Array | None, resolution: int, label: int
+    values: Array, hits: NDArray[np.integer], weights: Array | None, resolution: int, label: int
 ) -> FineSums:
     """Return the sums of one class."""
     from fastmcmd.classification import loops

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +19,7 @@ _ZERO = 1 << 30
 _FINEST = 1e-6
 
 
-def check_accuracy(accuracy: Any) -> float:
+def check_accuracy(accuracy: float) -> float:
     """Return a relative error of a sketch as a float in [1e-6, 0.5]."""
     needed = f"a number in [{_FINEST:g}, 0.5]"
     value = as_float(accuracy, "accuracy", needed)

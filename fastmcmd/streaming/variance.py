@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,7 +131,7 @@ class ENCECurve(OfRows[SpreadSketch]):
         binned = into_bins(Cells(spread, sums[:, :3], sums[:, 3]), bins, self._equal, self._limits)
         return conclude_variance(binned, state.n, self._equal, self._spread, self._kurtosis)
 
-    def conclude(self, state: SpreadSketch) -> Any:
+    def conclude(self, state: SpreadSketch) -> VarianceCurve | float:
         """Return the curve."""
         return self.curve(state)
 
