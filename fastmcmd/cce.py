@@ -93,7 +93,7 @@ def cce(
     lam : float
         Regulariser, positive; 0.1 in the paper.
     draws : int, optional
-        None: exact expectations under the predictions (all draws where draws were given), no
+        None: exact expectations under the predictions (all draws, if the prediction is draws), no
         Monte-Carlo noise. An integer: that many random draws per input, as published (1).
     encoder : callable, optional
         Applied to ``x`` and ``at``; its result is what the kernel sees.

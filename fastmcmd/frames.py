@@ -1,4 +1,4 @@
-"""Labels of rows: taken from data frames and labelled arrays, and given back with values by row.
+"""Labels of rows: read from data frames and labelled arrays, and attached to values by row.
 
 The one place that knows pandas and xarray as containers; both are imported only when something of theirs
 is asked for. Values of pandas, polars and xarray objects are read by `fastmcmd._base.checks.as_array`.

@@ -111,10 +111,10 @@ def mcmd(
         Where the values go: a path that ends in ``.npy``, or a memmap, Zarr array, HDF5 dataset or array.
         A file appears when it is finished.
     cache_dir : str or Path, optional
-        Existing folder on disk, for the Cholesky factor where ``memory_limit`` has no room for it: at
-        most about ``n^2 / 2`` numbers, in a file that is gone when the call ends, however it ends.
+        Existing folder on disk, for the Cholesky factor if it does not fit into ``memory_limit``: at most
+        about ``n^2 / 2`` numbers, in a file that is deleted when the call ends, however it ends.
     checkpoint : str or Path, optional
-        File in which a long computation keeps its state, every 30 seconds and at Ctrl-C. The same call
+        File to which a long computation saves its state, every 30 seconds and at Ctrl-C. The same call
         goes on from there, also after the process was killed, to the same values bit for bit; one
         with other data or options is refused, and so is a second one at the same time (not on Windows).
         Removed when the call succeeds. Kept are iterations of CG, passes of the low-rank solver, blocks of

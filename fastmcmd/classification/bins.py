@@ -222,7 +222,7 @@ class ClassBins:
     cuts, exact, middles : ndarray (bins + 1 or bins, k or 1)
         Edges in the type of p, edges that results report, and the middles of bins.
     computed, right : bool
-        Whether bins are found by arithmetic, and whether they are (a, b].
+        Whether bins follow from arithmetic, without a search; and whether they are (a, b].
     threshold : float
         Probabilities not above it are left out.
     """
@@ -253,7 +253,7 @@ class ClassBins:
 
     @property
     def groups(self) -> int:
-        """How many groups of rows get sums of their own, within the memory for them."""
+        """How many groups of rows have separate sums, within the memory for them."""
         sums, hits = self.state()
         return max(1, min(_GROUPS, _SUMS_BYTES // (sums.nbytes + hits.nbytes)))
 
@@ -334,7 +334,7 @@ def column_edges(
 
 
 def _computed(cuts: Array, binning: Binning) -> bool:
-    """Return whether bins are found by arithmetic: even ones, rounded as the values are."""
+    """Return whether bins follow from arithmetic: even ones, rounded as the values are."""
     return binning.kind == "width" and np.array_equal(
         cuts[:, 0], width_edges(binning.bins, cuts.dtype)
     )

@@ -62,7 +62,7 @@ def ece(
     -----
     Naeini, Cooper & Hauskrecht, *Obtaining Well Calibrated Probabilities Using Bayesian Binning* (AAAI
     2015), for "positive"; Guo et al. (ICML 2017), equation 3, for "top". Peers: torchmetrics puts p = 1
-    into a bin of its own, takes values outside [0, 1] for logits, and bins [a, b) for two classes as
+    into a separate bin, takes values outside [0, 1] for logits, and bins [a, b) for two classes as
     for many; netcal bins [a, b) and puts p = 1 into the last one. With ``binning="mass"`` and "top" it is
     what Mukhoti et al. (2020) call AdaECE; for that of Nixon et al. see `adaptive_ece`.
 

@@ -198,8 +198,8 @@ def evaluate(
     Returns
     -------
     ClassificationEvaluation
-        With ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is what the function of its name
-        gives.
+        With ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is the result of the function of
+        the same name.
 
     Notes
     -----

@@ -45,8 +45,8 @@ def event_of(
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the probabilities (m,) of an event and whether it happened (m,).
 
-    Reads p unless a summary is given. Those of class 1 given alone are not checked yet, nor are their
-    labels where they were left for later: `gather_values` looks at both.
+    Reads p unless there is a summary. Probabilities of class 1 alone are not checked here, nor labels
+    whose check `read` postponed: `gather_values` checks both.
     """
     if of == "positive":
         if not rows.binary and summary is None:
@@ -76,7 +76,7 @@ def event_sums(
 def gather_event(
     rows: LabelledRows, of: str, binning: Binning, summary: RowSummary | None = None
 ) -> BinSums:
-    """Return the sums of one event's probabilities in bins; reads p unless a summary is given."""
+    """Return the sums of one event's probabilities in bins; reads p unless there is a summary."""
     if not rows.namespace.on_host:
         return _gather_on_device(rows, of, binning)
     values, hits = event_of(rows, of, summary)
@@ -122,7 +122,7 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
 
 def _event_on_device(rows: LabelledRows, of: str) -> tuple[AnyArray, AnyArray]:
     """Return the probabilities (m,) of an event, and the label (m,) with which it happens."""
-    arrays, p = rows.namespace, rows.given(slice(None))
+    arrays, p = rows.namespace, rows.original(slice(None))
     if of == "positive":
         return (p if rows.binary else p[:, 1]), 1
     if not rows.binary:

@@ -65,8 +65,8 @@ class LabelledRows(SelectedRows):
     Attributes
     ----------
     p : ndarray (n, C) or (n,)
-        Probabilities as given, all rows; (n,) are those of class 1. Their values are looked at where
-        they are read: by `summarize`, or by `check`.
+        Probabilities of all rows, unchanged; (n,) are those of class 1. Their values are checked when they
+        are read: by `summarize`, or by `check`.
     labels : ndarray (m,) or None
         Labels of the valid rows, from 0 to C - 1.
     classes : int
@@ -78,7 +78,7 @@ class LabelledRows(SelectedRows):
     name : str
         What p is called in messages.
     unchecked : bool
-        Whether labels of two classes are still to be looked at, by `check_labels` or where they are read.
+        Whether labels of two classes are yet to be checked, by `check_labels` or when they are read.
     """
 
     p: Array
@@ -102,7 +102,7 @@ class LabelledRows(SelectedRows):
 
     @property
     def n(self) -> int:
-        """Rows given."""
+        """Rows before any were left out."""
         return self.p.shape[0]
 
     @property
@@ -110,15 +110,15 @@ class LabelledRows(SelectedRows):
         """The library and device of these arrays: NumPy, or that of a GPU."""
         return namespace_of(self.p)
 
-    def given(self, rows: slice) -> Array:
-        """Return p of a block of the valid rows, as given."""
+    def original(self, rows: slice) -> Array:
+        """Return p of a block of the valid rows, unchanged."""
         if self.valid is None:
             return self.p[rows, ...]
         return self.namespace.rows(self.p, self.valid[rows])
 
     def block(self, rows: slice) -> Array:
         """Return p (b, C) of a block of the valid rows, contiguous; of class 1 alone in float64."""
-        p = self.given(rows)
+        p = self.original(rows)
         if p.ndim == 2:
             return np.ascontiguousarray(p)
         positive = p.astype(np.float64)
@@ -126,7 +126,7 @@ class LabelledRows(SelectedRows):
 
     def positive(self) -> Array:
         """Return the probabilities (m,) of class 1."""
-        p = self.given(slice(None))
+        p = self.original(slice(None))
         return np.ascontiguousarray(p if p.ndim == 1 else p[:, 1])
 
     @property
@@ -184,7 +184,7 @@ class LabelledRows(SelectedRows):
         if self.namespace.on_host:
             self.over_blocks(self.check_block)
             return self
-        arrays, p = self.namespace, self.given(slice(None))
+        arrays, p = self.namespace, self.original(slice(None))
         xp = arrays.xp
         if p.ndim == 1:
             fits = (p >= 0) & (p <= 1)
@@ -205,7 +205,7 @@ class LabelledRows(SelectedRows):
         """Raise the error that says what is wrong with a row."""
         if self.labels is not None and not 0 <= self.labels[row] < self.classes:
             _refuse_label(self.labels, row, self.classes, self.valid)
-        values = np.atleast_1d(self.namespace.to_host(self.given(slice(row, row + 1)))[0])
+        values = np.atleast_1d(self.namespace.to_host(self.original(slice(row, row + 1)))[0])
         row = row if self.valid is None else int(self.valid[row])
         if np.isnan(values).any():
             raise ValueError(
@@ -254,7 +254,7 @@ def read(
     name : str
         What p is called in messages.
     labels_later : bool
-        Leave integer labels beside p of shape (n,) to whoever reads them, to save a pass over them.
+        Leave the check of integer labels to whoever reads them if p has shape (n,), to save a pass.
     on_device : bool
         Whether rows stay on the device where p lies: all are checked there, and labels and weights of the
         host are copied to it. Without it, arrays are copied to the host.
@@ -263,7 +263,7 @@ def read(
     ------
     ValueError, TypeError
         Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
-        weights; that of p is found where its values are read), or no row left.
+        weights; NaN in p raises when its values are read), or no row left.
     """
     if isinstance(y, LabelledRows):  # already read
         return y

@@ -29,7 +29,7 @@ __all__ = [
 
 Integers = NDArray[np.integer]
 
-_CHUNK = 512  # values whose bins are found together, in one vectorised loop that stays in the cache
+_CHUNK = 512  # values binned together, in one vectorised loop that stays in the cache
 
 
 @compiled

@@ -35,7 +35,7 @@ ABSENT = ("raise", "omit")
 
 # Halvings of the distance to 0 and to 1 that a sketch distinguishes: down to 2e-10.
 OCTAVES = 32
-_SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the cache
+_SKETCH_BLOCK = 1 << 17  # probabilities of a block, which stays in the cache
 
 
 @metric
@@ -77,9 +77,9 @@ def auroc(
 
     Notes
     -----
-    Mann & Whitney's statistic. ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"`` gives the same;
-    torchmetrics leaves absent classes out with a warning. The scores of a class are sorted, and the
-    ranks of its own rows found among them; with weights, rows are.
+    Mann & Whitney's statistic, as ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"``;
+    torchmetrics leaves absent classes out with a warning. Without weights, all scores of a class are
+    sorted and the scores of its members are ranked among them; with weights, all rows are.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def ood_auroc(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
-    """Return how well uncertainty tells rows unlike the training data from rows like them.
+    """Return how well uncertainty separates rows unlike the training data from rows like them.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class ClassAreas:
         weights: Array | None,
         order: NDArray[np.intp] | None,
     ) -> float:
-        """Return the area of a class from what `sort_column` gives."""
+        """Return the area of a class from the result of `sort_column`."""
         from fastmcmd.classification import loops
 
         if weights is None or order is None or self.rows.labels is None:
@@ -287,7 +287,7 @@ class AreaEstimate:
 
 @dataclass(frozen=True, eq=False)
 class RankSketch:
-    """Fine histograms of the probabilities of each class, of its own rows and of the others.
+    """Fine histograms of the probabilities of each class, of its members and of all other rows.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
 
     shape = (len(class_columns(rows)), 2 * OCTAVES * resolution)
     sketch = RankSketch(np.zeros(shape), np.zeros(shape))
-    # On one thread: histograms of its own for each would cost more than they save.
+    # On one thread: separate histograms for each thread would cost more than they save.
     for part in row_blocks(len(rows), _SKETCH_BLOCK // rows.classes):
         block, labels = rows.block(part), rows.known_labels[part]
         rows.check_block(part, block)

@@ -133,7 +133,7 @@ def shown(arguments: argparse.Namespace) -> bool:
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:
-    """Return the line on which a whole command tells what it does."""
+    """Return the progress line of a whole command."""
     return Progress(shown(arguments), arguments.tol, leave=False)
 
 
@@ -178,7 +178,7 @@ def _leave_out(
 ) -> None:
     """Do with rows in which a number is missing what ``--nan-policy`` says.
 
-    Predictions cannot be made of missing numbers. So such a row is given a missing outcome, with which
+    Predictions cannot be made of missing numbers. So such a row gets a missing outcome, with which
     the evaluation knows what to do, and a complete row lends it all other numbers.
     """
     names = list(dict.fromkeys(names))

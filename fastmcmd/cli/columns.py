@@ -19,7 +19,7 @@ from fastmcmd.cli.app import UsageError
 __all__ = ["Columns"]
 
 
-_ROWS = 1 << 16  # looked at together
+_ROWS = 1 << 16  # rows of a block
 
 
 class Columns(ABC):
@@ -37,7 +37,7 @@ class Columns(ABC):
     _stand_in: NDArray[np.intp] | None = None
 
     @cached_property
-    def _known(self) -> dict[str, HostArray]:
+    def _loaded(self) -> dict[str, HostArray]:
         return {}
 
     @cached_property
@@ -60,10 +60,10 @@ class Columns(ABC):
 
     def values(self, names: Sequence[str]) -> list[HostArray]:
         """Return what `read` returns, read once."""
-        new = [name for name in dict.fromkeys(names) if name not in self._known]
+        new = [name for name in dict.fromkeys(names) if name not in self._loaded]
         if new:
-            self._known |= dict(zip(new, self.read(new), strict=True))
-        return [self._known[name] for name in names]
+            self._loaded |= dict(zip(new, self.read(new), strict=True))
+        return [self._loaded[name] for name in names]
 
     def missing(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
         """Return which rows (n,) lack a number in one of some columns.
@@ -80,7 +80,7 @@ class Columns(ABC):
         return missing
 
     def stand_in(self, lacking: NDArray[np.bool_]) -> None:
-        """Let a complete row stand for each row in which a number is missing, from now on."""
+        """Replace each row in which a number is missing by a complete row, from now on."""
         self._stand_in = np.where(lacking, np.argmin(lacking), np.arange(len(lacking)))
 
     def place(self, row: int) -> str:
@@ -109,7 +109,7 @@ class Columns(ABC):
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     def find(self, pattern: str, what: str) -> list[str]:
-        """Return the names that names or patterns stand for, in their order."""
+        """Return the names that match names or patterns, in their order."""
         if pattern in self.places:  # a name may hold a comma
             return [pattern]
         names: dict[str, None] = {}

@@ -19,7 +19,7 @@ without the package bash-completion:
   fastmcmd completion bash > ~/.fastmcmd.bash && echo '. ~/.fastmcmd.bash' >> ~/.bashrc
 """
 
-_TOLD = 60  # characters of help beside an option
+_HELP_LENGTH = 60  # characters of help beside an option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +85,7 @@ def _options(parser: argparse.ArgumentParser) -> str:
 
 
 def _say(word: str, text: str) -> str:
-    return f"say {shlex.quote(word)} {shlex.quote(text[:_TOLD].replace('%', ''))}"
+    return f"say {shlex.quote(word)} {shlex.quote(text[:_HELP_LENGTH].replace('%', ''))}"
 
 
 def _kind(action: argparse.Action) -> str:
@@ -168,7 +168,7 @@ prediction() {
     esac
     after "$family:"
     [ "$family" = @DRAWS@ ] && { list; return; }
-    told=$cur parameters=
+    typed=$cur parameters=
     case $cur in *,*) after "${cur%,*}," ;; esac
     case $cur in *=*) after "${cur%%=*}="; columns; return ;; esac
     case $family in
@@ -176,7 +176,7 @@ prediction() {
     @QUANTILES@) return ;;
     esac
     for each in $parameters; do
-        case ,$told in *,"$each="*) ;; *) say "$each=" '' ;; esac
+        case ,$typed in *,"$each="*) ;; *) say "$each=" '' ;; esac
     done
 }
 for word do

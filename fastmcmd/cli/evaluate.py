@@ -27,7 +27,7 @@ from fastmcmd.cli.prediction import describe, guess, prediction
 from fastmcmd.cli.sheets import of_evaluation
 from fastmcmd.evaluation.result import Evaluation
 
-_TOLD = 8192  # rows between two looks at the clock
+_REPORT_ROWS = 8192  # rows between two updates of the progress line
 
 HELP = "all measures of the predictions in a file"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -134,7 +134,7 @@ def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
         sweep = progress.sweep(f"writing {path.name}", evaluation.n)
         for row, line in enumerate(zip(*lists, strict=True)):
             text.write(f"{row},{','.join(map(repr, line))}\n")
-            if row % _TOLD == 0 or row == evaluation.n - 1:
+            if row % _REPORT_ROWS == 0 or row == evaluation.n - 1:
                 sweep.done(row + 1)
         text.flush()
         text.detach()

@@ -29,7 +29,7 @@ def open_columns(path: str) -> Columns:
     if where.is_dir() and kind is not _Zarr:
         raise UsageError(f"{path} cannot be read: it is a folder")
     try:
-        source(where, "FILE", folders=kind is _Zarr)  # a FIFO could keep us waiting for ever
+        source(where, "FILE", folders=kind is _Zarr)  # reading a FIFO might never end
         return kind(where)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None

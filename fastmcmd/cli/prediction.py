@@ -45,7 +45,7 @@ def describe() -> str:
 
 
 def guess(columns: Columns) -> str:
-    """Return the prediction that the names of the columns tell: draws, or mean and std."""
+    """Return the prediction that the names of the columns imply: draws, or mean and std."""
     for name in ("samples", "draws"):
         if name in columns.names:
             return f"{DRAWS}:{name}"
@@ -95,7 +95,7 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
     rows = max((len(v) for v in values_of.values() if isinstance(v, np.ndarray)), default=0)
     if not rows:
         raise UsageError(f"--prediction {text}: at least one parameter must be a column")
-    # The first parameter tells the rows: a number there holds for all.
+    # The first parameter determines the number of rows: a number there holds for all.
     values_of = {
         name: np.full(rows, value) if np.ndim(value) == 0 else value
         for name, value in values_of.items()

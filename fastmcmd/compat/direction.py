@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fastmcmd import classification, metrics
 
@@ -28,12 +27,12 @@ _CLASSIFICATION = {
 }
 
 
-def of_classes(metric: Callable[..., Any]) -> bool:
+def of_classes(metric: Callable[..., object]) -> bool:
     """Tell whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
     return getattr(classification, getattr(metric, "__name__", ""), None) is metric
 
 
-def best_values(metric: Callable[..., Any]) -> str | None:
+def best_values(metric: Callable[..., object]) -> str | None:
     """Return "low", "high", "zero", or None where no value is best in itself.
 
     Raises

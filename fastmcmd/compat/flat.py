@@ -8,8 +8,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.classification.above_confidence import AboveSums
 from fastmcmd.classification.accuracy import ConfusionCounts
 from fastmcmd.classification.bins import BinSums
@@ -51,14 +51,14 @@ def flatten(accumulator: Accumulator[Any], state: Any) -> Array:
     Raises
     ------
     TypeError
-        Sums of a kind that is not known here.
+        Sums of a kind that this module cannot write.
 
     Notes
     -----
     Bytes of the mark are numbers from 0 to 255, so that two marks that differ are not close, as
     torchmetrics compares states when it looks for metrics of a collection that share one.
     """
-    parts: list[Any] = [[0.0], _mark(accumulator)]
+    parts: list[AnyArray] = [[0.0], _mark(accumulator)]
     _write(state, parts)
     row = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
     row[0] = len(row)
@@ -95,7 +95,7 @@ def _mark(accumulator: Accumulator[Any]) -> Array:
     return np.frombuffer(hashlib.sha256(name).digest()[:_MARK], dtype=np.uint8).astype(np.float64)
 
 
-def _write(value: Any, parts: list[Any]) -> None:
+def _write(value: Any, parts: list[AnyArray]) -> None:
     if is_dataclass(value) and type(value) in _CLASSES:
         parts.append([_CLASS, _CLASSES.index(type(value))])
         for field in fields(value):
@@ -121,7 +121,7 @@ def _write(value: Any, parts: list[Any]) -> None:
         raise TypeError(f"sums hold a {type(value).__name__}, which cannot be made numbers")
 
 
-def _check_exact(values: NDArray[Any]) -> None:
+def _check_exact(values: HostArray) -> None:
     if values.dtype.kind == "i" and values.size and int(np.abs(values).max()) > _EXACT:
         raise ValueError(
             f"a count is above {_EXACT:,}, the largest that float64 numbers hold exactly"

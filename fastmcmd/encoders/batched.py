@@ -1,4 +1,4 @@
-"""An encoder that works through its inputs in batches, and may keep the results on disk."""
+"""An encoder that works through its inputs in batches, and may cache the results on disk."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Batched:
             raise TypeError(f"name is {name!r}; a string or None is needed")
         if cache_dir is not None and not name:
             raise ValueError(
-                "name is needed with cache_dir: results are found again by the inputs' contents and the "
-                "name, which should tell the model and its version"
+                "name is needed with cache_dir: files are named by the inputs' contents and the name, "
+                "which should identify the model and its version"
             )
         self.function = function
         self.batch_size = check_count(batch_size, "batch_size")
@@ -104,10 +104,10 @@ def batched(
     progress : bool
         Show rows done, their rate, and the time left.
     cache_dir : str or Path, optional
-        Existing folder in which results are kept, as ``.npy``; a second call with the same inputs and name
+        Existing folder for results, as ``.npy``; a second call with the same inputs and name
         reads them. Files appear when they are complete.
     name : str, optional
-        Tells the model and its version; needed with ``cache_dir``, as the function itself is not looked at.
+        Identifies the model and its version; needed with ``cache_dir``: the function itself is not read.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def batched(
 
     Notes
     -----
-    Results are found by SHA-256 of the name and the inputs' contents: dtype, shape and bytes of arrays and
+    Files are named by SHA-256 of the name and the inputs' contents: dtype, shape and bytes of arrays and
     tensors, text of strings, pixels of PIL images, and of ``pathlib.Path`` the bytes of the file.
 
     Examples
@@ -136,7 +136,7 @@ def batched(
 
 
 def _no_gradients() -> AbstractContextManager[object]:
-    """Return a context without gradients where torch is loaded: batches then keep no graph."""
+    """Return a context without gradients if torch is loaded, so that batches hold no graph."""
     torch = sys.modules.get("torch")
     return nullcontext() if torch is None else torch.no_grad()
 

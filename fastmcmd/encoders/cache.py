@@ -110,7 +110,7 @@ def _add_item(hasher: hashlib._Hash, item: Item, index: int) -> None:
             _add(hasher, "pixels", item.tobytes())
         case _:
             raise TypeError(
-                f"input {index} is a {type(item).__name__}, whose content is not known; with cache_dir, "
+                f"input {index} is a {type(item).__name__}, whose content has no digest; with cache_dir, "
                 "strings, paths, numbers, arrays, tensors, PIL images and lists of them are needed"
             )
 

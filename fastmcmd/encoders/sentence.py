@@ -18,7 +18,7 @@ class SentenceTransformer(ModelEncoder):
     Parameters
     ----------
     name : str
-        A model of the Hugging Face hub, or the path of a folder. With ``cache_dir`` a folder is known by
+        A model of the Hugging Face hub, or the path of a folder. With ``cache_dir`` a folder is named by
         its path alone: give another ``cache_dir`` when its contents change.
     device : str or torch.device, optional
         Where the model runs; None takes a GPU where torch sees one.

@@ -74,7 +74,7 @@ class Torchvision(ModelEncoder):
             from importlib.metadata import version
 
             return f"torchvision/{self.model}/DEFAULT-{version('torchvision')}"
-        except ModuleNotFoundError:  # told when the model is loaded
+        except ModuleNotFoundError:  # reported when the model is loaded
             return f"torchvision/{self.model}/DEFAULT"
 
     def _load(self) -> Loaded:

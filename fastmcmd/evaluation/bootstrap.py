@@ -151,7 +151,7 @@ def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
 # ECE and its kin are norms of a curve of differences that is 0 for a right model. Sampling noise only ever
 # adds to a norm: percentiles of resampled norms lie above the truth, and never reach 0. But whatever the
 # true curve is, by the triangle inequality the norm of the sample's curve is off by no more than the norm
-# of the difference of both curves, and the bootstrap tells how large that is.
+# of the difference of both curves; the bootstrap estimates how large that is.
 
 Distance = Callable[[Context], float]
 

@@ -65,7 +65,7 @@ class _Shared:
         self.scores: dict[str, Array] = {}
 
     def subset(self, rows: NDArray[np.intp]) -> _Shared:
-        """Return what is known of some rows."""
+        """Return the context of some rows, with all results that carry over."""
         prediction = self.prediction.subset(rows)
         part = _Shared(prediction.y, prediction.base, self.settings)
         part.prediction = prediction
@@ -97,7 +97,7 @@ class Context:
     base : Predictive
         Their predictions.
     prediction : Memo
-        The same, which keeps its moments and what it says of y.
+        The same, with a cache of its moments and its results for y.
     weights : ndarray (m,) or None
         Weights of the rows.
     rows : Outcomes
@@ -173,7 +173,7 @@ class Context:
     def score(self, name: str, compute: Callable[..., Array]) -> Array:
         """Return a score by row, computed once.
 
-        It is given the prediction itself, not the one that remembers: families have fast ways.
+        It receives the prediction itself, not the cache: some families have fast implementations.
         """
         scores = self._shared.scores
         if name not in scores:
@@ -182,7 +182,7 @@ class Context:
         return scores[name]
 
     def quantile_scores(self) -> dict[str, Array]:
-        """Return the scores of quantiles by row, all from one pass; the ends of intervals are kept, too."""
+        """Return the scores of quantiles by row, all from one pass; caches the ends of intervals, too."""
         scores, level = self._shared.scores, self.settings.level
         if "check_score" not in scores:
             terms = {
@@ -196,7 +196,7 @@ class Context:
             )
             scores.update(zip(terms, losses, strict=True))
             for end, column in zip(ends, quantiles, strict=True):
-                self._shared.prediction.keep(end, column)
+                self._shared.prediction.store(end, column)
         return scores
 
     @property

@@ -64,7 +64,7 @@ def evaluate(
     sample_weight : array_like (n,), optional
         Nonnegative weights of rows.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight or an array given as prediction is NaN: raise, leave
+        What to do with rows in which y, the weight or an array of the prediction is NaN: raise, leave
         them out, or let all numbers be NaN, and those of the groups which hold such a row.
     level : float
         Level of the central interval whose coverage, width and score are computed.
@@ -76,7 +76,7 @@ def evaluate(
         See `pit_values`.
     random_state : int, numpy.random.SeedSequence, numpy.random.Generator or None
         Seed of randomised PITs, simulated null expectations, draws, random groups and bootstrap samples,
-        each of which has a stream of its own: none repeats the numbers of your ``default_rng(seed)``.
+        each of which has its own stream: none repeats the numbers of your ``default_rng(seed)``.
     adversarial : bool
         Whether to search for the worst random groups (`adversarial_group_calibration`), which takes
         longer than everything else.

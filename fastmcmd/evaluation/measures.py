@@ -26,7 +26,7 @@ class Measure:
     Attributes
     ----------
     name : str
-        Name of the function of `fastmcmd.metrics` that gives the same number.
+        Name of the function of `fastmcmd.metrics` that returns the same number.
     section, label, best : str
         As in `Measured`.
     compute : callable (Context) -> float
@@ -107,7 +107,7 @@ def _of(function: Callable[..., Any]) -> Number:
 
 
 def _at_level(function: Callable[..., Any]) -> Number:
-    """Return a metric of the central interval of the level asked for."""
+    """Return a metric of the central interval of the requested level."""
 
     def compute(context: Context) -> float:
         context.quantile_scores()

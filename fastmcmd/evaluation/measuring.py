@@ -1,4 +1,4 @@
-"""All numbers, curves and values by row of one prediction, once its CCE is known."""
+"""All numbers, curves and values by row of one prediction, after its CCE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prediction that remembers what was asked of it, so that many metrics share one pass."""
+"""A prediction that caches its results, so that many metrics share one pass."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ __all__ = ["Memo"]
 
 
 class Memo(Wrapped):
-    """A prediction whose moments, and what it says of one fixed array of outcomes, are kept.
+    """A prediction that caches its moments, and its results for one array of outcomes.
 
     Parameters
     ----------
     base : Predictive
         The prediction.
     y : ndarray
-        The outcomes; answers for this very object are kept, those for others, and for views, are not.
+        The outcomes. Results for this very object are cached; those for other arrays and views are not.
     """
 
     def __init__(self, base: Predictive, y: Array) -> None:
         super().__init__(base)
         self.y = y
-        self._kept: dict[str, Array] = {}
+        self._cached: dict[str, Array] = {}
 
     def _once(self, name: str, compute: Callable[[], Array]) -> Array:
-        if name not in self._kept:
-            self._kept[name] = compute()
-        return self._kept[name]
+        if name not in self._cached:
+            self._cached[name] = compute()
+        return self._cached[name]
 
     def _at(self, name: str, y: ArrayLike) -> Array:
         compute = getattr(self.base, name)
         return self._once(name, lambda: compute(y)) if y is self.y else compute(y)
 
-    def keep(self, level: float, quantiles: Array) -> None:
-        """Keep quantiles (n,) that were computed elsewhere."""
-        self._kept[_quantile(level)] = quantiles
+    def store(self, level: float, quantiles: Array) -> None:
+        """Cache quantiles (n,) that were computed elsewhere."""
+        self._cached[_quantile(level)] = quantiles
 
     def subset(self, rows: NDArray[np.intp]) -> Memo:
         """Return the prediction of some rows, which remembers what this one does."""
         part = Memo(self.base.take(rows), self.y[rows])
-        part._kept = {name: values[rows] for name, values in self._kept.items()}
+        part._cached = {name: values[rows] for name, values in self._cached.items()}
         return part
 
     @property
@@ -75,7 +75,7 @@ class Memo(Wrapped):
         return self._at("cdf_below", y)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y), small ones with the digits that the base keeps."""
+        """Return P(Y > y), with all digits that the base has."""
         return self._at("sf", y)
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -87,7 +87,7 @@ class Memo(Wrapped):
         return self._at("crps", y)
 
     def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles; those of single levels are kept."""
+        """Return quantiles; those of single levels are cached."""
         if np.ndim(level):
             return self.base.quantile(level)
         return self._once(_quantile(level), lambda: self.base.quantile(level))

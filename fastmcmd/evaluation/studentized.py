@@ -28,7 +28,7 @@ class Means:
     Attributes
     ----------
     names : list of str
-        Those of the names asked for that are such measures.
+        Those of the requested names that are such measures.
     """
 
     def __init__(self, context: Context, names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ __all__ = ["count_drawn", "count_rows", "count_undrawn"]
 def count_rows(
     rows: NDArray[np.integer], place: NDArray[np.integer], weights: Array, counts: Array
 ) -> None:
-    """Add the weight of rows to the counts of their places; an empty array stands for weights of 1."""
+    """Add the weight of rows to the counts of their places; an empty array means weights of 1."""
     if len(weights) == 0:
         for i in range(len(rows)):
             counts[place[rows[i]]] += 1.0

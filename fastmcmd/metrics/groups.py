@@ -138,7 +138,7 @@ def adversarial_group_calibration(
         Sizes of groups as shares of the rows, in [0, 1]; default 10 even ones from 0 to 1. A group has at
         least 2 rows.
     trials, draws : int
-        The worst of ``draws`` groups is found ``trials`` times.
+        Number of trials, each of which takes the worst of ``draws`` groups.
     replace : bool
         Whether a group may hold a row more than once.
     groups : sequence of integer arrays (trials, draws, rows), optional
@@ -219,7 +219,7 @@ def _of_random(
     replace: bool,
     rng: np.random.Generator,
 ) -> Array:
-    """Return the error of the worst group (s, trials). Each trial has a stream of its own."""
+    """Return the error of the worst group (s, trials). Each trial has its own random stream."""
     seeds = rng.integers(2**63, size=trials)
     everything = places.all()
     worst = np.empty((len(sizes), trials))
@@ -251,8 +251,8 @@ def _drawn_counts(
 ) -> Array:
     """Return the counts by place (draws, j + 1) of random groups, without drawing their rows.
 
-    Only the counts of a group matter, and their distribution is known: multivariate hypergeometric
-    without replacement, multinomial with.
+    Only the counts of a group matter. Their distribution is multivariate hypergeometric without
+    replacement, multinomial with replacement.
     """
     if replace:
         sampled = rng.multinomial(size, everything / everything.sum(), size=draws)

@@ -63,12 +63,12 @@ class SelectedRows:
     valid : ndarray (m,), mask (n,) on a device, or None
         Which of the n rows these are; None for all.
     n : int
-        Rows given.
+        Rows before any were left out.
     propagate : bool
         Whether a row left out makes a mean NaN.
     blank : bool
-        Whether all rows held NaN, which propagates: these rows only stand in, so that every metric runs as
-        usual, and all that follows from them is NaN.
+        Whether all rows held NaN, which propagates: placeholder rows replace them, so that every metric
+        runs as usual, and every result is NaN.
     """
 
     weights: Array | None
@@ -170,14 +170,14 @@ def read(
     sample_weight : array_like (n,), optional
         Nonnegative weights.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight, or an array given as prediction is NaN: raise; leave
+        What to do with rows in which y, the weight, or an array of the prediction is NaN: raise; leave
         them out of means; or let them make means NaN. Values by row are NaN there in both cases.
     columns : int or None
         Components that y must have; None for any.
     on_device : bool
-        Whether rows stay on the device of an array given as prediction, or of one of (mean, std): for
-        metrics that compute there. Arrays of the host are copied to that device. Without it, and where the
-        prediction is of the host, all arrays are copied to the host.
+        Whether rows stay on the device of the prediction (an array, or one of mean and std): for metrics
+        that compute there. Arrays of the host are copied to that device. Without it, or if the prediction
+        is on the host, all arrays are copied to the host.
 
     Raises
     ------

@@ -96,7 +96,7 @@ def interval_score_from(
     level: ArrayLike = 0.9,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return interval (Winkler) scores of given prediction intervals (n,).
+    """Return interval (Winkler) scores of the prediction intervals ``[lower, upper]`` (n,).
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def gather_variance(rows: Outcomes) -> IntervalSums:
 
 
 def conclude_intervals(sums: IntervalSums, scalar: bool) -> float | Array:
-    """Return means, as a float for one level that was given as a number."""
+    """Return means (j,), or a float if the caller passed a single level."""
     means = sums.total / sums.weight
     return float(means[0]) if scalar else means
 

@@ -90,7 +90,7 @@ def _below(y: Array, prediction: Predictive, high: Array) -> Array:
 
 
 def _checked(values: Array) -> Array:
-    """Return probabilities, unless the prediction has given NaN."""
+    """Return probabilities; raise if the prediction returned NaN."""
     namespace = namespace_of(values)
     missing = namespace.xp.isnan(values)
     if bool(namespace.xp.any(missing)):

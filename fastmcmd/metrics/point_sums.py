@@ -110,7 +110,7 @@ class Comoments:
         Weighted sums of squares of y and of the prediction about their means, of products, and of
         squared errors.
     low_y, high_y, low_point, high_point : ndarray (k,)
-        Ranges over rows of positive weight: what is constant is known exactly, not up to rounding.
+        Ranges over rows of positive weight: constants are recognised exactly, not up to rounding.
     unit_y, unit_point : float
         Powers of 2 that y and the prediction are divided by, where sums of squares would leave the range
         of doubles: ``sp`` is divided by both, ``sse`` by the square of the larger one.
@@ -346,8 +346,8 @@ def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float 
     varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
     share = max(sums.unit_y, sums.unit_point) / sums.unit_y
     with np.errstate(over="ignore"):  # errors may be beyond all proportion to y
-        gone = sums.sse / np.where(varies, sums.ssy, np.nan) * share * share
-    return over_outputs(1.0 - gone, multioutput)
+        unexplained = sums.sse / np.where(varies, sums.ssy, np.nan) * share * share
+    return over_outputs(1.0 - unexplained, multioutput)
 
 
 def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:

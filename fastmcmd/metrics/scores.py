@@ -97,8 +97,8 @@ def crps(
     estimator : {"qd", "nrg", "pwm", "fair", "pinball"}, optional
         For draws: "qd" and "nrg" are the score of the empirical distribution (the default), "pwm" and
         "fair" the unbiased estimate of the score of the distribution that the draws come from; see
-        `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at the levels given, instead
-        of the exact score of the interpolated distribution. Other predictions have no estimator.
+        `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at their levels, instead of the
+        exact score of the interpolated distribution. Other predictions have no estimator.
 
     Returns
     -------

@@ -171,9 +171,9 @@ def ence_curve(
     Notes
     -----
     Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in Regression
-    Tasks* (2019). Bins of equal width hold few rows where spreads are skewed: netcal 1.4,
-    which knows no others, finds an ENCE of 0.18 for a calibrated model with log-normal spreads, 100,000
-    rows (0.008 by equal weight), and fails where all are equal.
+    Tasks* (2019). Bins of equal width hold few rows if spreads are skewed: netcal 1.4, which has no other
+    bins, returns an ENCE of 0.18 for a calibrated model with log-normal spreads and 100,000 rows (0.008
+    with bins of equal weight), and fails if all spreads are equal.
 
     Examples
     --------

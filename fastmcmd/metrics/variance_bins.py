@@ -26,8 +26,8 @@ __all__ = [
     "width_places",
 ]
 
-# Pieces from which rows are copied and summed on the host: a sum of its own for each piece takes some
-# microseconds to start, so many take as long as the copy of ten million rows.
+# Number of pieces from which rows are copied and summed on the host: each separate sum takes some
+# microseconds to start, so that this many cost as much as copying ten million rows.
 _MANY = 2048
 
 
@@ -166,8 +166,8 @@ def width_places(spread: Array, bins: int, limits: tuple[float, float]) -> NDArr
 def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArray[np.intp], Array]:
     """Return a group (m,) of each row, and the spread of each group, some of them empty.
 
-    Rows whose spread an edge of bins of equal weight cuts are a group of their own; what lies between two
-    edges is one. As cells they give the same bins, and few groups can have columns where rows cannot.
+    Rows whose spread equals an edge of the bins form one group; rows between two edges form another.
+    Binning groups gives the same bins as binning rows, and there are few enough groups for extra columns.
     """
     shares = np.arange(1, bins) / bins
     if weights is None:

@@ -142,7 +142,7 @@ def variogram_score(
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return variogram scores (n,), which tell wrong dependence between components.
+    """Return variogram scores (n,), which detect wrong dependence between components.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
 
 
 def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
-    """Return the draws of a row, checked against what was asked for."""
+    """Return the number of draws of a row; check that it suits the estimator."""
     draws = check_count(draws, "draws", optional=True)
     if isinstance(outcomes.prediction, (Draws, DeviceDraws)):
         if draws is not None:
@@ -264,7 +264,7 @@ def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
 def _over_draws(
     outcomes: Outcomes, draws: int | None, random_state: RandomState, loop: Loop
 ) -> Array:
-    """Return the scores (m,) that a loop writes, of draws given or made block by block."""
+    """Return the scores (m,) that a loop writes, of the prediction's draws or of draws made by blocks."""
     prediction = outcomes.prediction
     n, k = len(prediction), prediction.columns
     y = outcomes.y.reshape(n, k)

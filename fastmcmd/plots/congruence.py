@@ -119,7 +119,7 @@ def witness(
     if outcome is not None:
         ax.plot([outcome], [0], "D", color="0.4", markersize=6, zorder=2)
     ax.set(xlabel="y", ylabel="witness h(x, y)")
-    ax.margins(y=0.16)  # room for what the signs mean
+    ax.margins(y=0.16)  # space for the meaning of the signs
     if not ax.texts:
         style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes

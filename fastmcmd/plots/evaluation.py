@@ -29,7 +29,7 @@ def evaluation(
     Parameters
     ----------
     found : Evaluation, dict of Evaluation by the name of the model, or Comparison
-        What is drawn; models share pictures where they can be told apart there.
+        What is drawn; models share a picture if they remain distinguishable in it.
     figure : matplotlib figure, optional
         Where to draw; a new one by default.
     projection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import AnyArray, Encoder, HostArray, InputsLike
 from fastmcmd._base.cached import cached_property
@@ -93,8 +93,9 @@ class Inputs:
             )
         return encoded
 
-    def take(self, rows: NDArray[np.intp]) -> HostArray:
-        """Return some rows (m, d) of the inputs, encoded; ascending where they lie in a file."""
+    def take(self, places: ArrayLike) -> HostArray:
+        """Return the rows (m, d) of the inputs at ``places`` (m,), encoded; ascending for a file."""
+        rows = np.asarray(places, dtype=np.intp)
         part = None if self.encoder is None else self.raw(rows)
         if part is not None:
             return self._encode(part, len(rows))

@@ -54,7 +54,7 @@ class Panel:
 
 
 def used_rows(evaluation: Evaluation) -> NDArray[np.intp]:
-    """Return the rows given that were used: all but those left out for NaN."""
+    """Return the rows that were used: all but those left out for NaN."""
     return np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
 
 
@@ -150,7 +150,7 @@ def panels_over_plane(
     evaluations, inputs
         As in `panels`.
     projection
-        As in `project`; an array has a row for each row given to `evaluate`, or for each that was used.
+        As in `project`; an array has a row for each row of `evaluate`, or for each that was used.
         With "pca", inputs of one column have no plane.
 
     Raises
@@ -223,7 +223,7 @@ def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:
 
 
 def _of_used(projection: Projection, evaluation: Evaluation) -> Projection:
-    """Return a projection given as places, for the rows that were used."""
+    """Return a projection; if it is an array of places, those of the rows that were used."""
     if isinstance(projection, str) or callable(projection):
         return projection
     places = as_array(projection, "projection")
@@ -281,7 +281,7 @@ def _each(
 
 
 def _pit(evaluations: Evaluations) -> Iterable[Panel]:
-    """Yield a PIT histogram of each model, all of the same height: bars over bars are not told apart."""
+    """Yield a PIT histogram of each model, all of the same height: overlaid bars would be illegible."""
     curves = {name: one.curves["pit"] for name, one in evaluations.items() if "pit" in one.curves}
     top = _HEADROOM * max((curve.heights.max() for curve in curves.values()), default=1.0)
     for place, name in enumerate(evaluations):

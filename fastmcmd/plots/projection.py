@@ -20,9 +20,9 @@ Array = NDArray[np.float64]
 Projection: TypeAlias = str | ArrayLike | Callable[[HostArray], ArrayLike]
 
 _AXES = 20_000  # rows that principal axes are found from,
-_LARGEST = 2_000  # and the largest matrix whose eigenvectors are looked for: a second
+_LARGEST = 2_000  # and the largest matrix whose eigenvectors are computed: a second
 _BLOCK = 1 << 22  # elements converted together
-_WIDE = 50  # columns that t-SNE is given at most, as its authors do (van der Maaten & Hinton, 2008)
+_WIDE = 50  # columns that t-SNE receives at most, as its authors do (van der Maaten & Hinton, 2008)
 _SEED = 0
 
 
@@ -150,15 +150,15 @@ def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
     Raises
     ------
     ValueError, TypeError
-        x has one column, or ``projection`` is none of these or gives something else.
+        x has one column, or ``projection`` is none of these or returns something else.
     MissingDependencyError
         A package that is not installed; the message has the command that installs it.
 
     Notes
     -----
     Columns are not scaled, as the kernel does not scale them. t-SNE (van der Maaten & Hinton, 2008)
-    begins at principal components and is given at most 50 of them; its perplexity is 30, UMAP's
-    (McInnes et al., 2018) neighbours 15, fewer where there are few rows. Both have a fixed seed.
+    starts from principal components and uses at most 50 of them; its perplexity is 30; UMAP (McInnes et
+    al., 2018) has 15 neighbours. Both numbers are smaller for few rows. Both have a fixed seed.
 
     Examples
     --------

@@ -42,7 +42,7 @@ _PLANES = {
     "tsne": "Inputs by t-SNE: neighbours in the picture are alike; distances between groups mean little.",
     "umap": "Inputs by UMAP: neighbours in the picture are alike; distances between groups mean little.",
 }
-_OWN = "Inputs by the projection that was given."
+_CUSTOM = "Inputs by the projection that was given."
 _ONE = {
     "Sharpness": " The line is their mean.",
     "CCE of all points": " The line is their mean.",
@@ -67,7 +67,7 @@ def over_plane(material: Material) -> Section | None:
     if not figures:
         return None
     projection = material.projection
-    how = _PLANES[projection] if isinstance(projection, str) else _OWN
+    how = _PLANES[projection] if isinstance(projection, str) else _CUSTOM
     if any(one.encoder is not None for one in material.inputs.values()):
         how += " Inputs are taken as encoded."
     if material.several:

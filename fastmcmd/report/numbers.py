@@ -23,7 +23,7 @@ _HOW = (
     "whether stated uncertainty is right on average over all inputs: a model that ignores its inputs "
     "can be calibrated. The conditional congruence error (CCE) says how far the predicted "
     "distribution is from the true one at each input, and sees both.",
-    "No number is exactly 0 for a finite sample of a perfect model: calibration errors stand beside "
+    "No number is exactly 0 for a finite sample of a perfect model: calibration errors appear beside "
     "what a right model of the same sharpness would have on average (if right), curves beside a band.",
 )
 

@@ -18,7 +18,7 @@ __all__ = ["svg"]
 
 # Colours as matplotlib writes them, and the page's own.
 _COLOURS = {colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)}
-_INK, _SOFT = "#000001", "#666667"  # told apart from colours that data might have
+_INK, _SOFT = "#000001", "#666667"  # different from colours that data might have
 _COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)"}
 _COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the plots
 _SIZE = (5.2, 3.6)
@@ -50,7 +50,7 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
         "legend.labelcolor": _INK,
     }
     with plt.rc_context(settings), warnings.catch_warnings():
-        # Letters of names that matplotlib's font lacks: the page has fonts of its own.
+        # Letters of names that matplotlib's font lacks: the page has its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         figure, ax = plt.subplots(figsize=size or _SIZE, layout="constrained")
         try:
@@ -65,7 +65,7 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
 
 
 def _inline(text: str, label: str) -> str:
-    """Return a file of SVG as an element of a page: names of its own, colours of the page."""
+    """Return a file of SVG as an element of a page: with unique names, and the colours of the page."""
     from html import escape
 
     from fastmcmd._base.tables import printable
@@ -79,7 +79,7 @@ def _inline(text: str, label: str) -> str:
     text = re.sub(r'href="#', f'href="#{prefix}', text)
     for colour, variable in _COLOURS.items():
         text = text.replace(colour, variable)
-    # The size follows the page; the view box that matplotlib wrote keeps the shape.
+    # The size follows the page; the view box that matplotlib wrote fixes the aspect ratio.
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     return text.replace("<svg", f'<svg role="img" aria-label="{escape(printable(label))}"', 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["points"]
 
-_LISTED = 15  # best and worst points
+_SHOWN = 15  # best and worst points
 _COLUMNS = 4  # of inputs that are shown beside a point: more do not fit
 _LETTERS = 60  # of an input or a label that is text
 _GRID = 200  # outputs at which a witness is drawn
@@ -45,17 +45,17 @@ def points(material: Material) -> Section | None:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for what, rows in _extremes(evaluation.rows["cce"]):
             body += paragraph(f"Points of {what} CCE (a click on a heading sorts).")
-            body += table(*_listed(evaluation, inputs, rows), sortable=True)
+            body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
     return Section("points", "Best and worst points", body) if body else None
 
 
 def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
     order = np.argsort(cce)  # NaN, of rows left out, last
     order = order[: int(np.isfinite(cce).sum())]
-    return [("largest", order[::-1][:_LISTED]), ("smallest", order[:_LISTED])]
+    return [("largest", order[::-1][:_SHOWN]), ("smallest", order[:_SHOWN])]
 
 
-def _listed(
+def _rows_of_table(
     evaluation: Evaluation, inputs: Inputs | None, rows: NDArray[np.intp]
 ) -> tuple[list[str], list[Sequence[Cell]]]:
     """Return head and rows of a table of some points."""
@@ -85,7 +85,7 @@ def _inputs(
     """Return the inputs of some points as columns, where they are few numbers or text."""
     assert evaluation.congruence is not None
     if inputs.encoder is not None:
-        ascending = np.argsort(where)  # as rows in a file must be asked for
+        ascending = np.argsort(where)  # rows of a file must be read in order
         raw = inputs.raw(where[ascending])
         labels = [] if raw is None or getattr(raw, "ndim", 1) != 1 else list(raw)
         if len(labels) != len(where) or not all(isinstance(one, str) for one in labels):

@@ -84,7 +84,7 @@ class Accumulator(ABC, Generic[State]):
         return self
 
     def add(self, state: State) -> None:
-        """Add sums that `gather` has given, perhaps in another process."""
+        """Add sums that `gather` returned, perhaps in another process."""
         self._state = state if self._state is None else self._state + state
 
     def __repr__(self) -> str:

@@ -183,9 +183,8 @@ class BrierScore(MeanScore):
 class BinnedError(Accumulator[Any]):
     """A calibration error of probabilities in bins, of even width or of even weight.
 
-    Bins of even weight depend on all rows. Their edges are found among fine bins, so a row that lies
-    in the same fine bin as an edge may be taken for one across it; `error_bound` says how much that can
-    change.
+    Bins of even weight depend on all rows. Their edges are edges of fine bins, so a row in the fine bin of
+    an edge may fall on its wrong side; `error_bound` limits what that can change.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ class OfRows(Accumulator[State]):
     columns : int or None
         Components that outcomes must have; None for any.
     random_state : int, numpy.random.Generator or None
-        Source of randomised PIT values, one stream over all batches: batches in order give what the
-        function gives. Accumulators that are merged later should have different ones.
+        Source of randomised PIT values, one stream over all batches: batches in order give the result of
+        the function. Accumulators that are merged later should have different ones.
     """
 
     def __init__(

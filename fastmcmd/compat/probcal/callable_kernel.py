@@ -1,4 +1,4 @@
-"""A kernel that a person wrote as a function of two blocks of rows."""
+"""A kernel that the user wrote as a function of two blocks of rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
 
-__all__ = ["CallableKernel"]
+__all__ = ["CallableKernel", "Converter", "Converters", "KernelFunction"]
+
+KernelFunction: TypeAlias = Callable[[AnyArray, AnyArray], AnyArray]
+# Turns float64 arrays into what a function takes, with the unit roundoff of that.
+Converter: TypeAlias = tuple[Callable[[Array], AnyArray], float]
+Converters: TypeAlias = list[Converter]
 
 _DIAGONAL = 32  # rows whose block is computed for its diagonal: few, as most of it is thrown away
 _PROBED = (7, 5)  # rows with which a function is tried; unequal, so that a transpose shows
@@ -30,7 +36,7 @@ class CallableKernel(Kernel):
         positive semi-definite; a few rows are tried for symmetry, the rest is not checked.
     label : str
         Name of the argument, for messages.
-    own : callable
+    convert : callable
         Turns an array into what the function takes.
     unit : float
         Unit roundoff of the precision in which the function is called.
@@ -41,9 +47,9 @@ class CallableKernel(Kernel):
     code, called by one thread at a time.
     """
 
-    function: Callable[[Any, Any], Any]
+    function: KernelFunction
     label: str
-    own: Callable[[Array], Any]
+    convert: Callable[[Array], AnyArray]
     unit: float
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
@@ -54,8 +60,8 @@ class CallableKernel(Kernel):
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
-        with self._lock:  # tiles are made on several threads, a person's code expects one
-            values = self.function(self.own(x), self.own(z))
+        with self._lock:  # tiles are computed on several threads; the user's code expects one
+            values = self.function(self.convert(x), self.convert(z))
         if hasattr(values, "detach"):
             values = values.detach().cpu()
             if str(values.dtype) == "torch.bfloat16":  # unknown to NumPy
@@ -73,7 +79,7 @@ class CallableKernel(Kernel):
             raise ValueError(f"{self.label} returned {what}; finite numbers are needed")
         return matrix.astype(np.result_type(x, z), copy=False)
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: AnyArray) -> Array:
         """Return k(x_i, x_i) (n,)."""
         rows = as_rows(x)
         out = np.empty(len(rows))
@@ -99,7 +105,7 @@ class CallableKernel(Kernel):
         )
 
     def max_value(self, max_norm2: float) -> float:
-        """Return infinity: nothing is known of the function."""
+        """Return infinity: the function may have any bound."""
         del max_norm2
         return math.inf
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_array, is_tensor
 from fastmcmd.predictive import as_predictive
 
@@ -40,13 +42,13 @@ def predicted_cdf(prediction: Any, y: _Values) -> _Values:
         values = values.astype(np.float64)
     if values.shape != y.shape:
         raise ValueError(
-            f"posterior_predictive gives probabilities of shape {values.shape} for y_true of {len(y)} "
+            f"posterior_predictive returns probabilities of shape {values.shape} for y_true of {len(y)} "
             "outputs; one distribution an output is needed"
         )
     if np.isnan(values).any():
         raise ValueError(
-            f"posterior_predictive gives NaN as P(Y <= y) of {int(np.isnan(values).sum())} outputs (first "
-            f"in row {int(np.isnan(values).argmax())}); check its parameters"
+            f"posterior_predictive returns NaN as P(Y <= y) of {int(np.isnan(values).sum())} outputs "
+            f"(first in row {int(np.isnan(values).argmax())}); check its parameters"
         )
     return values
 
@@ -58,7 +60,7 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
     if type(prediction).__name__ == "Independent":
         return _torch_cdf(prediction.base_dist, y)
 
-    def array(tensor: Any) -> _Values:
+    def array(tensor: AnyArray) -> _Values:
         return np.asarray(tensor.detach().cpu().double()).reshape(-1)
 
     match type(prediction).__name__:
@@ -81,7 +83,7 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
     return values.reshape(-1) if values.size == len(y) else values
 
 
-def _parameter(prediction: Any) -> Any:
+def _parameter(prediction: Any) -> AnyArray:
     """Return a tensor of the dtype and on the device of a torch distribution: one of its parameters."""
     import torch
 
@@ -93,7 +95,7 @@ def _parameter(prediction: Any) -> Any:
     return _parameter(inner[-1])  # of a mixture the components, after the mixing distribution
 
 
-def _counts(y: _Values, size: int, cdf: Any) -> _Values:
+def _counts(y: _Values, size: int, cdf: Callable[[AnyArray], AnyArray]) -> _Values:
     """Return P(Y <= y) of counts: that of the whole number below, 0 below 0."""
     if size not in (1, len(y)):
         return np.empty(size)  # another shape: the caller reports it
@@ -104,7 +106,7 @@ def _table_cdf(prediction: Any, y: _Values) -> _Values:
     """Return P(Y <= y) of a published random variable, which holds a table of 0 to max_value - 1."""
     last = int(prediction.max_value) - 1
     whole = np.floor(y)
-    index: Any = np.clip(whole, 0, last).astype(np.int64)
+    index: AnyArray = np.clip(whole, 0, last).astype(np.int64)
     if getattr(prediction, "use_torch", False):
         import torch
 

@@ -1,4 +1,4 @@
-"""Which kernel a callable is: ours, the published ones and scikit-learn's are known by name."""
+"""Which kernel a callable is: ours, the published ones and scikit-learn's are recognised by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.compat.probcal.callable_kernel import CallableKernel
+from fastmcmd.compat.probcal.callable_kernel import CallableKernel, Converters, KernelFunction
 from fastmcmd.kernels import RBF, Constant, Cosine, Kernel, Laplacian, Linear, Polynomial
 from fastmcmd.kernels.base import Array
 
@@ -20,18 +20,18 @@ _TRIED = 12  # rows with which an unknown function is tried
 
 
 class _UnknownError(Exception):
-    """A known function with arguments that its kernel here has no place for."""
+    """A recognised function with arguments that its kernel here does not have."""
 
 
 def as_kernel(
-    function: Any, label: str, rows: Array, converters: list[tuple[Callable[[Array], Any], float]]
+    function: Kernel | KernelFunction, label: str, rows: Array, converters: Converters
 ) -> Kernel:
-    """Return the kernel that a callable is; one that is not known is called tile by tile.
+    """Return the kernel that a callable is; any other function is called tile by tile.
 
     Parameters
     ----------
     function : Kernel or callable
-        What was given as ``label``.
+        The argument called ``label``.
     label : str
         Name of the argument, for messages.
     rows : ndarray (n, d)
@@ -77,8 +77,8 @@ def as_kernel(
     return kernel
 
 
-def known_kernel(function: Any, columns: int) -> Kernel | None:
-    """Return the kernel of a known function, or of a partial of one, for rows of d columns."""
+def known_kernel(function: KernelFunction, columns: int) -> Kernel | None:
+    """Return the kernel of a recognised function, or of a partial of one, for rows of d columns."""
     function, arguments = _opened(function)
     make = _KNOWN.get((getattr(function, "__module__", ""), getattr(function, "__name__", "")))
     if make is None or arguments is None:
@@ -89,7 +89,7 @@ def known_kernel(function: Any, columns: int) -> Kernel | None:
         return None
 
 
-def is_indefinite(function: Any) -> bool:
+def is_indefinite(function: KernelFunction) -> bool:
     """Tell whether a function that is no kernel here is the published square of an L1 distance."""
     function, arguments = _opened(function)
     module = getattr(function, "__module__", "")
@@ -100,7 +100,7 @@ def is_indefinite(function: Any) -> bool:
     )
 
 
-def _opened(function: Any) -> tuple[Any, dict[str, Any] | None]:
+def _opened(function: KernelFunction) -> tuple[Any, dict[str, Any] | None]:
     """Return the function of a partial and its keywords; None where it holds positions, too."""
     if not isinstance(function, functools.partial):
         return function, {}

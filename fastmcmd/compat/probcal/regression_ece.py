@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_count, check_positive
 from fastmcmd.compat.probcal.predicted_cdf import predicted_cdf
+from fastmcmd.predictive.base import DistributionLike
 
 __all__ = ["compute_regression_ece"]
 
@@ -16,8 +15,8 @@ _EDGE = 1e-5  # distance of the outermost levels from 0 and 1, as published
 
 
 def compute_regression_ece(
-    y_true: Any,
-    posterior_predictive: Any,
+    y_true: ArrayLike,
+    posterior_predictive: DistributionLike,
     num_bins: int = 100,
     weights: str = "uniform",
     alpha: float = 1.0,
@@ -40,7 +39,7 @@ def compute_regression_ece(
     Returns
     -------
     float
-        ``sum_j w_j |p_j - mean(F_i(y_i) <= p_j)|^alpha``. NaN as published where "frequency" gives every
+        ``sum_j w_j |p_j - mean(F_i(y_i) <= p_j)|^alpha``. NaN, as published, if "frequency" gives every
         level weight zero: no outcome lies up to any.
 
     Raises

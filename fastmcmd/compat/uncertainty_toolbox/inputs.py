@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -41,7 +39,7 @@ verbose : bool
 )
 
 
-def vector(value: Any, name: str) -> Vector:
+def vector(value: ArrayLike, name: str) -> Vector:
     """Return a finite vector (n,) of float64, n at least 1."""
     array = as_array(value, name)
     if array.ndim != 1:
@@ -49,7 +47,7 @@ def vector(value: Any, name: str) -> Vector:
     return as_rows(array, name)[:, 0].astype(np.float64)
 
 
-def vectors(**values: Any) -> tuple[Vector, ...]:
+def vectors(**values: ArrayLike) -> tuple[Vector, ...]:
     """Return named vectors of equal length."""
     checked = {name: vector(value, name) for name, value in values.items()}
     check_same_length(**checked)
@@ -67,7 +65,7 @@ def gaussian(y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike) -> tuple[Ve
     return outcomes, Gaussian(mean, std)
 
 
-def number(value: Any, name: str) -> float:
+def number(value: float, name: str) -> float:
     """Return a number, or the only element of an array, as a float."""
     array = as_array(value, name)
     if array.size != 1 or array.ndim > 1:

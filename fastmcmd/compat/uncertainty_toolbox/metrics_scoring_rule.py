@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -150,7 +148,7 @@ def interval_score(
     return score * (1 if check_flag(scaled, "scaled") else len(levels))
 
 
-def _levels(start: Any, start_name: str, end: Any, end_name: str, resolution: Any) -> Vector:
+def _levels(start: float, start_name: str, end: float, end_name: str, resolution: int) -> Vector:
     ends = []
     for value, name in ((start, start_name), (end, end_name)):
         level = number(value, name)

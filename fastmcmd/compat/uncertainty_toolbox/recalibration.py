@@ -33,7 +33,7 @@ __all__ = [
 
 
 @documented
-def get_q_idx(exp_props: Any, q: float) -> int:
+def get_q_idx(exp_props: ArrayLike, q: float) -> int:
     """Return the index of the proportion at or next below a level.
 
     Parameters
@@ -41,7 +41,7 @@ def get_q_idx(exp_props: Any, q: float) -> int:
     exp_props : array_like (j,)
         Expected proportions.
     q : float
-        Level. At the end the last proportion is found, where both agree to two decimals.
+        Level. At the end of the range it matches the last proportion if both agree to two decimals.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def get_q_idx(exp_props: Any, q: float) -> int:
 
 
 @documented
-def iso_recal(exp_props: Any, obs_props: Any) -> Any:
+def iso_recal(exp_props: ArrayLike, obs_props: ArrayLike) -> Any:
     """Return the isotonic regression of expected on observed proportions.
 
     Parameters
@@ -215,7 +215,7 @@ def get_std_recalibrator(
     y_true: ArrayLike,
     criterion: str = "ma_cal",
     optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
-) -> Callable[[Any], Vector]:
+) -> Callable[[ArrayLike], Vector]:
     """Return a function that scales standard deviations by the factor with the least error.
 
     Parameters
@@ -230,7 +230,7 @@ def get_std_recalibrator(
     """
     ratio = optimize_recalibration_ratio(y_mean, y_std, y_true, criterion, optimizer_bounds)
 
-    def recalibrate(std: Any) -> Vector:
+    def recalibrate(std: ArrayLike) -> Vector:
         return ratio * vector(std, "std")
 
     return recalibrate
@@ -239,7 +239,7 @@ def get_std_recalibrator(
 @documented
 def get_quantile_recalibrator(
     y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike
-) -> Callable[[Any, Any, Any], Vector]:
+) -> Callable[[ArrayLike, ArrayLike, float], Vector]:
     """Return a function of means, standard deviations and a level that returns recalibrated quantiles.
 
     Parameters
@@ -258,7 +258,7 @@ def get_quantile_recalibrator(
     """
     model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="quantile"))
 
-    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: Any) -> Vector:
+    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: float) -> Vector:
         return get_quantile(y_pred, y_std, quantile, recal_model=model)
 
     return recalibrate
@@ -267,7 +267,7 @@ def get_quantile_recalibrator(
 @documented
 def get_interval_recalibrator(
     y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike
-) -> Callable[[Any, Any, Any], Namespace]:
+) -> Callable[[ArrayLike, ArrayLike, float], Namespace]:
     """Return a function of means, standard deviations and a probability that returns intervals.
 
     Returns
@@ -282,7 +282,7 @@ def get_interval_recalibrator(
     """
     model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="interval"))
 
-    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: Any) -> Namespace:
+    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: float) -> Namespace:
         return get_prediction_interval(y_pred, y_std, quantile, recal_model=model)
 
     return recalibrate
