@@ -133,7 +133,7 @@ class DownsampledResult(PointValues):
 
     def plot(self, x: InputsLike | None = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the values with their spread, over inputs ``x`` or in order of size."""
-        from fastmcmd.plots.downsampled import downsampled_cce as draw
+        from fastmcmd.plots.congruence import downsampled_cce as draw
 
         return draw(self, x, ax=ax, **options)
 

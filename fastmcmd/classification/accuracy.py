@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.inputs import LabelledRows, read
-from fastmcmd.classification.metric import metric
+from fastmcmd.classification.metric import Totals, metric, total
 from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 
 __all__ = [

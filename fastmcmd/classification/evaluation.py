@@ -24,7 +24,7 @@ from fastmcmd.classification.bins import (
     column_edges,
     sort_column,
 )
-from fastmcmd.classification.calibration import NORMS, class_error
+from fastmcmd.classification.calibration import NORMS, ReliabilityCurve, class_error, curve_of
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import (
     MEASURES,
@@ -35,9 +35,8 @@ from fastmcmd.classification.confidence import (
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
 from fastmcmd.classification.inputs import LabelledRows, read, read_probabilities
-from fastmcmd.classification.metric import metric
+from fastmcmd.classification.metric import metric, total
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
-from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import (
     brier_of,
     check_clip,
@@ -46,7 +45,6 @@ from fastmcmd.classification.scores import (
     ranked_probability_score_of,
 )
 from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.totals import total
 from fastmcmd.predictive.base import Array
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.classification.above_confidence import AboveSums
 from fastmcmd.classification.accuracy import ConfusionCounts
 from fastmcmd.classification.bins import BinSums
+from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
-from fastmcmd.classification.totals import Totals
 from fastmcmd.metrics.intervals import IntervalSums
 from fastmcmd.metrics.pit import PITSums
 from fastmcmd.metrics.point_sums import AverageSums, Comoments
@@ -23,9 +23,8 @@ from fastmcmd.metrics.variation import SpreadSums
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.accuracy import Sketches
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.mass_sketch import FineSums, MassSketch
+from fastmcmd.streaming.mass_sketch import FineSums, LogSketch, MassSketch
 from fastmcmd.streaming.means import MeanSums
-from fastmcmd.streaming.sketch import LogSketch
 from fastmcmd.streaming.variance import SpreadSketch
 
 __all__ = ["flatten", "restore"]

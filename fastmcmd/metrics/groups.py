@@ -274,7 +274,7 @@ def _counts(
 
     Of a group without replacement that has more than half of the rows, those left out are drawn.
     """
-    from fastmcmd.metrics.group_loops import count_drawn, count_undrawn
+    from fastmcmd.metrics.loops import count_drawn, count_undrawn
 
     counts = places.counts()
     if replace:
@@ -287,7 +287,7 @@ def _counts(
 
 
 def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCalibration:
-    from fastmcmd.metrics.group_loops import count_rows
+    from fastmcmd.metrics.loops import count_rows
 
     if not isinstance(groups, Iterable) or (isinstance(groups, np.ndarray) and not groups.ndim):
         raise TypeError(

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import Outcomes, out_of_range, read, unit_of
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike, check_levels
 

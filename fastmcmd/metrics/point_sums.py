@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import Namespace, namespace_of
 from fastmcmd._base.checks import check_choice
-from fastmcmd.metrics.inputs import read
-from fastmcmd.metrics.units import out_of_range, unit_of
+from fastmcmd.metrics.inputs import out_of_range, read, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 

@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import OUT_OF_RANGE, Outcomes, read
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.units import OUT_OF_RANGE
 from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array, PredictionLike

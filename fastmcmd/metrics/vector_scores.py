@@ -116,7 +116,7 @@ def _energy(
             return prediction.crps(outcomes.y, estimator)
         if draws is None:
             return prediction.crps(outcomes.y)
-    from fastmcmd.metrics.vector_loops import energy_rows
+    from fastmcmd.metrics.loops import energy_rows
 
     count = _draw_count(outcomes, draws, estimator)
     pairs = float(count * (count - 1 if estimator == "fair" else count))
@@ -210,7 +210,7 @@ def _variogram(
     draws: int | None,
     random_state: RandomState,
 ) -> Array:
-    from fastmcmd.metrics.vector_loops import variogram_rows
+    from fastmcmd.metrics.loops import variogram_rows
 
     p = check_positive(p, "p")
     check_choice(estimator, "estimator", VECTOR_ESTIMATORS)

@@ -29,7 +29,7 @@ from fastmcmd.metrics.point_sums import (
 )
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.sketch import LogSketch, check_accuracy
+from fastmcmd.streaming.mass_sketch import LogSketch, check_accuracy
 
 __all__ = [
     "MAE",

@@ -37,7 +37,7 @@ from fastmcmd.metrics.reliability_sums import (
     read_levels,
 )
 from fastmcmd.predictive.base import Array, check_levels
-from fastmcmd.streaming.rows import OfRows
+from fastmcmd.streaming.base import OfRows
 
 __all__ = [
     "Coverage",

@@ -11,13 +11,18 @@ from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.accuracy import TIES, gather_top_k
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
-from fastmcmd.classification.calibration import NORMS, check_threshold, mean_error
+from fastmcmd.classification.calibration import (
+    NORMS,
+    ReliabilityCurve,
+    check_threshold,
+    curve_of,
+    mean_error,
+)
 from fastmcmd.classification.events import EVENTS, check_event, event_of, gather_event
 from fastmcmd.classification.inputs import LabelledRows, read
-from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
+from fastmcmd.classification.metric import Totals, total
 from fastmcmd.classification.scores import brier_of, check_clip, halved, log_score_of
 from fastmcmd.classification.summary import summarize
-from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
 from fastmcmd.streaming.mass_sketch import MassSketch, error_bounds, sketch_classes, sketch_event

@@ -21,6 +21,7 @@ from fastmcmd.classification.confidence import MEASURES, histogram_of, read_two_
 from fastmcmd.classification.confidence import UncertaintyHistogram as Histogram
 from fastmcmd.classification.decomposition import BrierDecomposition as Terms
 from fastmcmd.classification.decomposition import decomposition_of
+from fastmcmd.classification.metric import Totals, total
 from fastmcmd.classification.ranking import (
     ABSENT,
     AVERAGES,
@@ -30,7 +31,6 @@ from fastmcmd.classification.ranking import (
 )
 from fastmcmd.classification.scores import halved, ranked_probability_score_of
 from fastmcmd.classification.summary import summarize
-from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
 from fastmcmd.streaming.classification import MeanScore, read_batch

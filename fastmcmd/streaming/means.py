@@ -22,7 +22,7 @@ from fastmcmd.metrics import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.streaming.rows import OfRows
+from fastmcmd.streaming.base import OfRows
 
 __all__ = [
     "CRPS",

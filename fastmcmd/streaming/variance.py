@@ -29,8 +29,8 @@ from fastmcmd.metrics.variance import (
 from fastmcmd.metrics.variance_bins import Cells, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.metrics.variation import SpreadSums, conclude_variation, gather_spread
-from fastmcmd.streaming.rows import OfRows
-from fastmcmd.streaming.sketch import LogSketch, check_accuracy, sketch_keys
+from fastmcmd.streaming.base import OfRows
+from fastmcmd.streaming.mass_sketch import LogSketch, check_accuracy, sketch_keys
 
 __all__ = ["ENCE", "QCE", "UCE", "ENCECurve", "SpreadSketch", "VarianceVariation"]
 

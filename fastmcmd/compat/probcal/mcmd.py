@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_rows, check_positive, is_tensor
-from fastmcmd.compat.probcal.callable_kernel import Converter, Converters, KernelFunction
-from fastmcmd.compat.probcal.recognise import as_kernel, is_indefinite
+from fastmcmd.compat.probcal.recognise import (
+    Converter,
+    Converters,
+    KernelFunction,
+    as_kernel,
+    is_indefinite,
+)
 from fastmcmd.kernels.base import Array
 from fastmcmd.mcmd import mcmd
 
