@@ -152,7 +152,7 @@ def cce(
 
 
 def encoded(x: InputsLike | Rows, encoder: Encoder | None) -> InputsLike | Rows:
-    """Return ``encoder(x)``, or ``x`` where there is none."""
+    """Return ``encoder(x)``, or ``x`` if there is none."""
     if encoder is None:
         return x
     check_callable(encoder, "encoder", 1, "a callable that maps inputs to an array")
@@ -166,7 +166,7 @@ def encoded_inputs(
     options: Options,
     columns: int | None = None,
 ) -> HostArray | Rows:
-    """Return checked inputs, encoded where there is an encoder; messages say which of both they blame."""
+    """Return checked inputs, encoded if there is an encoder; messages say which of both they blame."""
     description = name if encoder is None else f"encoder({name})"
     return inputs(encoded(value, encoder), description, options, columns)
 

@@ -25,7 +25,7 @@ __all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
 
 Array = NDArray[np.float64]
 
-_DIM = "row"  # what xarray calls the rows where they had no name
+_DIM = "row"  # what xarray calls the rows if they had no name
 
 
 @dataclass(frozen=True, eq=False)

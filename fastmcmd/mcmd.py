@@ -93,14 +93,14 @@ def mcmd(
         and its plan is clearly faster (``info.notes`` says so). "cpu" and ``checkpoint`` switch that off.
     dtype : {None, float32, float64}
         Precision of the tiles. None starts in float32 where it can be certified, and goes on in
-        float64 where it cannot; ``info.notes`` says so.
+        float64 if it cannot; ``info.notes`` says so.
     memory_limit : int or str, optional
         Bytes ("2GB") that the call may allocate beyond its inputs; default half of the free memory.
     progress : bool
         Show products done, the certificate and the time left.
     certificate : {"auto", "rigorous", "sampled"}
         How float32 results are certified: by a float64 pass over all rows, or over rows drawn at
-        random. "auto" samples where the full pass would cost more than 0.6 of the work before it.
+        random. "auto" samples if the full pass would cost more than 0.6 of the work before it.
         Low-rank results are certified by what the landmarks miss, or by the residuals of some rows.
     rank : int, optional
         Landmarks of the low-rank solver; None takes as many as ``tol`` needs.

@@ -39,7 +39,7 @@ class AccuracyAboveConfidence:
     thresholds : ndarray (t,)
         Confidences tau.
     accuracy : ndarray (t,)
-        Accuracy of rows of confidence at least tau; NaN where there are none.
+        Accuracy of rows of confidence at least tau; NaN if there are none.
     count, weight : ndarray (t,)
         How many these are, and their weight.
     """

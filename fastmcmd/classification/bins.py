@@ -70,14 +70,14 @@ class BinSums:
     Attributes
     ----------
     edges : ndarray (bins + 1, k)
-        Where bins begin and end; one column where they are the same for all.
+        Where bins begin and end; one column if they are the same for all.
     count : ndarray (k, bins)
         Rows.
     weight, value, hit : ndarray (k, bins)
         Sums of w, of w d, and of w o: d is the distance of the probability from the middle of its bin,
-        o is 1 where the event happened and else 0.
+        o is 1 if the event happened and else 0.
     square, product : ndarray (k, bins)
-        Sums of w d^2 and of w d o; NaN where they are not gathered.
+        Sums of w d^2 and of w d o; NaN if they are not gathered.
     """
 
     edges: Array
@@ -122,7 +122,7 @@ class BinSums:
             return self.hit / self.weight
 
     def errors(self, norm: str) -> Array:
-        """Return the calibration errors (k,); NaN where a class has no rows."""
+        """Return the calibration errors (k,); NaN if a class has no rows."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = self.weight / self.weight.sum(axis=1, keepdims=True)
         gap = np.abs(self.accuracy - self.confidence)

@@ -284,7 +284,7 @@ class ReliabilityCurve:
 
     @property
     def gap(self) -> Array:
-        """Accuracy less confidence: below 0 where the model is too sure."""
+        """Accuracy less confidence: below 0 if the model is too sure."""
         return self.accuracy - self.confidence
 
     def to_dict(self) -> dict[str, list[float]]:

@@ -64,7 +64,7 @@ class ClassificationEvaluation:
     accuracy : float
         See `accuracy`.
     top_k_accuracy : float or None
-        See `top_k_accuracy`; None where there are not more classes than k.
+        See `top_k_accuracy`; None if there are not more classes than k.
     k : int
         Its k.
     nll : float

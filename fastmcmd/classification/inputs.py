@@ -137,11 +137,11 @@ class LabelledRows(SelectedRows):
         return self.labels
 
     def labels_of(self, rows: slice) -> NDArray[np.int64]:
-        """Return the labels of a block; an empty array where there are none."""
+        """Return the labels of a block; an empty array if there are none."""
         return self.labels[rows] if self.labels is not None else np.empty(0, dtype=np.int64)
 
     def weights_of(self, rows: slice) -> Array:
-        """Return the weights of a block; an empty array where there are none."""
+        """Return the weights of a block; an empty array if there are none."""
         return self.weights[rows] if self.weights is not None else _NOTHING
 
     def over(
@@ -294,7 +294,7 @@ def _read(
     labels_later: bool,
     weight_name: str = "sample_weight",
 ) -> LabelledRows:
-    """Return checked rows; ``y`` holds the labels where there are some."""
+    """Return checked rows; ``y`` holds the labels if there are some."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     labels = as_numbers(*y) if y is not None and arrays.on_host else None
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16

@@ -13,7 +13,7 @@ from fastmcmd._base.annotations import HostArray, NanPolicy
 from fastmcmd._base.docstrings import describe_as_mean, entries, with_shared_parameters
 from fastmcmd.classification.inputs import LabelledRows, read
 
-__all__ = ["MeanScore", "Totals", "mean_of", "metric", "total"]
+__all__ = ["MeanClassScore", "Totals", "mean_of", "metric", "total"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Totals:
 
 
 def total(rows: LabelledRows, values: HostArray) -> Totals:
-    """Return the sums of values (m,) of the valid rows; NaN where rows with NaN make them so."""
+    """Return the sums of values (m,) of the valid rows; NaN if rows with NaN make them so."""
     if rows.weights is None:
         counted, weight, weighted = len(values), float(len(values)), values
     else:
@@ -102,7 +102,7 @@ threshold : float, optional
 )
 
 
-class MeanScore(Protocol):
+class MeanClassScore(Protocol):
     """The mean over rows of a score, with the options of the score."""
 
     __name__: str
@@ -120,7 +120,9 @@ class MeanScore(Protocol):
         """Return the weighted mean."""
 
 
-def mean_of(score: Callable[..., Any], summary: str, example: str, *, name: str = "") -> MeanScore:
+def mean_of(
+    score: Callable[..., Any], summary: str, example: str, *, name: str = ""
+) -> MeanClassScore:
     """Return the function that averages a score over rows; see `fastmcmd.metrics.metric.mean_of`."""
     name = name or f"mean_{score.__name__}"
 

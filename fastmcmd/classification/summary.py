@@ -101,7 +101,7 @@ def summarize(
 def entropy_of_block(block: Array) -> Array:
     """Return the entropies in nats of the rows of a block that fits the cache.
 
-    NumPy's logarithm works on many numbers at a time where the processor can, 5 times faster than a
+    NumPy's logarithm works on many numbers at a time if the processor can, 5 times faster than a
     compiled loop. ``0 log 0`` is 0.
     """
     p = block.astype(np.float64, copy=False)

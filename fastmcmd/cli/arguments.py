@@ -211,7 +211,7 @@ def _is_missing(value: ArrayLike) -> bool:
 
 
 def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
-    """Return the names of the inputs with commas between, or None where there are none."""
+    """Return the names of the inputs with commas between, or None if there are none."""
     if arguments.x is not None:
         return str(arguments.x)
     if "x" in columns.places:

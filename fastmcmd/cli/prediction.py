@@ -16,7 +16,7 @@ __all__ = ["DRAWS", "FAMILIES", "QUANTILES", "columns_in", "describe", "guess", 
 
 
 @dataclass(frozen=True)
-class Family:
+class FamilySpec:
     """A family of distributions: its class in `fastmcmd`, and the parameters that it needs."""
 
     name: str
@@ -24,16 +24,16 @@ class Family:
 
 
 FAMILIES = {
-    "gaussian": Family("Gaussian", ("mean", "std")),
-    "student-t": Family("StudentT", ("df", "loc", "scale")),
-    "laplace": Family("Laplace", ("loc", "scale")),
-    "lognormal": Family("LogNormal", ("mu", "sigma")),
-    "gamma": Family("Gamma", ("shape", "rate")),
-    "beta": Family("Beta", ("a", "b")),
-    "uniform": Family("Uniform", ("low", "high")),
-    "poisson": Family("Poisson", ("mean",)),
-    "negative-binomial": Family("NegativeBinomial", ("mean", "dispersion")),
-    "double-poisson": Family("DoublePoisson", ("mean", "phi")),
+    "gaussian": FamilySpec("Gaussian", ("mean", "std")),
+    "student-t": FamilySpec("StudentT", ("df", "loc", "scale")),
+    "laplace": FamilySpec("Laplace", ("loc", "scale")),
+    "lognormal": FamilySpec("LogNormal", ("mu", "sigma")),
+    "gamma": FamilySpec("Gamma", ("shape", "rate")),
+    "beta": FamilySpec("Beta", ("a", "b")),
+    "uniform": FamilySpec("Uniform", ("low", "high")),
+    "poisson": FamilySpec("Poisson", ("mean",)),
+    "negative-binomial": FamilySpec("NegativeBinomial", ("mean", "dispersion")),
+    "double-poisson": FamilySpec("DoublePoisson", ("mean", "phi")),
 }
 DRAWS, QUANTILES = "draws", "quantiles"
 

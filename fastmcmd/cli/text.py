@@ -41,7 +41,7 @@ _QUOTED = 30  # characters of a cell that a message shows
 class Text(Columns):
     """Columns of a text; only the requested ones need be numbers.
 
-    pyarrow parses where it is installed, else NumPy, 4 times slower; the numbers are the same, since both
+    pyarrow parses if it is installed, else NumPy, 4 times slower; the numbers are the same, since both
     round correctly. What pyarrow refuses NumPy tries, too, so that one set of rules holds.
     """
 
@@ -70,7 +70,7 @@ class Text(Columns):
     def prepare(
         self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
-        """Parse columns of numbers, and of words where they are not all numbers, in one pass."""
+        """Parse columns of numbers, and of words if they are not all numbers, in one pass."""
         names = [name for name in dict.fromkeys(names) if name not in self._parsed]
         available = {*names, *self._parsed}
         words = [name for name in dict.fromkeys(words) if name not in available]
@@ -93,7 +93,7 @@ class Text(Columns):
         return [self._parsed[name] for name in names]
 
     def labels(self, name: str) -> HostArray:
-        """Return a column of words, or of numbers where all are."""
+        """Return a column of words, or of numbers if all are."""
         self.prepare((), [name])
         return self._parsed[name]
 
@@ -122,7 +122,7 @@ class Text(Columns):
     def _by_arrow(
         self, names: Sequence[str], words: Sequence[str], progress: Progress
     ) -> dict[str, HostArray] | None:
-        """Parse with pyarrow; None where it is missing or refuses something."""
+        """Parse with pyarrow; None if it is missing or refuses something."""
         try:
             pyarrow = importlib.import_module("pyarrow")
             arrow = importlib.import_module("pyarrow.csv")
@@ -133,7 +133,7 @@ class Text(Columns):
             **dict.fromkeys(words, pyarrow.string()),
         }
         try:
-            with _Counted(self.path, progress) as stream:
+            with _CountingFile(self.path, progress) as stream:
                 table = arrow.read_csv(
                     stream,
                     read_options=arrow.ReadOptions(
@@ -161,7 +161,7 @@ class Text(Columns):
             if len(row) != len(self.names):
                 raise self._uneven(line, row)
         try:
-            with _Counted(self.path, progress) as raw:
+            with _CountingFile(self.path, progress) as raw:
                 stream = io.TextIOWrapper(
                     io.BufferedReader(raw, 1 << 20),
                     encoding="utf-8-sig", errors="surrogateescape", newline="",
@@ -232,7 +232,7 @@ class Text(Columns):
 
 
 def _number(cell: str) -> float:
-    """Return the number of a cell, NaN where it is missing; ValueError for everything else."""
+    """Return the number of a cell, NaN if it is missing; ValueError for everything else."""
     cell = cell.strip()
     if cell in _MISSING:
         return math.nan
@@ -267,7 +267,7 @@ def _check_name(name: str, path: Path) -> None:
         )
 
 
-class _Counted(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     """A file that reports how much of it has been read."""
 
     def __init__(self, path: Path, progress: Progress) -> None:

@@ -8,7 +8,7 @@ from fastmcmd import classification, metrics
 
 __all__ = ["best_values", "of_classes"]
 
-# "low", "high", "zero" where either sign may come out, None where no value is best in itself.
+# "low", "high", "zero" where either sign may come out, None if no value is best in itself.
 _REGRESSION: dict[str, str | None] = {
     "bias": "zero",
     "coverage": None,
@@ -33,7 +33,7 @@ def of_classes(metric: Callable[..., object]) -> bool:
 
 
 def best_values(metric: Callable[..., object]) -> str | None:
-    """Return "low", "high", "zero", or None where no value is best in itself.
+    """Return "low", "high", "zero", or None if no value is best in itself.
 
     Raises
     ------

@@ -82,7 +82,7 @@ def restore(accumulator: Accumulator[Any], row: Array) -> Any:
             raise ValueError(
                 f"these are sums of another metric than {accumulator!r}, or of one with other settings"
             )
-        state = _Reader(part[_MARK + 1 :]).value()
+        state = _RowReader(part[_MARK + 1 :]).value()
         restored = state if restored is None else restored + state
         start += length
     return restored
@@ -127,7 +127,7 @@ def _check_exact(values: HostArray) -> None:
         )
 
 
-class _Reader:
+class _RowReader:
     """Reads values from numbers, one after the other."""
 
     def __init__(self, row: Array) -> None:

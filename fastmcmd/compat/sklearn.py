@@ -34,7 +34,7 @@ class Scorer:
     metric : callable
         As given.
     sign : int
-        1 where large values of the metric are better, -1 where small ones are, 0 where those near zero
+        1 if large values of the metric are better, -1 if small ones are, 0 if those near zero
         are.
     classes : bool
         Whether the metric takes labels and probabilities of classes.

@@ -114,7 +114,7 @@ def _gaussian(distribution: BaseDistribution, rows: int) -> Predictive:
 
 
 def _draws(distribution: BaseDistribution, rows: int) -> Predictive | None:
-    """Return the samples of an empirical distribution, None where rows have unequal ones."""
+    """Return the samples of an empirical distribution, None if rows have unequal ones."""
     samples, weights = distribution.spl, distribution.weights
     if weights is not None or not hasattr(samples, "index") or samples.index.nlevels != 2:
         return None

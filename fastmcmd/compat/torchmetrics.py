@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     pass
 
 
-# Whether large values are better; None where no value is best in itself.
+# Whether large values are better; None if no value is best in itself.
 _BETTER: dict[str, bool | None] = {
     "AUROC": True,
     "Accuracy": True,

@@ -61,7 +61,7 @@ class ModelEncoder(ABC):
         return items
 
     def _rows(self, batch: Items) -> AnyArray:
-        model = self.loaded  # first: where a package is missing it says which
+        model = self.loaded  # first: if a package is missing it says which
         import torch
 
         with torch.no_grad():
@@ -96,7 +96,7 @@ class ModelEncoder(ABC):
 
 
 def imported(module: str, package: str, extra: str) -> Any:
-    """Return a module; where it is missing, an error names the command that installs it."""
+    """Return a module; if it is missing, an error names the command that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

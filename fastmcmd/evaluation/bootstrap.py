@@ -96,7 +96,7 @@ def studentized(
 ) -> tuple[float, float] | None:
     """Return the interval of a number from values and standard errors of bootstrap samples.
 
-    None where a sample has none: too few different rows.
+    None if a sample has none: too few different rows.
     """
     if error == 0 and (values == value).all():
         return value, value
@@ -115,7 +115,7 @@ def studentized(
 _WITHOUT = ("null_ence", "mean_cce", "max_cce")
 # Bins of equal width end at the extremes of the sample: they estimate nothing that does not depend on n.
 _WITHOUT_WIDTH = ("ence", "uce")
-# Ends of the values that a measure can take, where they are finite.
+# Ends of the values that a measure can take, if they are finite.
 _AT_MOST = {"r2": 1.0, "pearson": 1.0, "coverage": 1.0}
 _AT_LEAST = {"pearson": -1.0, "bias": -np.inf, "r2": -np.inf, "nll": -np.inf,
              "mean_dawid_sebastiani": -np.inf}  # fmt: skip

@@ -138,7 +138,7 @@ class Settings:
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """What random numbers follow from: equal where they are the same."""
+        """What random numbers follow from: equal if they are the same."""
         root = seed_sequence(self.random_state)
         entropy = root.entropy
         return (entropy if isinstance(entropy, int) else tuple(entropy or ()), root.spawn_key)

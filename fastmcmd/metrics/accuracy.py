@@ -15,7 +15,7 @@ from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd.metrics.metric import SHARED_PARAMETERS
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,
-    Points,
+    PointPredictions,
     conclude_average,
     conclude_pearson,
     conclude_r2,
@@ -58,13 +58,13 @@ def _read(
     multioutput: str,
     nan_policy: NanPolicy,
     on_device: bool = False,
-) -> Points:
+) -> PointPredictions:
     check_choice(multioutput, "multioutput", MULTIOUTPUTS)
     return read_points(y, prediction, point, sample_weight, nan_policy, on_device)
 
 
 def _gathered(
-    gather: Callable[[Points], Sums],
+    gather: Callable[[PointPredictions], Sums],
     y: ArrayLike,
     prediction: PredictionLike,
     point: str,
@@ -209,11 +209,11 @@ def r2(
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        ``1 - sum w (y - m)^2 / sum w (y - mean y)^2``; NaN where y is constant.
+        ``1 - sum w (y - m)^2 / sum w (y - mean y)^2``; NaN if y is constant.
 
     Notes
     -----
-    scikit-learn's ``r2_score`` answers 1 or 0 where y is constant, unless ``force_finite=False``.
+    scikit-learn's ``r2_score`` answers 1 or 0 if y is constant, unless ``force_finite=False``.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def pearson(
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        From -1 to 1; NaN where y or the prediction is constant.
+        From -1 to 1; NaN if y or the prediction is constant.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def median_absolute_error(
     -------
     float, or ndarray (k,) with "raw_values"
         Median of ``|y - m|``. The weighted median is the smallest error at or below which lies at least
-        half of the weight, and where it is exactly half, the middle between it and the next one: with
+        half of the weight, and if it is exactly half, the middle between it and the next one: with
         integer weights the median of repeated rows.
 
     Examples

@@ -278,7 +278,7 @@ def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
 
 
 def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
-    """Return the mean over rows, infinite where a value is; rows of weight 0 do not count."""
+    """Return the mean over rows, infinite if a value is; rows of weight 0 do not count."""
     if weights is not None and np.isinf(values).any():
         values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
@@ -363,7 +363,7 @@ def out_of_range(squares: Array) -> bool:
 
 
 def unit_of(namespace: Namespace, values: AnyArray) -> float:
-    """Return the power of 2 next to the largest size of values; 1 where that is 0 or infinite."""
+    """Return the power of 2 next to the largest size of values; 1 if that is 0 or infinite."""
     largest = float(namespace.xp.max(namespace.xp.abs(values)))
     if not 0 < largest < np.inf:
         return 1.0

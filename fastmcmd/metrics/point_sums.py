@@ -19,7 +19,7 @@ __all__ = [
     "POINTS",
     "AverageSums",
     "Comoments",
-    "Points",
+    "PointPredictions",
     "conclude_average",
     "conclude_pearson",
     "conclude_r2",
@@ -41,7 +41,7 @@ _COARSE = 2.0**256  # unit of sums of losses that overflow; its square is a doub
 
 
 @dataclass(frozen=True)
-class Points:
+class PointPredictions:
     """Checked outcomes and point predictions.
 
     Attributes
@@ -204,7 +204,7 @@ def read_points(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     on_device: bool = False,
-) -> Points:
+) -> PointPredictions:
     """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.
 
     Rows may stay ``on_device``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
@@ -216,10 +216,12 @@ def read_points(
     shape = (len(rows.prediction), rows.prediction.columns)
     points = point_prediction(rows.prediction, point)
     reshape = rows.namespace.xp.reshape
-    return Points(reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.nan_result)
+    return PointPredictions(
+        reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.nan_result
+    )
 
 
-def _sums(points: Points, losses: Array) -> AverageSums:
+def _sums(points: PointPredictions, losses: Array) -> AverageSums:
     namespace, weights = points.namespace, points.weights
     with np.errstate(over="ignore", invalid="ignore"):
         total = namespace.to_host(_total(namespace, losses, weights))
@@ -239,12 +241,12 @@ def _total(namespace: Namespace, values: AnyArray, weights: AnyArray) -> AnyArra
     return namespace.xp.sum(values, axis=0) if weights is None else weights @ values
 
 
-def gather_absolute(points: Points) -> AverageSums:
+def gather_absolute(points: PointPredictions) -> AverageSums:
     """Return sums of absolute errors."""
     return _sums(points, points.namespace.absolute(points.errors()))
 
 
-def gather_squares(points: Points) -> AverageSums:
+def gather_squares(points: PointPredictions) -> AverageSums:
     """Return sums of squared errors."""
     with np.errstate(over="ignore"):
         errors = points.errors()
@@ -259,13 +261,13 @@ def gather_squares(points: Points) -> AverageSums:
     return replace(_sums(points, errors), unit=unit)
 
 
-def gather_errors(points: Points) -> AverageSums:
+def gather_errors(points: PointPredictions) -> AverageSums:
     """Return sums of errors."""
     return _sums(points, points.errors())
 
 
-def gather_relative(points: Points) -> AverageSums:
-    """Return sums of absolute relative differences in percent; 0 where both are 0."""
+def gather_relative(points: PointPredictions) -> AverageSums:
+    """Return sums of absolute relative differences in percent; 0 if both are 0."""
     namespace = points.namespace
     xp = namespace.xp
     size = xp.abs(points.point)
@@ -276,7 +278,7 @@ def gather_relative(points: Points) -> AverageSums:
     return _sums(points, losses)
 
 
-def gather_comoments(points: Points) -> Comoments:
+def gather_comoments(points: PointPredictions) -> Comoments:
     """Return central moments."""
     with np.errstate(over="ignore", invalid="ignore"):
         moments = _comoments(points, 1.0, 1.0)
@@ -287,7 +289,7 @@ def gather_comoments(points: Points) -> Comoments:
     return _comoments(points, *units)
 
 
-def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
+def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Comoments:
     """Return central moments of values divided by their units."""
     namespace = points.namespace
     y, point, weights = points.y, points.point, points.weights
@@ -341,7 +343,7 @@ def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> fl
 
 
 def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
-    """Return the coefficient of determination; NaN where y is constant."""
+    """Return the coefficient of determination; NaN if y is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
     share = max(sums.unit_y, sums.unit_point) / sums.unit_y
     with np.errstate(over="ignore"):  # errors may be beyond all proportion to y
@@ -350,7 +352,7 @@ def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float 
 
 
 def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
-    """Return the correlation; NaN where y or the prediction is constant."""
+    """Return the correlation; NaN if y or the prediction is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.high_point > sums.low_point)
     # Roots first: the product of the two sums may leave the range of floats.
     spread = np.sqrt(sums.ssy) * np.sqrt(sums.ssp)
@@ -361,7 +363,7 @@ def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> f
 def weighted_median(values: Array, weights: Array | None = None) -> float:
     """Return the weighted median: with integer weights, the median of repeated values.
 
-    The smallest value below or at which lies at least half of the weight; where it is exactly half, the
+    The smallest value below or at which lies at least half of the weight; if it is exactly half, the
     middle between it and the next.
     """
     if weights is None:

@@ -123,7 +123,7 @@ def qce(
     Kueppers, Schneider & Haselhoff, *Parametric and Multivariate Uncertainty Calibration for Regression and
     Object Detection* (2022), conditional quantile calibration error. For one output its normalised
     estimation error ``(y - m)^2 / s^2``, compared with a chi-square quantile, is ``kind="interval"`` of a
-    Gaussian. netcal 1.4 has bins of equal width only, and fails where all standard deviations are equal.
+    Gaussian. netcal 1.4 has bins of equal width only, and fails if all standard deviations are equal.
     As ENCE, it is not 0 for a calibrated model but grows like ``sqrt(bins / n)``.
 
     Examples

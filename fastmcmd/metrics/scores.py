@@ -31,7 +31,7 @@ __all__ = [
 def log_score(
     y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
 ) -> Array:
-    """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
+    """Return negative log-likelihoods (n,), infinite if an outcome has no probability.
 
     Parameters
     ----------

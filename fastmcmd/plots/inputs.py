@@ -35,7 +35,7 @@ def some(n: int, most: int) -> NDArray[np.intp]:
 
 
 class Inputs:
-    """Inputs that pictures show, encoded where there is an encoder.
+    """Inputs that pictures show, encoded if there is an encoder.
 
     Parameters
     ----------

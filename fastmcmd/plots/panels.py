@@ -41,7 +41,7 @@ class Panel:
     title : str
     draw : callable (matplotlib axes)
     model : str
-        Whose it is where there are several models; "" where it shows all of them.
+        Whose it is if there are several models; "" where it shows all of them.
     drawn, n : int
         Rows that it is drawn from, and rows that there are.
     """
@@ -59,7 +59,7 @@ def used_rows(evaluation: Evaluation) -> NDArray[np.intp]:
 
 
 def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
-    """Return the inputs of every evaluation that has some, made once where they are the same.
+    """Return the inputs of every evaluation that has some, made once if they are the same.
 
     An iterator is used up by the evaluation: its inputs are not there.
     """
@@ -88,7 +88,7 @@ def panels(
     points : int
         Points drawn at most, of all models together.
     inputs : dict of Inputs, optional
-        `inputs_of` the evaluations, where they are at hand.
+        `inputs_of` the evaluations, if they are at hand.
     """
     inputs = inputs_of(evaluations) if inputs is None else inputs
     several = len(evaluations) > 1

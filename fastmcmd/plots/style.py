@@ -41,7 +41,7 @@ def tidy(ax: Axes) -> None:
 def finish(
     ax: Axes, label: str | None = None, place: Literal["best", "upper left"] = "best"
 ) -> Axes:
-    """Return the axes, tidied, with a legend where there is a label."""
+    """Return the axes, tidied, with a legend if there is a label."""
     if label:
         ax.legend(frameon=False, loc=place)
     tidy(ax)

@@ -35,7 +35,7 @@ class Material:
         return inputs_of(self.evaluations)
 
     def of(self, name: str, progress: str) -> str:
-        """Return a text with the model's name before it, where there are several."""
+        """Return a text with the model's name before it, if there are several."""
         return f"{name}: {progress}" if self.several else progress
 
     def label(self, label: str) -> str:

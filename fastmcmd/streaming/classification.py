@@ -34,13 +34,13 @@ __all__ = [
     "ClassificationECE",
     "ClassificationNLL",
     "ClasswiseECE",
-    "MeanScore",
     "TopKAccuracy",
+    "WeightedMean",
     "read_batch",
 ]
 
 
-class MeanScore(Accumulator[Totals]):
+class WeightedMean(Accumulator[Totals]):
     """A weighted mean over rows."""
 
     def conclude(self, state: Totals) -> float:
@@ -48,7 +48,7 @@ class MeanScore(Accumulator[Totals]):
         return state.mean
 
 
-class TopKAccuracy(MeanScore):
+class TopKAccuracy(WeightedMean):
     """Share of rows whose label is among the ``k`` most probable classes; `top_k_accuracy`.
 
     Parameters
@@ -113,7 +113,7 @@ class Accuracy(TopKAccuracy):
         super().__init__(1, ties, nan_policy, sum_tolerance)
 
 
-class ClassificationNLL(MeanScore):
+class ClassificationNLL(WeightedMean):
     """Mean negative log likelihood; `nll`.
 
     Parameters
@@ -150,7 +150,7 @@ class ClassificationNLL(MeanScore):
         return 0 if self._state is None else self._state.infinite
 
 
-class BrierScore(MeanScore):
+class BrierScore(WeightedMean):
     """Mean Brier score; `mean_brier_score`.
 
     Parameters

@@ -33,7 +33,7 @@ from fastmcmd.classification.scores import halved, ranked_probability_score_of
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.classification import MeanScore, read_batch
+from fastmcmd.streaming.classification import WeightedMean, read_batch
 
 __all__ = [
     "AUROC",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-class RankedProbabilityScore(MeanScore):
+class RankedProbabilityScore(WeightedMean):
     """Mean ranked probability score; `mean_ranked_probability_score`.
 
     Parameters

@@ -153,7 +153,7 @@ class FineSums:
     keys : ndarray (c,) of int
         Class times number of fine bins, plus fine bin; ascending.
     sums : ndarray (c, 4)
-        Rows, and sums of w, w p and w o: o is 1 where the event happened and else 0.
+        Rows, and sums of w, w p and w o: o is 1 if the event happened and else 0.
     low, high : ndarray (c,)
         Smallest and largest probability.
     """

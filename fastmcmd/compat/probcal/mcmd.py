@@ -113,7 +113,7 @@ def compute_mcmd_torch(
         As in `compute_mcmd_numpy`, on any device.
     x_kernel, y_kernel : callable or Kernel
         As in `compute_mcmd_numpy`. A function that is not recognised is called with tensors on the device
-        of ``x``, in float64, or in the precision of ``x`` where it cannot take float64.
+        of ``x``, in float64, or in the precision of ``x`` if it cannot take float64.
     lmbda : float
         Regulariser, positive.
 

@@ -225,7 +225,7 @@ def is_indefinite(function: KernelFunction) -> bool:
 
 
 def _opened(function: KernelFunction) -> tuple[Any, dict[str, Any] | None]:
-    """Return the function of a partial and its keywords; None where it holds positions, too."""
+    """Return the function of a partial and its keywords; None if it holds positions, too."""
     if not isinstance(function, functools.partial):
         return function, {}
     return function.func, None if function.args else dict(function.keywords)

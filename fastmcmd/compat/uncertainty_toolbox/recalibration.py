@@ -145,7 +145,7 @@ def _first(observed: Vector, zero: int, one: int) -> int:
     if below < least:
         return int(np.flatnonzero(observed[:zero] <= below)[-1])
     many = np.count_nonzero(observed[zero : one + 1] == least) > 1
-    # The last smallest, before the row of level 1 where there are several.
+    # The last smallest, before the row of level 1 if there are several.
     return int(np.flatnonzero(observed[: one if many else one + 1] <= least)[-1])
 
 
