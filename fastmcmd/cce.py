@@ -166,7 +166,7 @@ def encoded_inputs(
     options: Options,
     columns: int | None = None,
 ) -> HostArray | Rows:
-    """Return checked inputs, encoded if there is an encoder; messages say which of both they blame."""
+    """Return checked inputs, encoded if there is an encoder; messages name the culprit."""
     description = name if encoder is None else f"encoder({name})"
     return inputs(encoded(value, encoder), description, options, columns)
 

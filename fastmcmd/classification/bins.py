@@ -207,7 +207,7 @@ def gather_values(
 
 
 def class_columns(rows: LabelledRows) -> list[int]:
-    """Return the classes that are judged one by one: of two, class 1 alone."""
+    """Return the classes that are evaluated one by one: of two, class 1 alone."""
     return [1] if rows.classes == 2 else list(range(rows.classes))
 
 
@@ -242,7 +242,7 @@ class ClassBins:
         threshold: float | None = None,
         edges: Array | None = None,
     ) -> ClassBins:
-        """Return what gathers sums; ``edges`` (bins + 1, k) where bins are not even."""
+        """Return the bins of rows; ``edges`` (bins + 1, k) if bins are not even."""
         kind = np.float64 if rows.binary else rows.p.dtype
         cuts = width_edges(binning.bins, rows.p.dtype)[:, None] if edges is None else edges
         cuts = np.ascontiguousarray(cuts, dtype=kind)

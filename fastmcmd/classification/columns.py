@@ -1,4 +1,4 @@
-"""The scores of one class at a time, for what needs them sorted."""
+"""The scores of one class at a time, for metrics that sort them."""
 
 from __future__ import annotations
 

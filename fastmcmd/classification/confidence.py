@@ -1,4 +1,4 @@
-"""How sure predictions are, and what that is worth."""
+"""Confidence and entropy of predictions, in and out of the distribution of the training data."""
 
 from __future__ import annotations
 

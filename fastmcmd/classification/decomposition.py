@@ -1,4 +1,4 @@
-"""The Brier score as the sum of what it is made of."""
+"""Decomposition of the Brier score into uncertainty, resolution and reliability."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BrierDecomposition", "brier_decomposition", "decomposition_of"]
 
 @dataclass(frozen=True, repr=False)
 class BrierDecomposition:
-    """What the mean Brier score is made of.
+    """The terms of the mean Brier score.
 
     Attributes
     ----------

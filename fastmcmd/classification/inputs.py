@@ -1,4 +1,4 @@
-"""What metrics of a classification read: labels, probabilities, weights; and what is refused."""
+"""What metrics of a classification read: labels, probabilities, weights, and their checks."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class LabelledRows(SelectedRows):
 
     @property
     def known_labels(self) -> NDArray[np.int64]:
-        """The labels, where there must be some: compiled loops read them without a check."""
+        """The labels; raises if there are none, as compiled loops read them without a check."""
         if self.labels is None:
             raise TypeError("y is None; labels from 0 to C - 1 are needed")
         return self.labels
@@ -359,7 +359,7 @@ def _labels_on_device(arrays: Namespace, y: AnyArray) -> AnyArray:
 
 
 def _checked_labels(arrays: Namespace, y: AnyArray, classes: int, valid: AnyArray) -> AnyArray:
-    """Return labels as int64, or raise what `as_labels` says of them."""
+    """Return labels as int64, or raise as `as_labels` does."""
     if arrays.on_host:
         return as_labels(y, classes, valid)
     xp, kind = arrays.xp, kind_of(y)

@@ -1,4 +1,4 @@
-"""Compiled loops over rows of probabilities; imported where they are called, because Numba loads slowly.
+"""Compiled loops over rows of probabilities; callers import them lazily, because Numba loads slowly.
 
 Arguments are trusted: C-contiguous blocks, labels below the number of classes. A loop that also checks
 returns the first row that holds no probabilities, or -1. An empty array stands for labels or weights

@@ -173,7 +173,7 @@ def area_of_sets(
 
 @dataclass(frozen=True, eq=False)
 class ClassAreas:
-    """What the areas of all classes need.
+    """Rows sorted by class, and weights of classes: the input of all areas.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What several metrics need of each row, read from the probabilities once."""
+"""Summary of each row that several metrics share, read from the probabilities once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMALLEST = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True, eq=False)
 class RowSummary:
-    """What several metrics need of each of m rows.
+    """Summary of each of m rows.
 
     Attributes
     ----------
@@ -101,8 +101,7 @@ def summarize(
 def entropy_of_block(block: Array) -> Array:
     """Return the entropies in nats of the rows of a block that fits the cache.
 
-    NumPy's logarithm works on many numbers at a time if the processor can, 5 times faster than a
-    compiled loop. ``0 log 0`` is 0.
+    NumPy's logarithm uses vector instructions: 5 times faster than a compiled loop. ``0 log 0`` is 0.
     """
     p = block.astype(np.float64, copy=False)
     logs = np.maximum(p, _SMALLEST)

@@ -27,7 +27,7 @@ _EXAMPLES = """examples:
 
 
 class UsageError(Exception):
-    """What a person gave cannot be used; the message says what to do."""
+    """Unusable arguments or input; the message says what to do."""
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -57,7 +57,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def add_nan_policy(parser: argparse.ArgumentParser) -> None:
-    """Add what is done with rows in which a number is missing."""
+    """Add the treatment of rows in which a number is missing."""
     parser.add_argument(
         "--nan-policy",
         choices=("raise", "omit", "propagate"),
@@ -82,7 +82,7 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
 
 
 def add_computation(parser: argparse.ArgumentParser) -> None:
-    """Add how the CCE is computed."""
+    """Add the options of the CCE."""
     parser.add_argument("--tol", type=float, default=1e-6, help="largest error of a value")
     parser.add_argument("--solver", choices=("auto", "cholesky", "cg", "lowrank"), default="auto")
     parser.add_argument("--backend", choices=_BACKENDS, default="auto")
@@ -107,7 +107,7 @@ def _devices(text: str) -> list[int]:
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
-    """Add the page that is written."""
+    """Add the report."""
     parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
     parser.add_argument(
         "--projection",
@@ -118,7 +118,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def add_progress(parser: argparse.ArgumentParser) -> None:
-    """Add whether progress is shown."""
+    """Add the option for progress."""
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -128,7 +128,7 @@ def add_progress(parser: argparse.ArgumentParser) -> None:
 
 
 def shown(arguments: argparse.Namespace) -> bool:
-    """Tell whether progress is shown."""
+    """Return whether progress is shown."""
     return sys.stderr.isatty() if arguments.progress is None else bool(arguments.progress)
 
 
@@ -176,7 +176,7 @@ def columns_of(
 def _leave_out(
     arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
 ) -> None:
-    """Do with rows in which a number is missing what ``--nan-policy`` says.
+    """Apply ``--nan-policy`` to rows in which a number is missing.
 
     Predictions cannot be made of missing numbers. So such a row gets a missing outcome, with which
     the evaluation knows what to do, and a complete row lends it all other numbers.

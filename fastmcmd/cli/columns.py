@@ -1,4 +1,4 @@
-"""What the columns of a file are, read by name."""
+"""Columns of a file, read by name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Columns(ABC):
     def prepare(  # noqa: B027 - formats that read columns one by one have nothing to prepare
         self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
-        """Read columns of numbers and of words together, where that is faster than one by one."""
+        """Read columns of numbers and of words together, if that is faster than one by one."""
 
     def labels(self, name: str) -> HostArray:
         """Return a column that may hold words."""
@@ -68,7 +68,7 @@ class Columns(ABC):
     def missing(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
         """Return which rows (n,) lack a number in one of some columns.
 
-        None where columns differ in length, which `select` refuses.
+        None if columns differ in length, which `select` refuses.
         """
         missing: NDArray[np.bool_] | None = None
         for part in self.values(names):

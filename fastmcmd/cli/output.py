@@ -16,7 +16,7 @@ from fastmcmd.io import destination, same_file
 
 __all__ = ["BEST_SIGN", "Sheet", "check_target", "show"]
 
-BEST_SIGN = "* "  # before the best of a line: colour alone does not say it to everyone
+BEST_SIGN = "* "  # before the best of a line, for those who do not see its colour
 
 
 @dataclass(frozen=True)

@@ -125,4 +125,4 @@ def _column(value: str, columns: Columns, text: str) -> float | HostArray:
     try:
         return float(value)
     except ValueError:
-        return columns.select(value, f"--prediction {text}")  # says what there is
+        return columns.select(value, f"--prediction {text}")  # its error lists the columns

@@ -1,4 +1,4 @@
-"""Evaluations, comparisons and plans as sheets for a person at a terminal."""
+"""Evaluations, comparisons and plans as sheets for a terminal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def of_comparison(comparison: Comparison) -> Sheet:
 
 
 def of_plan(plan: Plan) -> Sheet:
-    """Return what would be done, a line each, and why."""
+    """Return the steps of a plan with their reasons, a line each."""
     from fastmcmd._base.memory import format_bytes
     from fastmcmd._base.progress import duration
 

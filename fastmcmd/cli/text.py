@@ -102,7 +102,7 @@ class Text(Columns):
         return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
     def _check_integers(self, names: Sequence[str], columns: dict[str, HostArray]) -> None:
-        """Refuse whole numbers that no float64 is: different ones would become equal in silence."""
+        """Refuse whole numbers that float64 does not hold: different ones would silently become equal."""
         large = [name for name in names if (np.abs(columns[name]) > _EXACT).any()]
         if not large:
             return
@@ -116,7 +116,7 @@ class Text(Columns):
                     )
 
     def _open(self) -> io.TextIOWrapper:
-        # Bytes that are not UTF-8 do no harm in columns that nobody asks for.
+        # Bytes that are not UTF-8 do no harm in columns that are not requested.
         return self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
 
     def _by_arrow(
@@ -242,7 +242,7 @@ def _number(cell: str) -> float:
 
 
 def _is_exact(cell: str) -> bool:
-    """Tell whether a cell is no whole number, or one that a float64 holds."""
+    """Return whether a cell is no whole number, or one that a float64 holds."""
     if not cell.lstrip("+-").isdecimal() or len(cell) > _DIGITS:
         return True
     return int(float(cell)) == int(cell)

@@ -28,7 +28,7 @@ _CLASSIFICATION = {
 
 
 def of_classes(metric: Callable[..., object]) -> bool:
-    """Tell whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
+    """Return whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
     return getattr(classification, getattr(metric, "__name__", ""), None) is metric
 
 

@@ -162,7 +162,7 @@ def _labels(y: ArrayLike) -> HostArray:
         return as_array(y, "y")
     try:
         return np.asarray(y)
-    except Exception as error:  # __array__ of other libraries raises what it likes
+    except Exception as error:  # __array__ of other libraries can raise anything
         raise ValueError(f"y cannot be made an array: {error}") from None
 
 
@@ -185,5 +185,5 @@ def _final(estimator: Estimator, X: InputsLike) -> tuple[Estimator, InputsLike]:
 
 
 def _takes(method: Callable[..., object] | None, name: str) -> bool:
-    """Tell whether a method has an argument of this name."""
+    """Return whether a method has an argument of this name."""
     return method is not None and name in inspect.signature(method).parameters

@@ -43,7 +43,7 @@ _MARK = 8  # numbers that say which accumulator it is, a byte each
 
 
 def flatten(accumulator: Accumulator[Any], state: Any) -> Array:
-    """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and what it summed.
+    """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and its sums.
 
     Rows of several processes joined end to end are what `restore` reads.
 

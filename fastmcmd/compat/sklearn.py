@@ -99,7 +99,7 @@ class Scorer:
         return self.sign * value if self.sign else -abs(value)
 
     def set_score_request(self, *, sample_weight: bool | str | None = True) -> Scorer:
-        """Return a scorer that asks for weights where metadata routing is on.
+        """Return a scorer that requests weights if metadata routing is on.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Scorer:
         return scorer
 
     def get_metadata_routing(self) -> Any:
-        """Return what scikit-learn's metadata routing asks a scorer for."""
+        """Return the scorer's requests to scikit-learn's metadata routing."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)

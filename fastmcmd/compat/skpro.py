@@ -1,6 +1,6 @@
 """Metrics of this package for skpro, and distributions of skpro for this package.
 
-skpro is imported when `Metric` is asked for; `from_skpro` calls methods of the object it is given, only.
+skpro is imported when `Metric` is requested; `from_skpro` only calls methods of its argument.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAZY = ("Metric",)  # needs skpro
 
 __all__ = ["from_skpro", *_LAZY]
 
-# Means over rows, and what they are means of.
+# Means over rows, and the scores that they average.
 _BY_ROW: dict[Callable[..., float], Callable[..., Array]] = {
     metrics.nll: metrics.log_score,
     metrics.mean_crps: metrics.crps,

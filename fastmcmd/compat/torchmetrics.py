@@ -318,7 +318,7 @@ def _by_name(val: Any) -> Any:
 
 
 def _results(val: Any, kind: type) -> list[Any]:
-    """Return what `compute` gave once or more often as a list."""
+    """Return one or several results of `compute` as a list."""
     results = [val] if isinstance(val, kind) else val
     if not isinstance(results, (list, tuple)) or not results:
         raise TypeError(

@@ -142,7 +142,7 @@ def _no_gradients() -> AbstractContextManager[object]:
 
 
 def _rows_of(encoded: AnyArray, count: int, start: int) -> HostArray:
-    """Return what a function made of a batch as rows (b, k), checked."""
+    """Return the result of a function for a batch as checked rows (b, k)."""
     rows = as_array(encoded, "what the encoder returned")
     if rows.ndim == 1:
         rows = rows[:, None]

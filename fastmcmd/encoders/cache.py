@@ -51,7 +51,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     hasher = hashlib.sha256()
     try:
-        with open(source(path, "an input"), "rb") as file:  # a FIFO could keep us waiting for ever
+        with open(source(path, "an input"), "rb") as file:  # reading a FIFO might never end
             while block := file.read(_BLOCK):
                 hasher.update(block)
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def _add(hasher: hashlib._Hash, kind: str, content: bytes) -> None:
 
 def _add_array(hasher: hashlib._Hash, array: AnyArray) -> None:
     kind = "array"
-    if is_tensor(array):  # a function may do another thing with it than with an array
+    if is_tensor(array):  # a function may treat it differently from an array
         kind = str(array.dtype)
         array = array.detach().cpu()
         if kind == "torch.bfloat16":  # unknown to NumPy; exact in float32

@@ -1,4 +1,4 @@
-"""What inputs of an encoder are: an array or a tensor, or a list of anything."""
+"""Inputs of an encoder: an array or a tensor, or a list of anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Items: TypeAlias = Any  # an array or a tensor, or an iterable of items
 
 
 def items_of(inputs: Items) -> Any:
-    """Return inputs as what can be sliced: an array, a tensor or a list; at least one.
+    """Return inputs in a form that can be sliced: an array, a tensor or a list; at least one.
 
     Columns of data frames and arrays of strings or objects become lists.
     """
@@ -57,7 +57,7 @@ def paths_of(items: Items) -> Items:
 
 
 def is_image(value: object) -> bool:
-    """Tell whether a value is a PIL image, without importing PIL."""
+    """Return whether a value is a PIL image, without importing PIL."""
     image = sys.modules.get("PIL.Image")
     return image is not None and isinstance(value, image.Image)
 

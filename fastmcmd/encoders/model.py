@@ -113,7 +113,7 @@ def weights_name(weights: str) -> str:
 
 
 def check_name(value: object, argument: str, optional: bool = False) -> Any:
-    """Return what names a model or its weights: text or, of a file, a path.
+    """Return the checked name of a model or its weights: text or, of a file, a path.
 
     Raises
     ------

@@ -14,7 +14,7 @@ __all__ = ["Torchvision"]
 
 
 class Torchvision(ModelEncoder):
-    """What the last linear layer of a torchvision classifier sees, of a model loaded when first called.
+    """The input of the last linear layer of a torchvision classifier, which is loaded when first called.
 
     Parameters
     ----------

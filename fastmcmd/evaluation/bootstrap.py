@@ -110,8 +110,8 @@ def studentized(
     return value - max(float(high), 0.0) * error, value - min(float(low), 0.0) * error
 
 
-# What has no interval: null expectations are no estimates. The CCE of one row depends on the outcomes of
-# all, so that resampled means of it, with the fit kept, hold the truth in 10 to 25 % of runs, not 95 %.
+# Measures without intervals. Null expectations are no estimates. The CCE of one row depends on the outcomes
+# of all: without a new fit, resampled means contain the truth in 10 to 25 % of runs, not 95 %.
 _WITHOUT = ("null_ence", "mean_cce", "max_cce")
 # Bins of equal width end at the extremes of the sample: they estimate nothing that does not depend on n.
 _WITHOUT_WIDTH = ("ence", "uce")
@@ -221,13 +221,13 @@ def _interval(
 
 
 def _quantiles(values: Array, levels: float | list[float]) -> Array:
-    """Return quantiles at places k / (n_boot + 1), which few samples do not make too narrow."""
+    """Return quantiles at places k / (n_boot + 1), so that few samples do not narrow the interval."""
     with np.errstate(invalid="ignore"):  # a score may be infinite in some samples
         return np.asarray(np.quantile(values, levels, method="weibull"))
 
 
 def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
-    """Return the interval of a share of n rows (Wilson, 1927), which is none of width 0 at 0 and 1."""
+    """Return the interval of a share of n rows (Wilson, 1927), whose width is positive at 0 and 1, too."""
     z = special.ndtri((1 + confidence) / 2)
     scale = 1 / (1 + z**2 / n)
     middle = scale * (share + z**2 / (2 * n))
@@ -247,7 +247,7 @@ Distance = Callable[[Context], float]
 
 
 def _of_curve(name: str) -> Callable[[Context], Distance]:
-    """Return distances of reliability curves, by the norm that the measure is."""
+    """Return distances of reliability curves, in the norm of the measure."""
     kind, levels = (
         ("quantile", ECE_LEVELS) if name == "regression_ece" else ("interval", TOOLBOX_LEVELS)
     )

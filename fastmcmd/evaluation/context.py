@@ -1,4 +1,4 @@
-"""What all measures of one evaluation share: checked rows, and what is computed once."""
+"""Checked rows and cached results that all measures of one evaluation share."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Memo(Wrapped):
         self._cached[_quantile(level)] = quantiles
 
     def subset(self, rows: NDArray[np.intp]) -> Memo:
-        """Return the prediction of some rows, which remembers what this one does."""
+        """Return the prediction of some rows, with what is cached here."""
         part = Memo(self.base.take(rows), self.y[rows])
         part._cached = {name: values[rows] for name, values in self._cached.items()}
         return part
@@ -138,14 +138,14 @@ class Settings:
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """What random numbers follow from: equal if they are the same."""
+        """Identity of the random numbers: equal seeds have equal identities."""
         root = seed_sequence(self.random_state)
         entropy = root.entropy
         return (entropy if isinstance(entropy, int) else tuple(entropy or ()), root.spawn_key)
 
 
 class _Shared:
-    """What does not depend on weights."""
+    """Results that do not depend on weights."""
 
     def __init__(self, y: Array, base: Predictive, settings: Settings) -> None:
         self.y, self.base, self.settings = y, base, settings
@@ -212,7 +212,7 @@ class Context:
         self.nulls: dict[str, float] = {}  # expectations under a right model, computed once
 
     def subset(self, rows: NDArray[np.intp]) -> Context:
-        """Return some rows: what was computed by row, PIT values too, is not computed again."""
+        """Return some rows; results by row, PIT values too, are not computed again."""
         shared = self._shared.subset(rows)
         outcomes = Outcomes(shared.y, shared.base, None, None, len(rows), False)
         return Context(
@@ -239,7 +239,7 @@ class Context:
 
     @cached_property
     def width(self) -> str | None:
-        """Why predicted standard deviations cannot be divided by, or None."""
+        """Why division by predicted standard deviations is impossible, or None."""
         std = self.prediction.std
         if not np.isfinite(std).all():
             return "a predicted variance is not finite"
@@ -247,7 +247,7 @@ class Context:
 
     @cached_property
     def spread(self) -> str | None:
-        """Why predicted variances cannot be divided by, or None."""
+        """Why division by predicted variances is impossible, or None."""
         if self.width is not None:
             return self.width
         variance = self.prediction.variance

@@ -98,11 +98,11 @@ def _inputs(context: Context) -> Reason:
     return None if context.cce is not None else "no inputs x were given"
 
 
-# How a number comes about.
+# How a number is computed.
 
 
 def _of(function: Callable[..., Any]) -> Number:
-    """Return a metric of the prediction that remembers."""
+    """Return a metric of the cached prediction."""
     return lambda context: float(function(context.rows, None))
 
 

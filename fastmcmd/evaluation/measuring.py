@@ -27,9 +27,9 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["check_some_row", "evaluation_of", "suspicions"]
 
-_LEAST_ROWS = 20  # of fewer, anything may look like anything
-_NEARER = 3.0  # times: so much nearer must outcomes be to what may have been meant
-_SCATTER = 0.8  # of the variance of means: what outcomes have at least, but for chance
+_LEAST_ROWS = 20  # with fewer, any assignment may look plausible
+_NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
+_SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
 _LEAST_Z, _MOST_Z = (
     0.3,
     3.0,
@@ -37,7 +37,7 @@ _LEAST_Z, _MOST_Z = (
 
 
 def suspicions(context: Context, x: InputsLike | None) -> list[str]:
-    """Return notes on arguments that look as if they were others.
+    """Return notes on arguments that look swapped.
 
     Each tests whether the numbers make sense in the other roles, and far more so than in theirs: wrong
     models alone do not.
@@ -88,7 +88,7 @@ def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
 
 
 def _as_spread(y: Array, mean: Array, std: Array, other: Array) -> bool:
-    """Tell whether y lies about ``mean`` by about ``std``, and far nearer than to ``other``."""
+    """Return whether y lies around ``mean`` by about ``std``, and far from ``other``."""
     if len(y) < _LEAST_ROWS or not (std > 0).all():
         return False
     errors = y - mean

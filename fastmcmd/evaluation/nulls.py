@@ -1,4 +1,4 @@
-"""What measures that cannot be negative are on average for a right model: never 0 in a finite sample."""
+"""Expected values of nonnegative measures for a right model, which are positive in a finite sample."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MEAN_ABSOLUTE = np.sqrt(2 / np.pi)  # of a standard normal number
 
 
 def null_expectations(context: Context, names: Iterable[str]) -> dict[str, float]:
-    """Return the expectation under a right model of those measures that have one here.
+    """Return the expectations under a right model of the measures that have one here.
 
     "Right" means that outcomes follow the predicted distributions: same inputs, sharpness and size.
     """

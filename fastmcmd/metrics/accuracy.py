@@ -46,7 +46,7 @@ prediction : Predictive or what converts to one, or point predictions (n,) or (n
 
 
 def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
-    """Do as `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
+    """Apply `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
     return with_shared_parameters(_PARAMETERS)(on_array_device(function))
 
 

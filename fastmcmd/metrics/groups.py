@@ -297,7 +297,7 @@ def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCal
     for part in groups:
         try:
             rows = np.asarray(part)
-        except Exception as error:  # __array__ of other libraries raises what it likes
+        except Exception as error:  # __array__ of other libraries can raise anything
             raise TypeError(f"groups holds what cannot be made an array: {error}") from None
         if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
             raise ValueError(

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
-_BLOCK = 1 << 24  # numbers in which NaN are looked for together: a mask of 16 MB
+_BLOCK = 1 << 24  # numbers searched for NaN in one block: a mask of 16 MB
 _HOST_BLOCK = 1 << 17  # the same on the host: 1 MB of float64, which the cache holds
 _COARSE = 2.0**512  # unit of values whose weighted sum overflows
 
@@ -262,7 +262,7 @@ def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[AnyArray]) -> An
 
 
 def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
-    """Return which rows of an array (n, ...) hold NaN, looked for in blocks."""
+    """Return which rows of an array (n, ...) hold NaN; searches in blocks."""
     xp, n = arrays.xp, array.shape[0]
     if array.ndim == 1:
         return xp.isnan(array)
@@ -328,7 +328,7 @@ def _stand_in(arrays: Namespace, array: AnyArray, least: float) -> AnyArray:
 
 
 def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
-    """Return a prediction without NaN in its arrays."""
+    """Return a placeholder prediction without NaN in its arrays."""
 
     def one(part: Any, least: float) -> Any:
         if not _is_array(part):
@@ -357,7 +357,7 @@ _LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
 
 
 def out_of_range(squares: Array) -> bool:
-    """Tell whether sums of squares have overflowed, or lost digits near the smallest doubles."""
+    """Return whether sums of squares have overflowed, or lost digits near the smallest doubles."""
     size = np.abs(squares)
     return bool((~(size < _MOST) | (size < _LEAST)).any())
 

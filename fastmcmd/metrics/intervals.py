@@ -80,7 +80,7 @@ def _by_quantiles(y: Array, prediction: Predictive, level: float) -> NDArray[np.
 
 
 def _by_cdf(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
-    """Tell the same from two cdfs, which counts have without a search.
+    """Return the same from two cdfs, which counts have without a search.
 
     ``Q(p) = min {v: P(Y <= v) >= p}`` is <= y if and only if ``P(Y <= y) >= p``, and >= y if and only if
     ``P(Y < y) < p``.

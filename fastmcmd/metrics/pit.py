@@ -1,4 +1,4 @@
-"""Probability integral transforms, sorted once for everything that counts them, and their histogram."""
+"""Probability integral transforms, sorted once for all metrics that count them, and their histogram."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
 
 
 def _below(y: Array, prediction: Predictive, high: Array) -> Array:
-    """Return P(Y < y); ``high`` itself where the class says that there are no atoms."""
+    """Return P(Y < y); ``high`` itself if the class declares that there are no atoms."""
     plain = (Predictive.cdf_below, ScipyPredictive.cdf_below)  # P(Y <= y) unless discrete
     if not prediction.discrete and type(prediction).cdf_below in plain:
         return high

@@ -162,7 +162,7 @@ def _on_device(
     binning: str,
     limits: tuple[float, float] | None,
 ) -> float:
-    """Return the error of rows on a device, where columns of each level are made one after the other."""
+    """Return the error of rows on a device; columns of each level are made one after the other."""
     arrays = rows.namespace
     weights = rows.weights
     if weights is not None:  # rows without weight set no limits

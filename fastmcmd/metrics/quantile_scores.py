@@ -81,7 +81,7 @@ def losses_together(
 ) -> tuple[list[Array], list[Array]]:
     """Return several `check_losses` (n,), and the quantiles (n,) at the levels ``extra_levels``.
 
-    Each quantile is computed once, whatever needs it.
+    Each quantile is computed once, even if several losses need it.
     """
     if isinstance(prediction, Gaussian):
         each_loss = [check_losses(y, prediction, *term) for term in terms]
@@ -107,7 +107,7 @@ def losses_together(
 
 
 def _width(prediction: Predictive) -> int:
-    """Return the numbers a row holds itself: draws that quantiles are sorted from."""
+    """Return how many numbers a row holds: the draws that are sorted for quantiles."""
     return 1 if prediction.has_density else prediction.node_count
 
 

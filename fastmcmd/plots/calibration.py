@@ -28,9 +28,9 @@ def reliability(
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
-    """Draw observed against expected shares, with what a calibrated model scatters (95 %).
+    """Draw observed against expected shares, with the 95 % band of a calibrated model.
 
-    Where a curve is drawn already, the band stays that of the first.
+    If the axes have a curve already, they retain the band of the first.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def pit_histogram(
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
-    """Draw densities of the PIT, with what a calibrated model scatters (95 %).
+    """Draw densities of the PIT, with the 95 % band of a calibrated model.
 
     Flat: calibrated. A hump: predictions too wide. A valley: too narrow. A slope: biased.
 
@@ -111,7 +111,7 @@ def variance(
 ) -> Axes:
     """Draw the root mean squared error against the root mean predicted variance of each bin.
 
-    On the diagonal predicted spreads are right. Bars: what a calibrated model scatters (95 %).
+    On the diagonal predicted spreads are right. Bars: 95 % intervals of a calibrated model.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def evaluation(
     figure: Figure | None = None,
     projection: Projection = "pca",
 ) -> Figure:
-    """Draw what there is of an evaluation: calibration, sharpness, CCE, and where it is high.
+    """Draw all pictures of an evaluation: calibration, sharpness, CCE, and where it is high.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Inputs as the kernel sees them, some rows at a time, wherever they lie."""
+"""Inputs of pictures: rows of arrays, of files or of an encoder, some at a time."""
 
 from __future__ import annotations
 

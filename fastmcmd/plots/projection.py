@@ -19,7 +19,7 @@ __all__ = ["PROJECTIONS", "Plane", "Projection", "line", "principal", "project"]
 Array = NDArray[np.float64]
 Projection: TypeAlias = str | ArrayLike | Callable[[HostArray], ArrayLike]
 
-_AXES = 20_000  # rows that principal axes are found from,
+_AXES = 20_000  # rows from which principal axes are computed,
 _LARGEST = 2_000  # and the largest matrix whose eigenvectors are computed: a second
 _BLOCK = 1 << 22  # elements converted together
 _WIDE = 50  # columns that t-SNE receives at most, as its authors do (van der Maaten & Hinton, 2008)
@@ -78,7 +78,7 @@ def principal(rows: HostArray, count: int) -> Array:
         axes = part.T @ axes
         axes /= np.maximum(np.linalg.norm(axes, axis=0), np.finfo(np.float64).tiny)
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-    scores = np.zeros((len(rows), count))  # axes that are not there have nothing along them
+    scores = np.zeros((len(rows), count))  # coordinates along missing axes are 0
     step = max(1, _BLOCK // d)
     for start in range(0, len(rows), step):
         block = slice(start, start + step)

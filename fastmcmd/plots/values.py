@@ -75,7 +75,9 @@ def histogram(
     middle = finite.mean()
     count = min(_BARS, math.ceil(math.sqrt(len(finite))))
     ends = finite.min(), finite.max()
-    if ends[1] - ends[0] <= _ROUNDING * abs(middle):  # bins could not be told apart: one thin bar
+    if ends[1] - ends[0] <= _ROUNDING * abs(
+        middle
+    ):  # bins would be indistinguishable: one thin bar
         margin = _THIN * abs(middle) or 0.5
         count, ends = 1, (middle - margin, middle + margin)
     heights, edges = np.histogram(finite, count, ends)

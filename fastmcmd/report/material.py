@@ -1,4 +1,4 @@
-"""What the parts of the page are made from."""
+"""Input of the parts of the page: evaluations and a projection."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Material:
         return f"{name}: {progress}" if self.several else progress
 
     def label(self, label: str) -> str:
-        """Return what people call a number, with the level where it depends on one."""
+        """Return the usual name of a number, with its level if it depends on one."""
         levels = {one.settings["level"] for one in self.evaluations.values()}
         if "central interval" in label and len(levels) == 1:
             return f"{label} ({100 * levels.pop():g} %)"

@@ -1,4 +1,4 @@
-"""The parts of the page that hold numbers: the headline, all of them, by groups, how each is read."""
+"""The parts of the page with numbers: headline, table, groups, and how to read each number."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _HOW = (
 
 
 def headline(material: Material) -> Section:
-    """Return the numbers to look at first, what to know of them, and how they belong together."""
+    """Return the most important numbers, with a short guide to scores, calibration and CCE."""
     body = _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
         legend = Comparison(material.evaluations).legend.removeprefix("* ")
@@ -171,7 +171,7 @@ def _random_groups(material: Material) -> str:
 
 
 def reading(material: Material) -> Section:
-    """Return how each number that is there is read."""
+    """Return how to read each number in the report."""
     rows: list[Sequence[Cell]] = []
     section = ""
     for one, _ in Comparison(material.evaluations).lines():

@@ -82,7 +82,7 @@ def _rows_of_table(
 def _inputs(
     evaluation: Evaluation, inputs: Inputs, where: NDArray[np.intp]
 ) -> list[tuple[str, list[Cell]]]:
-    """Return the inputs of some points as columns, where they are few numbers or text."""
+    """Return the inputs of some points as columns, if they are text or few numbers."""
     assert evaluation.congruence is not None
     if inputs.encoder is not None:
         ascending = np.argsort(where)  # rows of a file must be read in order
@@ -117,7 +117,7 @@ def _short(value: float) -> str:
 
 
 def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> str:
-    """Return the witness at the point of largest CCE, where outputs are numbers."""
+    """Return the witness at the point of largest CCE, if outputs are numbers."""
     if evaluation.y.ndim != 1 or evaluation.congruence is None:
         return ""
     worst = int(np.nanargmax(evaluation.rows["cce"]))

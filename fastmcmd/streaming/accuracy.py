@@ -1,4 +1,4 @@
-"""Accuracy of point predictions over a test set that passes by in batches."""
+"""Accuracy of point predictions over a test set that arrives in batches."""
 
 from __future__ import annotations
 

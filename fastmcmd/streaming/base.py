@@ -28,7 +28,7 @@ State = TypeVar("State", bound=Sums)
 
 
 class Accumulator(ABC, Generic[State]):
-    """A metric of a test set that passes by in batches, or lies in several processes.
+    """A metric of a test set that arrives in batches, or is spread over several processes.
 
     A new one says what its sums are (`gather`) and what follows from them (`conclude`). The function
     of the same metric calls the same two, so both agree.
@@ -57,7 +57,7 @@ class Accumulator(ABC, Generic[State]):
         return self
 
     def merge(self: Self, other: Self) -> Self:
-        """Add what another accumulator of the same kind and settings has seen.
+        """Add the rows of another accumulator of the same kind and settings.
 
         Raises
         ------

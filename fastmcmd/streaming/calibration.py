@@ -1,4 +1,4 @@
-"""Calibration over a test set that passes by in batches: counts at fixed levels, sums, sketches."""
+"""Calibration over a test set that arrives in batches: counts at fixed levels, sums, sketches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of a classification whose test set passes by in batches."""
+"""Metrics of a classification whose test set arrives in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification over a test set that passes by in batches: curves, tables, decompositions, areas."""
+"""Classification over a test set that arrives in batches: curves, tables, decompositions, areas."""
 
 from __future__ import annotations
 

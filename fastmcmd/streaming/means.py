@@ -1,4 +1,4 @@
-"""Means of scores over a test set that passes by in batches."""
+"""Means of scores over a test set that arrives in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors against predicted spread over a test set that passes by in batches, by sketches."""
+"""Errors against predicted spread over a test set that arrives in batches, by sketches."""
 
 from __future__ import annotations
 
