@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_array
-from fastmcmd._base.tables import columns_as_text
+from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "AboveSums",
@@ -31,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AccuracyAboveConfidence:
+class AccuracyAboveConfidence(ColumnTable):
     """Accuracy of the rows that a model is sure of.
 
     Attributes
@@ -57,16 +53,6 @@ class AccuracyAboveConfidence:
             "count": self.count.tolist(),
             "weight": self.weight.tolist(),
         }
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the columns as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
-
-    def table(self) -> str:
-        """Return the thresholds as text, a line each."""
-        return columns_as_text(self.to_dict())
 
     def __repr__(self) -> str:
         return f"AccuracyAboveConfidence at {len(self.thresholds)} thresholds\n{self.table()}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_positive
-from fastmcmd._base.tables import columns_as_text
+from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
@@ -20,9 +19,6 @@ from fastmcmd.classification.events import event_sums
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.metric import metric
 from fastmcmd.predictive.base import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "NORMS",
@@ -261,7 +257,7 @@ def mean_error(errors: Array, sums: BinSums) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityCurve:
+class ReliabilityCurve(ColumnTable):
     """Predicted probabilities against observed frequencies, by bin.
 
     Attributes
@@ -297,16 +293,6 @@ class ReliabilityCurve:
             "confidence": self.confidence.tolist(),
             "accuracy": self.accuracy.tolist(),
         }
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the columns as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
-
-    def table(self) -> str:
-        """Return the bins as text, a line each."""
-        return columns_as_text(self.to_dict())
 
     def __repr__(self) -> str:
         return f"ReliabilityCurve of {self.count.sum():,} rows in {len(self.count)} bins\n{self.table()}"

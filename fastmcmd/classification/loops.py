@@ -1,8 +1,7 @@
 """Compiled loops over rows of probabilities; callers import them lazily, because Numba loads slowly.
 
 Arguments are trusted: C-contiguous blocks, labels below the number of classes. A loop that also checks
-returns the first row that holds no probabilities, or -1. An empty array stands for labels or weights
-that are not given.
+returns the first row that holds no probabilities, or -1. An empty array means no labels, or no weights.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def answer(parser: argparse.ArgumentParser) -> str:
     """Return a program for ``sh`` that prints what may follow, a line each, with a tab before help.
 
     Its arguments are the word begun and the words before it. It starts no Python, whose imports take
-    longer than a person at a prompt waits. A single line ``@files .csv .npz`` asks the shell for files.
+    too long at a prompt. A single line ``@files .csv .npz`` asks the shell for files.
     """
     commands = next(a.choices for a in parser._actions if isinstance(a.choices, dict))
     helps = {c.dest: c.help or "" for a in parser._actions for c in _choices(a)}
