@@ -8,7 +8,7 @@ error. `evaluate` computes accuracy, proper scores, calibration and CCE at once.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd._base.threads import get_num_threads, set_num_threads
 from fastmcmd._version import __version__
@@ -134,14 +134,14 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for place, names in _LATER.items():
         if name in names:
             if place == "fastmcmd":
                 return importlib.import_module(f"fastmcmd.{name}")
-            found = getattr(importlib.import_module(place), name)
-            globals()[name] = found
-            return found
+            attribute = getattr(importlib.import_module(place), name)
+            globals()[name] = attribute
+            return attribute
     raise AttributeError(f"module 'fastmcmd' has no attribute {name!r}")
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from fastmcmd._base.annotations import (
+    Encoder,
+    FilePath,
+    HostArray,
+    InputsLike,
+    Landmarks,
+    MemoryLimit,
+    RandomState,
+)
 from fastmcmd._base.checks import (
     as_rows,
     as_weights,
@@ -31,6 +38,7 @@ from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive import Draws, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.result import Result, on_device_of
 from fastmcmd.rows import Rows
 
@@ -38,29 +46,29 @@ __all__ = ["cce", "encoded", "samples_of", "samples_of_all"]
 
 
 def cce(
-    x: Any,
-    y: Any,
-    prediction: Any,
-    at: Any = None,
+    x: InputsLike,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    at: InputsLike | None = None,
     x_kernel: Kernel | None = None,
     y_kernel: Kernel | None = None,
     lam: float = 0.1,
     draws: int | None = None,
-    encoder: Callable[[Any], Any] | None = None,
-    weights: Any = None,
-    random_state: Any = None,
+    encoder: Encoder | None = None,
+    weights: ArrayLike | None = None,
+    random_state: RandomState = None,
     tol: float = 1e-6,
     solver: str = "auto",
     backend: str = "auto",
-    dtype: Any = None,
-    memory_limit: Any = None,
+    dtype: DTypeLike | None = None,
+    memory_limit: MemoryLimit = None,
     progress: bool = False,
     certificate: str = "auto",
     rank: int | None = None,
-    landmarks: Any = None,
-    out: Any = None,
-    cache_dir: str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    landmarks: Landmarks = None,
+    out: FilePath | None = None,
+    cache_dir: FilePath | None = None,
+    checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Result:
@@ -85,7 +93,7 @@ def cce(
     lam : float
         Regulariser, positive; 0.1 in the paper.
     draws : int, optional
-        None: exact expectations under the predictions (all draws where draws were given), no
+        None: exact expectations under the predictions (all draws, if the prediction is draws), no
         Monte-Carlo noise. An integer: that many random draws per input, as published (1).
     encoder : callable, optional
         Applied to ``x`` and ``at``; its result is what the kernel sees.
@@ -123,7 +131,6 @@ def cce(
     >>> bool(good.mean < bad.mean)
     True
     """
-    given = x
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
@@ -132,20 +139,20 @@ def cce(
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
     check_files(out, options.checkpoint, x=x, y=y, prediction=prediction, at=at, weights=weights)
-    at_x = at is None or at is x
-    x = encoded_inputs(x, encoder, "x", options)
-    grid = x if at_x else encoded_inputs(at, encoder, "at", options, x.shape[1])
-    x, grid = common_dtype(x, grid)
-    x, grid = prepared_inputs(x_kernel, x=x, at=grid)
+    rows = encoded_inputs(x, encoder, "x", options)
+    columns = rows.shape[1]
+    grid = rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
+    rows, grid = common_dtype(rows, grid)
+    rows, grid = prepared_inputs(x_kernel, x=rows, at=grid)
     nature, model, kernels = samples_of(
-        x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
+        rows, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
-    return found if out is not None else on_device_of(found, given)
+    result = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
+    return result if out is not None else on_device_of(result, x)
 
 
-def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
-    """Return ``encoder(x)``, or ``x`` where there is none."""
+def encoded(x: InputsLike | Rows, encoder: Encoder | None) -> InputsLike | Rows:
+    """Return ``encoder(x)``, or ``x`` if there is none."""
     if encoder is None:
         return x
     check_callable(encoder, "encoder", 1, "a callable that maps inputs to an array")
@@ -153,29 +160,29 @@ def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
 
 
 def encoded_inputs(
-    value: Any,
-    encoder: Callable[[Any], Any] | None,
+    value: InputsLike,
+    encoder: Encoder | None,
     name: str,
     options: Options,
     columns: int | None = None,
-) -> NDArray[Any] | Rows:
-    """Return checked inputs, encoded where there is an encoder; messages say which of both they blame."""
-    told = name if encoder is None else f"encoder({name})"
-    return inputs(encoded(value, encoder), told, options, columns)
+) -> HostArray | Rows:
+    """Return checked inputs, encoded if there is an encoder; messages name the culprit."""
+    description = name if encoder is None else f"encoder({name})"
+    return inputs(encoded(value, encoder), description, options, columns)
 
 
 def samples_of(
-    x: NDArray[Any] | Rows,
-    y: Any,
-    prediction: Any,
-    x_kernel: Any,
-    y_kernel: Any,
-    lam: Any,
-    draws: Any,
-    weights: Any,
-    random_state: Any,
+    x: HostArray | Rows,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    x_kernel: Kernel | None,
+    y_kernel: Kernel | None,
+    lam: float,
+    draws: int | None,
+    weights: ArrayLike | None,
+    random_state: RandomState,
 ) -> tuple[Sample, Sample, tuple[Kernel, Kernel]]:
-    """Check what a person gave, and return both samples and the resolved kernels."""
+    """Check the caller's arguments, and return both samples and the resolved kernels."""
     nature, (model,), kernels = samples_of_all(
         x, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state
     )
@@ -183,31 +190,33 @@ def samples_of(
 
 
 def samples_of_all(
-    x: NDArray[Any] | Rows,
-    y: Any,
-    predictions: Iterable[Any],
-    x_kernel: Any,
-    y_kernel: Any,
-    lam: Any,
-    draws: Any,
-    weights: Any,
-    random_state: Any,
+    x: HostArray | Rows,
+    y: ArrayLike,
+    predictions: Iterable[PredictionLike],
+    x_kernel: Kernel | None,
+    y_kernel: Kernel | None,
+    lam: float,
+    draws: int | None,
+    weights: ArrayLike | None,
+    random_state: RandomState,
 ) -> tuple[Sample, list[Sample], tuple[Kernel, Kernel]]:
-    """Check what a person gave, and return the sample of nature, those of models, resolved kernels."""
+    """Check the caller's arguments, and return the sample of nature, those of models, resolved kernels."""
     check_order(y, "(x, y, prediction)")
-    y = as_rows(y, "y")
-    check_same_length(x=x, y=y)
-    (y,) = prepared_inputs(y_kernel, y=y)
-    outputs = [_predicted_outputs(p, y, draws, random_state) for p in predictions]
+    observed = as_rows(y, "y")
+    check_same_length(x=x, y=observed)
+    (observed,) = prepared_inputs(y_kernel, y=observed)
+    outputs = [_predicted_outputs(p, observed, draws, random_state) for p in predictions]
     outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
-    weights = as_weights(weights, "weights", len(x))
+    masses = as_weights(weights, "weights", len(x))
     lam = check_lam(lam)
-    kernels = default_kernels(x_kernel, y_kernel, x, y)
-    nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
-    return nature, [Sample(x, each, weights, lam, nature) for each in outputs], kernels
+    kernels = default_kernels(x_kernel, y_kernel, x, observed)
+    nature = Sample(x, DrawnOutputs(observed[:, None, :]), masses, lam)
+    return nature, [Sample(x, each, masses, lam, nature) for each in outputs], kernels
 
 
-def _predicted_outputs(prediction: Any, y: Any, draws: Any, random_state: Any) -> Outputs:
+def _predicted_outputs(
+    prediction: PredictionLike, y: Array, draws: int | None, random_state: RandomState
+) -> Outputs:
     """Return the outputs of the model's side: draws, or distributions used exactly."""
     n, columns = y.shape
     predictive = as_predictive(prediction, n, columns, y=y)
@@ -222,7 +231,7 @@ def _predicted_outputs(prediction: Any, y: Any, draws: Any, random_state: Any) -
     )
 
 
-def _prepared_outputs(kernel: Any, outputs: Outputs) -> Outputs:
+def _prepared_outputs(kernel: Kernel | None, outputs: Outputs) -> Outputs:
     """Return draws as the output kernel takes them; distributions as they are."""
     if isinstance(outputs, DrawnOutputs):
         (flat,) = prepared_inputs(kernel, prediction=outputs.flat)

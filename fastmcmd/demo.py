@@ -8,12 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fastmcmd as fm
+from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Judged", "draw", "load", "probabilities", "run", "table"]
 
@@ -34,14 +38,14 @@ class Judged:
     fitted: fm.ConditionalCongruence
 
 
-def load() -> dict[str, NDArray[Any]]:
+def load() -> dict[str, Array]:
     """Return the arrays of the held-out part."""
     source = resources.files("fastmcmd") / "data" / "randhie.npz"
     with resources.as_file(source) as path, np.load(path, allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
 
-def run(data: dict[str, NDArray[Any]], progress: bool = False) -> list[Judged]:
+def run(data: dict[str, Array], progress: bool = False) -> list[Judged]:
     """Judge both models: RBF kernel of gamma 1/(2d) on standardised inputs, the paper's on outputs."""
     x, y = data["x"], data["y"]
     x_kernel = fm.RBF(1 / (2 * x.shape[1]))
@@ -72,7 +76,7 @@ def table(judged: list[Judged]) -> list[list[str]]:
     return rows
 
 
-def draw(data: dict[str, NDArray[Any]], judged: list[Judged], target: Path) -> None:
+def draw(data: dict[str, Array], judged: list[Judged], target: Path) -> None:
     """Draw where the models are wrong, what people did there, and the witness for one of them."""
     from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
@@ -90,7 +94,7 @@ def draw(data: dict[str, NDArray[Any]], judged: list[Judged], target: Path) -> N
         plt.close(figure)
 
 
-def _draw_over_inputs(ax: Any, data: dict[str, NDArray[Any]], judged: list[Judged]) -> None:
+def _draw_over_inputs(ax: Axes, data: dict[str, Array], judged: list[Judged]) -> None:
     from fastmcmd import plots
 
     column = [str(name) for name in data["names"]].index("disea")
@@ -105,7 +109,7 @@ def _draw_over_inputs(ax: Any, data: dict[str, NDArray[Any]], judged: list[Judge
     )
 
 
-def _draw_visits(ax: Any, y: NDArray[Any], shares: list[Any], judged: list[Judged]) -> None:
+def _draw_visits(ax: Axes, y: Array, shares: list[Array], judged: list[Judged]) -> None:
     from fastmcmd.plots.style import tidy
 
     visits = np.arange(_MOST_VISITS + 1)
@@ -125,9 +129,7 @@ def _draw_visits(ax: Any, y: NDArray[Any], shares: list[Any], judged: list[Judge
     tidy(ax)
 
 
-def _draw_witness(
-    ax: Any, data: dict[str, NDArray[Any]], judged: list[Judged], person: int
-) -> None:
+def _draw_witness(ax: Axes, data: dict[str, Array], judged: list[Judged], person: int) -> None:
     from fastmcmd import plots
 
     visits = np.arange(0, 31)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from fastmcmd._base.annotations import Encoder, InputsLike, MemoryLimit, RandomState
 from fastmcmd._base.checks import (
     as_rows,
     as_weights,
@@ -25,9 +26,13 @@ from fastmcmd.cce import cce, encoded
 from fastmcmd.estimate.arguments import common_dtype, default_kernels
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import as_predictive
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.result import Info, PointValues
 from fastmcmd.rows import open_rows
 from fastmcmd.subsample import along, leverage, stratified, uniform
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["DownsampledResult", "downsampled_cce"]
 
@@ -56,7 +61,7 @@ class DownsampledResult(PointValues):
     error_bound : float
         Largest certified error of a value in any repeat, against the exact estimate of its subsample.
     tol : float
-        The tolerance asked for.
+        The requested tolerance.
     n : int
         Rows drawn from (those of positive weight).
     method : str
@@ -106,7 +111,7 @@ class DownsampledResult(PointValues):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary; spreads that one repeat cannot know are None."""
-        known = self.repeats > 1
+        repeated = self.repeats > 1
         return {
             "name": "downsampled CCE",
             "method": self.method,
@@ -115,20 +120,20 @@ class DownsampledResult(PointValues):
             "repeats": self.repeats,
             "points": len(self.values),
             "mean": self.mean,
-            "mean_std": self.mean_std if known else None,
+            "mean_std": self.mean_std if repeated else None,
             "means": self.means.tolist(),
             **self._named_quantiles(),
-            "std_median": float(np.median(self.std)) if known else None,
-            "std_max": float(self.std.max()) if known else None,
+            "std_median": float(np.median(self.std)) if repeated else None,
+            "std_max": float(self.std.max()) if repeated else None,
             "error_bound": self.error_bound,
             "certificate": self.certificate,
             "tol": self.tol,
             "seconds": self.seconds,
         }
 
-    def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
+    def plot(self, x: InputsLike | None = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the values with their spread, over inputs ``x`` or in order of size."""
-        from fastmcmd.plots.downsampled import downsampled_cce as draw
+        from fastmcmd.plots.congruence import downsampled_cce as draw
 
         return draw(self, x, ax=ax, **options)
 
@@ -153,27 +158,27 @@ class DownsampledResult(PointValues):
 
 
 def downsampled_cce(
-    x: Any,
-    y: Any,
-    prediction: Any,
+    x: InputsLike,
+    y: ArrayLike,
+    prediction: PredictionLike,
     size: int,
     *,
     method: str = "uniform",
     repeats: int = 10,
-    at: Any = None,
-    random_state: Any = None,
+    at: InputsLike | None = None,
+    random_state: RandomState = None,
     strata: int = 10,
     x_kernel: Kernel | None = None,
     y_kernel: Kernel | None = None,
     lam: float = 0.1,
     draws: int | None = None,
-    encoder: Callable[[Any], Any] | None = None,
-    weights: Any = None,
+    encoder: Encoder | None = None,
+    weights: ArrayLike | None = None,
     tol: float = 1e-6,
     solver: str = "auto",
     backend: str = "auto",
-    dtype: Any = None,
-    memory_limit: Any = None,
+    dtype: DTypeLike | None = None,
+    memory_limit: MemoryLimit = None,
     progress: bool = False,
     certificate: str = "auto",
     cache_dir: str | os.PathLike[str] | None = None,
@@ -248,25 +253,23 @@ def downsampled_cce(
     >>> bool(abs(some.mean - fm.cce(x, y, fm.Gaussian(x, 0.6)).mean) < 0.05)
     True
     """
-    own = at is None or at is x
-    x = open_rows(encoded(x, encoder), "x" if encoder is None else "encoder(x)")
-    grid = (
-        x
-        if own
-        else open_rows(
-            encoded(at, encoder), "at" if encoder is None else "encoder(at)", columns=x.shape[1]
-        )
-    )
-    x, grid = common_dtype(x, grid)
-    y = as_rows(y, "y")
-    check_same_length(x=x, y=y)
-    prediction = as_predictive(prediction, len(x), y.shape[1], y=y)
-    own_weights = as_weights(weights, "weights", len(x))
+    inputs = open_rows(encoded(x, encoder), "x" if encoder is None else "encoder(x)")
+    if at is None or at is x:
+        grid = inputs
+    else:
+        name = "at" if encoder is None else "encoder(at)"
+        grid = open_rows(encoded(at, encoder), name, columns=inputs.shape[1])
+    inputs, grid = common_dtype(inputs, grid)
+    outputs = as_rows(y, "y")
+    check_same_length(x=inputs, y=outputs)
+    n = len(inputs)
+    predictive = as_predictive(prediction, n, outputs.shape[1], y=outputs)
+    masses = as_weights(weights, "weights", n)
     lam = check_lam(lam)
     check_choice(method, "method", METHODS)
     repeats = check_count(repeats, "repeats")
-    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y)
-    part = np.arange(len(x)) if own_weights is None else np.flatnonzero(own_weights)
+    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, inputs, outputs)
+    part = np.arange(n) if masses is None else np.flatnonzero(masses)
     size = check_count(size, "size", 2, len(part), what="the rows that take part")
     if method == "stratified":
         strata = check_count(strata, "strata", 1, size, what="size")
@@ -275,10 +278,10 @@ def downsampled_cce(
     shared, sources = _generators(random_state, repeats)
     match method:
         case "stratified":
-            sampler = stratified(along(y[part]), size, strata)
+            sampler = stratified(along(outputs[part]), size, strata)
         case "leverage":
-            some = x if len(part) == len(x) else x[part]
-            weigh = None if own_weights is None else own_weights[part]
+            some = inputs if len(part) == n else inputs[part]
+            weigh = None if masses is None else masses[part]
             gpus = (
                 None
                 if device_memory_limit is None
@@ -297,33 +300,33 @@ def downsampled_cce(
     for j, source in enumerate(sources):
         chosen, share[j] = sampler(source)
         rows[j] = part[chosen]
-        weigh = share[j] if own_weights is None else share[j] * own_weights[rows[j]]
-        found = cce(
-            x[rows[j]], y[rows[j]], prediction.take(rows[j]), at=grid, x_kernel=x_kernel,
+        weigh = share[j] if masses is None else share[j] * masses[rows[j]]
+        result = cce(
+            inputs[rows[j]], outputs[rows[j]], predictive.take(rows[j]), at=grid, x_kernel=x_kernel,
             y_kernel=y_kernel, lam=lam, draws=draws, weights=None if (weigh == 1).all() else weigh,
             random_state=source, tol=tol, solver=solver, backend=backend, dtype=dtype,
             memory_limit=memory_limit, progress=progress, certificate=certificate,
             cache_dir=cache_dir, devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
-        # Welford's updates: no values are kept, and equal values have a spread of exactly 0.
-        off = found.values - mean
+        # Welford's updates need no stored values; equal values have a spread of exactly 0.
+        off = result.values - mean
         mean += off / (j + 1)
-        squares += off * (found.values - mean)
-        means[j] = found.mean
-        worst = max(worst, found.error_bound)
-        infos.append(found.info)
+        squares += off * (result.values - mean)
+        means[j] = result.mean
+        worst = max(worst, result.error_bound)
+        infos.append(result.info)
     std = np.full(len(grid), np.nan) if repeats == 1 else np.sqrt(squares / (repeats - 1))
     return DownsampledResult(
-        mean, std, means, rows, share, worst, found.tol, len(part), method, tuple(infos)
+        mean, std, means, rows, share, worst, result.tol, len(part), method, tuple(infos)
     )
 
 
 def _generators(
-    random_state: Any, repeats: int
+    random_state: RandomState, repeats: int
 ) -> tuple[np.random.Generator, list[np.random.Generator]]:
     """Return a source for what all repeats share, and one for each repeat.
 
-    A Generator gives its seed through its state, not its seed sequence, which forgets what was drawn.
+    A Generator seeds them by a draw, because its seed sequence does not depend on earlier draws.
     """
     seed = generator(random_state, Purpose.DOWNSAMPLING).integers(0, 2**32, 4, dtype=np.uint32)
     shared, each = np.random.SeedSequence(seed.tolist()).spawn(2)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastmcmd import storage
+from fastmcmd._base.annotations import (
+    Encoder,
+    FilePath,
+    HostArray,
+    InputsLike,
+    Landmarks,
+    MemoryLimit,
+    RandomState,
+)
 from fastmcmd._base.checks import as_rows, check_path
 from fastmcmd._base.params import Parameters
 from fastmcmd._base.progress import Progress
@@ -22,6 +30,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.choice import settled
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.result import Result
 from fastmcmd.rows import Rows, check_apart, files_of
 
@@ -65,19 +74,19 @@ class ConditionalCongruence(Parameters):
         y_kernel: Kernel | None = None,
         lam: float = 0.1,
         draws: int | None = None,
-        encoder: Callable[[Any], Any] | None = None,
-        random_state: Any = None,
+        encoder: Encoder | None = None,
+        random_state: RandomState = None,
         tol: float = 1e-6,
         solver: str = "auto",
         backend: str = "auto",
-        dtype: Any = None,
-        memory_limit: Any = None,
+        dtype: DTypeLike | None = None,
+        memory_limit: MemoryLimit = None,
         progress: bool = False,
         certificate: str = "auto",
         rank: int | None = None,
-        landmarks: Any = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        landmarks: Landmarks = None,
+        cache_dir: FilePath | None = None,
+        checkpoint: FilePath | None = None,
         devices: Sequence[int] | None = None,
         device_memory_limit: int | str | None = None,
     ) -> None:
@@ -103,7 +112,7 @@ class ConditionalCongruence(Parameters):
         self._fit: Fit | None = None
         self._files: dict[str, str] = {}  # those it was fitted on, by the names of arguments
 
-    def options(self, x: Any = None) -> Options:
+    def options(self, x: InputsLike | None = None) -> Options:
         """Return the checked numerical options, for inputs ``x``."""
         backend, devices = where_data_are(self.backend, self.devices, x)
         return Options.of(
@@ -114,7 +123,13 @@ class ConditionalCongruence(Parameters):
             device_memory_limit=self.device_memory_limit,
         )  # fmt: skip
 
-    def fit(self, x: Any, y: Any, prediction: Any, weights: Any = None) -> ConditionalCongruence:
+    def fit(
+        self,
+        x: InputsLike,
+        y: ArrayLike,
+        prediction: PredictionLike,
+        weights: ArrayLike | None = None,
+    ) -> ConditionalCongruence:
         """Fit on inputs ``x``, outputs ``y`` and predictions at ``x``; returns itself.
 
         Parameters
@@ -124,21 +139,24 @@ class ConditionalCongruence(Parameters):
         """
         options = self.options(x)
         files = files_of(x=x, y=y, prediction=prediction, weights=weights)
-        x = encoded_inputs(x, self.encoder, "x", options)
-        (x,) = prepared_inputs(self.x_kernel, x=x)
+        (rows,) = prepared_inputs(self.x_kernel, x=encoded_inputs(x, self.encoder, "x", options))
         nature, model, kernels = samples_of(
-            x, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            rows, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
-        self._fit, self.result_ = evaluate_at(nature, model, *kernels, options, x, "CCE")
+        self._fit, self.result_ = evaluate_at(nature, model, *kernels, options, rows, "CCE")
         self._files = files
-        self.n_features_in_ = x.shape[1]
-        self.input_dtype_ = x.dtype
+        self.n_features_in_ = rows.shape[1]
+        self.input_dtype_ = rows.dtype
         self.output_columns_ = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
         return self
 
     def fit_each(
-        self, x: Any, y: Any, predictions: Mapping[str, Any], weights: Any = None
+        self,
+        x: InputsLike,
+        y: ArrayLike,
+        predictions: Mapping[str, PredictionLike],
+        weights: ArrayLike | None = None,
     ) -> dict[str, ConditionalCongruence]:
         """Fit a copy for each of several predictions at ``x``, with shared solves; returns them by name.
 
@@ -157,16 +175,16 @@ class ConditionalCongruence(Parameters):
         Raises
         ------
         ValueError
-            ``checkpoint`` is set: it keeps the state of one fit.
+            ``checkpoint`` is set: it holds the state of a single fit.
         TypeError
             ``predictions`` is no dict of at least one.
 
         Notes
         -----
         All models have the same system ``(K_X + n lam I) B = P - P'`` but for their right-hand sides, which
-        stand beside each other: kernel values, a factor or the passes over rows are made once. Each model
-        has features of its own and a certificate of its own. Where ``memory_limit`` has no room for all
-        without making any one slower, they go in groups, down to one at a time.
+        are solved together: kernel values, the factor or the passes over rows are computed once. Each
+        model has its own features and its own certificate. If ``memory_limit`` does not allow all models
+        at once without slowing any of them, they are solved in groups, down to one at a time.
 
         Examples
         --------
@@ -175,8 +193,8 @@ class ConditionalCongruence(Parameters):
         >>> x = rng.uniform(-2, 2, 400)
         >>> y = x + 0.3 * rng.normal(size=400)
         >>> models = {"right": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 0.6)}
-        >>> found = fm.ConditionalCongruence().fit_each(x, y, models)
-        >>> bool(found["right"].result_.mean < found["wide"].result_.mean)
+        >>> fits = fm.ConditionalCongruence().fit_each(x, y, models)
+        >>> bool(fits["right"].result_.mean < fits["wide"].result_.mean)
         True
         """
         if not isinstance(predictions, Mapping) or not predictions:
@@ -185,29 +203,28 @@ class ConditionalCongruence(Parameters):
             )
         if self.checkpoint is not None:
             raise ValueError(
-                "checkpoint keeps the state of one fit; use fit for each model, or checkpoint=None"
+                "checkpoint holds the state of one fit; use fit for each model, or checkpoint=None"
             )
         options = self.options(x)
         files = files_of(x=x, y=y, weights=weights)
-        x = encoded_inputs(x, self.encoder, "x", options)
-        (x,) = prepared_inputs(self.x_kernel, x=x)
+        (rows,) = prepared_inputs(self.x_kernel, x=encoded_inputs(x, self.encoder, "x", options))
         nature, models, kernels = samples_of_all(
-            x, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            rows, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
-        found = {}
+        estimators = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
-            fits = fit(nature, models, *kernels, options, x, progress)
+            fits = fit(nature, models, *kernels, options, rows, progress)
             for name, fitted in zip(predictions, fits, strict=True):
-                values, errors, info = fitted.evaluate(x, progress)
+                values, errors, info = fitted.evaluate(rows, progress)
                 result = Result.of(values, errors, options.tol, info, f"CCE of {name!r}")
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
-                one.restore(fitted, replace(result, name="CCE"), x.shape[1], columns, x.dtype)
+                one.restore(fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype)
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
-                found[name] = one
-        return found
+                estimators[name] = one
+        return estimators
 
     def fitted(self) -> Fit:
         """Return the fitted embeddings, or raise if there are none yet."""
@@ -222,7 +239,7 @@ class ConditionalCongruence(Parameters):
         self._fit, self.result_ = fitted, result
         self.n_features_in_, self.output_columns_, self.input_dtype_ = features, columns, dtype
 
-    def _grid(self, x_new: Any) -> NDArray[Any] | Rows:
+    def _grid(self, x_new: InputsLike) -> HostArray | Rows:
         self.fitted()
         grid = encoded_inputs(x_new, self.encoder, "x_new", self.options(), self.n_features_in_)
         if not isinstance(grid, Rows):
@@ -230,7 +247,7 @@ class ConditionalCongruence(Parameters):
         check_sizes(self.fitted().x_kernel, x_new=grid)
         return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 
-    def evaluate(self, x_new: Any) -> Result:
+    def evaluate(self, x_new: InputsLike) -> Result:
         """Return the CCE at unlabelled inputs (q, d) with its certificate."""
         options = self.options()
         fitted = self.fitted()
@@ -242,11 +259,11 @@ class ConditionalCongruence(Parameters):
             progress.close()
         return Result.of(values, errors, options.tol, info, "CCE")
 
-    def score_samples(self, x_new: Any) -> NDArray[np.float64]:
+    def score_samples(self, x_new: InputsLike) -> NDArray[np.float64]:
         """Return the CCE (q,) at unlabelled inputs (q, d)."""
         return self.evaluate(x_new).values
 
-    def witness(self, x_new: Any, y_grid: Any) -> NDArray[np.float64]:
+    def witness(self, x_new: InputsLike, y_grid: ArrayLike) -> NDArray[np.float64]:
         """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
 
         At input x the model puts too little mass near y where h > 0, and too much where h < 0.
@@ -256,7 +273,7 @@ class ConditionalCongruence(Parameters):
         (y,) = prepared_inputs(self.fitted().y_kernel, y_grid=y.astype(np.float64))
         return self.fitted().witness(grid, y)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically.
 
         `fastmcmd.load` returns an estimator with the same values and parameters: kernels that depend on
@@ -276,7 +293,7 @@ class ConditionalCongruence(Parameters):
         return head if self._fit is None else f"{head}, fitted\n{self.result_!r}"
 
 
-def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> Any:
+def _restored(arrays: dict[str, HostArray], document: dict[str, Any], version: int) -> Any:
     """Return the fitted estimator of a saved file."""
     from fastmcmd.estimate.saved import fit_of, parameters_of, read_state
 

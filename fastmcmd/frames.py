@@ -1,4 +1,4 @@
-"""Labels of rows: taken from data frames and labelled arrays, and given back with values by row.
+"""Labels of rows: read from data frames and labelled arrays, and attached to values by row.
 
 The one place that knows pandas and xarray as containers; both are imported only when something of theirs
 is asked for. Values of pandas, polars and xarray objects are read by `fastmcmd._base.checks.as_array`.
@@ -25,7 +25,7 @@ __all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
 
 Array = NDArray[np.float64]
 
-_DIM = "row"  # what xarray calls the rows where they had no name
+_DIM = "row"  # what xarray calls the rows if they had no name
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class RowLabels:
     coords: Mapping[Any, Any] = field(default_factory=dict)
 
 
-def row_labels(value: Any) -> RowLabels | None:
+def row_labels(value: object) -> RowLabels | None:
     """Return the labels of the rows of a pandas or xarray object, None of anything else.
 
     Parameters
@@ -79,7 +79,7 @@ def row_labels(value: Any) -> RowLabels | None:
     return None
 
 
-def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
+def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFrame:
     """Return values by row as a pandas frame with the labels of the rows as its index.
 
     Parameters
@@ -111,20 +111,20 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
         raise MissingDependencyError(
             "a frame needs pandas: pip install 'fastmcmd[frame]'; the values by row are arrays without it"
         ) from None
-    found = labels if isinstance(labels, RowLabels) else row_labels(labels)
+    index_labels = labels if isinstance(labels, RowLabels) else row_labels(labels)
     index = None
-    if found is None and labels is not None:
+    if index_labels is None and labels is not None:
         try:
-            given = np.asarray(labels)
+            values = np.asarray(labels)
         except Exception as error:  # __array__ of other libraries raises what it likes
             raise TypeError(f"index cannot be made an array: {error}") from None
-        if given.ndim != 1:
+        if values.ndim != 1:
             raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
         try:
-            index = pd.Index(given)
+            index = pd.Index(values)
         except Exception as error:  # types that pandas has no index of
             raise TypeError(f"index cannot be one of pandas: {error}") from None
-    index = found.index if found is not None else index
+    index = index_labels.index if index_labels is not None else index
     _check_length(columns, index)
     return pd.DataFrame(dict(columns), index=index)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from fastmcmd._base.annotations import FilePath, HostArray, InputsLike, Landmarks, MemoryLimit
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -34,29 +33,29 @@ __all__ = ["evaluate_at", "mcmd"]
 
 
 def mcmd(
-    grid: Any,
-    x: Any,
-    y: Any,
-    x_prime: Any,
-    y_prime: Any,
+    grid: InputsLike,
+    x: InputsLike,
+    y: ArrayLike,
+    x_prime: InputsLike,
+    y_prime: ArrayLike,
     x_kernel: Kernel | None = None,
     y_kernel: Kernel | None = None,
     lam: float = 0.1,
     lam_prime: float | None = None,
-    weights: Any = None,
-    weights_prime: Any = None,
+    weights: ArrayLike | None = None,
+    weights_prime: ArrayLike | None = None,
     tol: float = 1e-6,
     solver: str = "auto",
     backend: str = "auto",
-    dtype: Any = None,
-    memory_limit: Any = None,
+    dtype: DTypeLike | None = None,
+    memory_limit: MemoryLimit = None,
     progress: bool = False,
     certificate: str = "auto",
     rank: int | None = None,
-    landmarks: Any = None,
-    out: Any = None,
-    cache_dir: str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    landmarks: Landmarks = None,
+    out: FilePath | None = None,
+    cache_dir: FilePath | None = None,
+    checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Result:
@@ -94,14 +93,14 @@ def mcmd(
         and its plan is clearly faster (``info.notes`` says so). "cpu" and ``checkpoint`` switch that off.
     dtype : {None, float32, float64}
         Precision of the tiles. None starts in float32 where it can be certified, and goes on in
-        float64 where it cannot; ``info.notes`` says so.
+        float64 if it cannot; ``info.notes`` says so.
     memory_limit : int or str, optional
         Bytes ("2GB") that the call may allocate beyond its inputs; default half of the free memory.
     progress : bool
         Show products done, the certificate and the time left.
     certificate : {"auto", "rigorous", "sampled"}
         How float32 results are certified: by a float64 pass over all rows, or over rows drawn at
-        random. "auto" samples where the full pass would cost more than 0.6 of the work before it.
+        random. "auto" samples if the full pass would cost more than 0.6 of the work before it.
         Low-rank results are certified by what the landmarks miss, or by the residuals of some rows.
     rank : int, optional
         Landmarks of the low-rank solver; None takes as many as ``tol`` needs.
@@ -112,10 +111,10 @@ def mcmd(
         Where the values go: a path that ends in ``.npy``, or a memmap, Zarr array, HDF5 dataset or array.
         A file appears when it is finished.
     cache_dir : str or Path, optional
-        Existing folder on disk, for the Cholesky factor where ``memory_limit`` has no room for it: at
-        most about ``n^2 / 2`` numbers, in a file that is gone when the call ends, however it ends.
+        Existing folder on disk, for the Cholesky factor if it does not fit into ``memory_limit``: at most
+        about ``n^2 / 2`` numbers, in a file that is deleted when the call ends, however it ends.
     checkpoint : str or Path, optional
-        File in which a long computation keeps its state, every 30 seconds and at Ctrl-C. The same call
+        File to which a long computation saves its state, every 30 seconds and at Ctrl-C. The same call
         goes on from there, also after the process was killed, to the same values bit for bit; one
         with other data or options is refused, and so is a second one at the same time (not on Windows).
         Removed when the call succeeds. Kept are iterations of CG, passes of the low-rank solver, blocks of
@@ -166,7 +165,6 @@ def mcmd(
     >>> bool(same.mean < other.mean)
     True
     """
-    given = x
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,
@@ -178,29 +176,28 @@ def mcmd(
         out, options.checkpoint, grid=grid, x=x, y=y, x_prime=x_prime, y_prime=y_prime,
         weights=weights, weights_prime=weights_prime,
     )  # fmt: skip
-    same_x, same_grid = x_prime is x, (grid is x, grid is x_prime)
-    x = inputs(x, "x", options)
-    x_prime = x if same_x else inputs(x_prime, "x_prime", options, x.shape[1])
-    if same_grid[0] or same_grid[1]:
-        grid = x if same_grid[0] else x_prime
+    first = inputs(x, "x", options)
+    second = first if x_prime is x else inputs(x_prime, "x_prime", options, first.shape[1])
+    if grid is x or grid is x_prime:
+        points = first if grid is x else second
     else:
-        grid = inputs(grid, "grid", options, x.shape[1])
-    y = as_rows(y, "y")
-    y_prime = as_rows(y_prime, "y_prime", columns=y.shape[1])
-    check_same_length(x=x, y=y)
-    check_same_length(x_prime=x_prime, y_prime=y_prime)
-    x, x_prime, grid = common_dtype(x, x_prime, grid)
-    x, x_prime, grid = prepared_inputs(x_kernel, x=x, x_prime=x_prime, grid=grid)
-    y, y_prime = prepared_inputs(y_kernel, y=y, y_prime=y_prime)
-    weights = as_weights(weights, "weights", len(x))
-    weights_prime = as_weights(weights_prime, "weights_prime", len(x_prime))
+        points = inputs(grid, "grid", options, first.shape[1])
+    outputs = as_rows(y, "y")
+    outputs_prime = as_rows(y_prime, "y_prime", columns=outputs.shape[1])
+    check_same_length(x=first, y=outputs)
+    check_same_length(x_prime=second, y_prime=outputs_prime)
+    first, second, points = common_dtype(first, second, points)
+    first, second, points = prepared_inputs(x_kernel, x=first, x_prime=second, grid=points)
+    outputs, outputs_prime = prepared_inputs(y_kernel, y=outputs, y_prime=outputs_prime)
+    masses = as_weights(weights, "weights", len(first))
+    masses_prime = as_weights(weights_prime, "weights_prime", len(second))
     lam = check_lam(lam)
     lam_prime = lam if lam_prime is None else check_lam(lam_prime, "lam_prime")
-    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y, x_prime, y_prime)
-    nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
-    model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
-    found = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
-    return found if out is not None else on_device_of(found, given)
+    kernels = default_kernels(x_kernel, y_kernel, first, outputs, second, outputs_prime)
+    nature = Sample(first, DrawnOutputs(outputs[:, None, :]), masses, lam)
+    model = Sample(second, DrawnOutputs(outputs_prime[:, None, :]), masses_prime, lam_prime)
+    result = evaluate_at(nature, model, *kernels, options, points, "MCMD", out)[1]
+    return result if out is not None else on_device_of(result, x)
 
 
 def evaluate_at(
@@ -209,9 +206,9 @@ def evaluate_at(
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
-    grid: NDArray[Any] | Rows,
+    grid: HostArray | Rows,
     name: str,
-    out: Any = None,
+    out: FilePath | None = None,
     points: str = "grid",
 ) -> tuple[Fit, Result]:
     """Fit the two samples and evaluate at ``grid``; everything is checked already.

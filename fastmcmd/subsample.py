@@ -5,12 +5,12 @@ A sampler draws rows and their weights; a row drawn with probability pi counts `
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import diagonal_of
 from fastmcmd.kernels import Kernel
@@ -51,10 +51,10 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
     """Return the sampler that takes its share of every stratum of rows, ordered by ``position``."""
     n = len(position)
     counts = np.full(strata, n // strata) + (np.arange(strata) < n % strata)
-    taken = proportional(counts, size)
+    sizes = proportional(counts, size)
     ends = np.cumsum(counts)[:-1]
-    weight = np.repeat(counts * (size / n) / taken, taken)
-    if (counts * size == taken * n).all():
+    weight = np.repeat(counts * (size / n) / sizes, sizes)
+    if (counts * size == sizes * n).all():
         weight = np.ones(size)  # in proportion without rounding
 
     def sample(rng: np.random.Generator) -> tuple[Index, Floats]:
@@ -63,7 +63,7 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
         chosen = np.concatenate(
             [
                 rng.choice(stratum, count, replace=False)
-                for stratum, count in zip(np.split(ordered, ends), taken, strict=True)
+                for stratum, count in zip(np.split(ordered, ends), sizes, strict=True)
             ]
         )
         ascending = np.argsort(chosen)
@@ -84,7 +84,7 @@ def proportional(counts: NDArray[np.int_], size: int) -> NDArray[np.int_]:
     return np.asarray(quota)
 
 
-def along(y: NDArray[Any]) -> Floats:
+def along(y: HostArray) -> Floats:
     """Return the position (n,) of outputs (n, k) on their first principal component."""
     y = y.astype(np.float64)
     if y.shape[1] == 1:
@@ -94,7 +94,7 @@ def along(y: NDArray[Any]) -> Floats:
 
 
 def leverage(
-    x: NDArray[Any] | Rows,
+    x: HostArray | Rows,
     weights: Floats | None,
     kernel: Kernel,
     backend: Backend,
@@ -118,7 +118,7 @@ def leverage(
 
 
 def leverage_scores(
-    x: NDArray[Any] | Rows,
+    x: HostArray | Rows,
     weights: Floats | None,
     kernel: Kernel,
     backend: Backend,
@@ -135,10 +135,10 @@ def leverage_scores(
     landmarks = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
     pivots = backend.points(x[landmarks], np.float64)
     values, vectors = np.linalg.eigh(np.asarray(backend.gram(kernel, pivots), dtype=np.float64))
-    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    whiten = vectors[:, kept] / np.sqrt(values[kept])
+    positive = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    whiten = vectors[:, positive] / np.sqrt(values[positive])
 
-    def features() -> Any:
+    def features() -> Iterator[tuple[slice, Floats]]:
         step = max(1, _BLOCK // len(landmarks))
         for start in range(0, n, step):
             rows = slice(start, start + step)

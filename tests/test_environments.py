@@ -174,7 +174,7 @@ def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
     env.pop("NUMBA_CACHE_DIR", None)
     code = f"""
         import fastmcmd as fm
-        import fastmcmd.metrics.group_loops, fastmcmd.predictive.numerics.pearson_loops
+        import fastmcmd.metrics.loops, fastmcmd.predictive.numerics.pearson_loops
         assert fm.__file__.startswith({str(there)!r}), fm.__file__
         print(fm.classification.ece([0, 1], [0.25, 0.75]), fm.Poisson([1.0]).crps([1.0]).size)
         from fastmcmd.classification import loops

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["NanPolicy", "RandomState"]
+__all__ = [
+    "PIT",
+    "AnyArray",
+    "Encoder",
+    "FilePath",
+    "HostArray",
+    "InputsLike",
+    "Landmarks",
+    "MemoryLimit",
+    "NanPolicy",
+    "RandomState",
+]
 
 NanPolicy: TypeAlias = Literal["raise", "omit", "propagate"]
-RandomState: TypeAlias = int | np.random.Generator | None
+RandomState: TypeAlias = int | np.random.Generator | np.random.SeedSequence | None
+PIT: TypeAlias = Literal["randomized", "mid", "plain"]
+FilePath: TypeAlias = str | PathLike[str]
+MemoryLimit: TypeAlias = int | float | str | None  # bytes, or text such as "8GB"
+Landmarks: TypeAlias = str | ArrayLike | None  # how they are chosen, or the landmarks themselves
+# Rows of inputs: an array, a data frame, a file, or the items that an encoder takes.
+InputsLike: TypeAlias = ArrayLike | PathLike[str] | Sequence[object]
+Encoder: TypeAlias = Callable[[Any], ArrayLike]
+# An array of NumPy or CuPy, or a tensor of torch: the libraries share no type.
+AnyArray: TypeAlias = Any
+HostArray: TypeAlias = NDArray[Any]  # of NumPy, whatever its dtype

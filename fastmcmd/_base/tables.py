@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["aligned", "columns_as_text", "printable"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ColumnTable", "aligned", "columns_as_text", "printable"]
 
 _UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of pairs, line ends
 _TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -60,3 +64,21 @@ def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
         rows.append([f"{value:.4g}" if isinstance(value, float) else str(value) for value in row])
     words = [place for place, one in enumerate(columns.values()) if isinstance(one[0], str)]
     return aligned(rows, words)
+
+
+class ColumnTable(ABC):
+    """A result whose numbers form columns of one length."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns as lists, by name."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the columns as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def table(self) -> str:
+        """Return the rows of the columns as text, a line each."""
+        return columns_as_text(self.to_dict())

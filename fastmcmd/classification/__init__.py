@@ -10,7 +10,14 @@ from fastmcmd.classification.above_confidence import (
     accuracy_above_confidence,
 )
 from fastmcmd.classification.accuracy import accuracy, confusion_matrix, top_k_accuracy
-from fastmcmd.classification.calibration import adaptive_ece, classwise_ece, ece, mce
+from fastmcmd.classification.calibration import (
+    ReliabilityCurve,
+    adaptive_ece,
+    classwise_ece,
+    ece,
+    mce,
+    reliability_curve,
+)
 from fastmcmd.classification.confidence import (
     UncertaintyHistogram,
     confidence,
@@ -20,7 +27,6 @@ from fastmcmd.classification.confidence import (
 from fastmcmd.classification.decomposition import BrierDecomposition, brier_decomposition
 from fastmcmd.classification.evaluation import ClassificationEvaluation, evaluate
 from fastmcmd.classification.ranking import AreaEstimate, auroc, ood_auroc
-from fastmcmd.classification.reliability import ReliabilityCurve, reliability_curve
 from fastmcmd.classification.scores import (
     brier_score,
     log_score,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_array
-from fastmcmd._base.tables import columns_as_text
+from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
 from fastmcmd.classification.summary import RowSummary, summarize
@@ -28,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AccuracyAboveConfidence:
+class AccuracyAboveConfidence(ColumnTable):
     """Accuracy of the rows that a model is sure of.
 
     Attributes
@@ -36,7 +35,7 @@ class AccuracyAboveConfidence:
     thresholds : ndarray (t,)
         Confidences tau.
     accuracy : ndarray (t,)
-        Accuracy of rows of confidence at least tau; NaN where there are none.
+        Accuracy of rows of confidence at least tau; NaN if there are none.
     count, weight : ndarray (t,)
         How many these are, and their weight.
     """
@@ -54,16 +53,6 @@ class AccuracyAboveConfidence:
             "count": self.count.tolist(),
             "weight": self.weight.tolist(),
         }
-
-    def to_frame(self) -> Any:
-        """Return the columns as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
-
-    def table(self) -> str:
-        """Return the thresholds as text, a line each."""
-        return columns_as_text(self.to_dict())
 
     def __repr__(self) -> str:
         return f"AccuracyAboveConfidence at {len(self.thresholds)} thresholds\n{self.table()}"
@@ -114,7 +103,7 @@ def accuracy_above_confidence(
     return above_confidence_of(rows, summarize(rows)[0], taus)
 
 
-def check_thresholds(thresholds: Any) -> Array:
+def check_thresholds(thresholds: ArrayLike | None) -> Array:
     """Return confidences in [0, 1]."""
     if thresholds is None:
         return np.arange(10) / 10
@@ -162,7 +151,7 @@ def gather_above(rows: LabelledRows, summary: RowSummary, taus: Array) -> AboveS
     hits = summary.predicted == rows.known_labels
     weights = hits if rows.weights is None else rows.weights * hits
 
-    def at_least(weights: Any) -> Array:
+    def at_least(weights: Array | None) -> Array:
         by_reach = np.bincount(reached, weights=weights, minlength=len(taus) + 1).astype(float)
         sums = np.cumsum(by_reach[::-1])[::-1][1:]
         out = np.empty_like(sums)

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.inputs import LabelledRows, read
-from fastmcmd.classification.metric import metric
+from fastmcmd.classification.metric import Totals, metric, total
 from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -185,6 +184,6 @@ class ConfusionCounts:
 def gather_confusion(rows: LabelledRows, summary: RowSummary) -> ConfusionCounts:
     """Return the table of `confusion_matrix`."""
     cells = rows.known_labels * rows.classes + summary.predicted
-    found = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
-    table = found.reshape(rows.classes, rows.classes).astype(np.float64)
+    counts = np.bincount(cells, weights=rows.weights, minlength=rows.classes**2)
+    table = counts.reshape(rows.classes, rows.classes).astype(np.float64)
     return ConfusionCounts(np.full_like(table, np.nan) if rows.nan_result else table)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.arrays import kind_of, namespace_of
 from fastmcmd._base.blocks import over_rows
@@ -71,14 +70,14 @@ class BinSums:
     Attributes
     ----------
     edges : ndarray (bins + 1, k)
-        Where bins begin and end; one column where they are the same for all.
+        Where bins begin and end; one column if they are the same for all.
     count : ndarray (k, bins)
         Rows.
     weight, value, hit : ndarray (k, bins)
         Sums of w, of w d, and of w o: d is the distance of the probability from the middle of its bin,
-        o is 1 where the event happened and else 0.
+        o is 1 if the event happened and else 0.
     square, product : ndarray (k, bins)
-        Sums of w d^2 and of w d o; NaN where they are not gathered.
+        Sums of w d^2 and of w d o; NaN if they are not gathered.
     """
 
     edges: Array
@@ -123,7 +122,7 @@ class BinSums:
             return self.hit / self.weight
 
     def errors(self, norm: str) -> Array:
-        """Return the calibration errors (k,); NaN where a class has no rows."""
+        """Return the calibration errors (k,); NaN if a class has no rows."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = self.weight / self.weight.sum(axis=1, keepdims=True)
         gap = np.abs(self.accuracy - self.confidence)
@@ -135,7 +134,7 @@ class BinSums:
         return np.asarray((share * gap).sum(axis=1))
 
 
-def width_edges(bins: int, kind: Any = np.float64) -> Array:
+def width_edges(bins: int, kind: DTypeLike = np.float64) -> Array:
     """Return edges (bins + 1,) of even bins, rounded to the type of the probabilities.
 
     So that a probability written 0.2 lies on the edge 0.2 in single precision, too.
@@ -203,12 +202,12 @@ def gather_values(
     both = sums.sum(axis=1).T[:, None, :]
     hit = sums[:, 1, 0][None]
     missing = np.full_like(hit, np.nan)
-    found = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
-    return with_nan(found) if rows.nan_result else found
+    bin_sums = BinSums(exact, both[2], both[0], both[1], hit, missing, missing)
+    return with_nan(bin_sums) if rows.nan_result else bin_sums
 
 
 def class_columns(rows: LabelledRows) -> list[int]:
-    """Return the classes that are judged one by one: of two, class 1 alone."""
+    """Return the classes that are evaluated one by one: of two, class 1 alone."""
     return [1] if rows.classes == 2 else list(range(rows.classes))
 
 
@@ -223,7 +222,7 @@ class ClassBins:
     cuts, exact, middles : ndarray (bins + 1 or bins, k or 1)
         Edges in the type of p, edges that results report, and the middles of bins.
     computed, right : bool
-        Whether bins are found by arithmetic, and whether they are (a, b].
+        Whether bins follow from arithmetic, without a search; and whether they are (a, b].
     threshold : float
         Probabilities not above it are left out.
     """
@@ -243,7 +242,7 @@ class ClassBins:
         threshold: float | None = None,
         edges: Array | None = None,
     ) -> ClassBins:
-        """Return what gathers sums; ``edges`` (bins + 1, k) where bins are not even."""
+        """Return the bins of rows; ``edges`` (bins + 1, k) if bins are not even."""
         kind = np.float64 if rows.binary else rows.p.dtype
         cuts = width_edges(binning.bins, rows.p.dtype)[:, None] if edges is None else edges
         cuts = np.ascontiguousarray(cuts, dtype=kind)
@@ -254,7 +253,7 @@ class ClassBins:
 
     @property
     def groups(self) -> int:
-        """How many groups of rows get sums of their own, within the memory for them."""
+        """How many groups of rows have separate sums, within the memory for them."""
         sums, hits = self.state()
         return max(1, min(_GROUPS, _SUMS_BYTES // (sums.nbytes + hits.nbytes)))
 
@@ -288,8 +287,8 @@ class ClassBins:
         hits = np.asarray(sum(state[1] for state in states))
         weight, value, square, count = np.moveaxis(sums, 2, 0)
         hit, product = np.moveaxis(hits, 2, 0)
-        found = BinSums(self.exact, count, weight, value, hit, square, product)
-        return with_nan(found) if self.rows.nan_result else found
+        bin_sums = BinSums(self.exact, count, weight, value, hit, square, product)
+        return with_nan(bin_sums) if self.rows.nan_result else bin_sums
 
     def gather_all(self) -> BinSums:
         """Return the sums of all rows, in one pass."""
@@ -335,7 +334,7 @@ def column_edges(
 
 
 def _computed(cuts: Array, binning: Binning) -> bool:
-    """Return whether bins are found by arithmetic: even ones, rounded as the values are."""
+    """Return whether bins follow from arithmetic: even ones, rounded as the values are."""
     return binning.kind == "width" and np.array_equal(
         cuts[:, 0], width_edges(binning.bins, cuts.dtype)
     )

@@ -1,14 +1,15 @@
-"""Whether predicted probabilities are the frequencies of what they predict."""
+"""Calibration of probabilities: errors in bins, and reliability curves."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_positive
+from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
@@ -21,13 +22,16 @@ from fastmcmd.predictive.base import Array
 
 __all__ = [
     "NORMS",
+    "ReliabilityCurve",
     "adaptive_ece",
     "check_threshold",
     "class_error",
     "classwise_ece",
+    "curve_of",
     "ece",
     "mce",
     "mean_error",
+    "reliability_curve",
 ]
 
 NORMS = ("l1", "l2", "max")
@@ -64,7 +68,7 @@ def ece(
     -----
     Naeini, Cooper & Hauskrecht, *Obtaining Well Calibrated Probabilities Using Bayesian Binning* (AAAI
     2015), for "positive"; Guo et al. (ICML 2017), equation 3, for "top". Peers: torchmetrics puts p = 1
-    into a bin of its own, takes values outside [0, 1] for logits, and bins [a, b) for two classes as
+    into a separate bin, takes values outside [0, 1] for logits, and bins [a, b) for two classes as
     for many; netcal bins [a, b) and puts p = 1 into the last one. With ``binning="mass"`` and "top" it is
     what Mukhoti et al. (2020) call AdaECE; for that of Nixon et al. see `adaptive_ece`.
 
@@ -138,7 +142,7 @@ def classwise_ece(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
-) -> Any:
+) -> float | Array:
     """Return the calibration error of each class's probabilities, averaged over classes.
 
     Parameters
@@ -229,7 +233,7 @@ def adaptive_ece(
     )
 
 
-def check_threshold(threshold: Any) -> float | None:
+def check_threshold(threshold: float | None) -> float | None:
     """Return ``threshold`` as a number in (0, 1), or None."""
     if threshold is None:
         return None
@@ -248,5 +252,97 @@ def mean_error(errors: Array, sums: BinSums) -> float:
     """Return the mean of errors (k,) over classes that have rows."""
     if np.isnan(sums.weight).any():
         return float("nan")
-    found = errors[~np.isnan(errors)]
-    return float(found.mean()) if len(found) else float("nan")
+    finite = errors[~np.isnan(errors)]
+    return float(finite.mean()) if len(finite) else float("nan")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReliabilityCurve(ColumnTable):
+    """Predicted probabilities against observed frequencies, by bin.
+
+    Attributes
+    ----------
+    edges : ndarray (bins + 1,)
+        Where bins begin and end.
+    count : ndarray (bins,)
+        Rows in each.
+    weight : ndarray (bins,)
+        Their weight.
+    confidence, accuracy : ndarray (bins,)
+        Mean probability and frequency of the event; NaN in empty bins.
+    """
+
+    edges: Array
+    count: NDArray[np.int64]
+    weight: Array
+    confidence: Array
+    accuracy: Array
+
+    @property
+    def gap(self) -> Array:
+        """Accuracy less confidence: below 0 if the model is too sure."""
+        return self.accuracy - self.confidence
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns as lists, by name."""
+        return {
+            "low": self.edges[:-1].tolist(),
+            "high": self.edges[1:].tolist(),
+            "count": self.count.tolist(),
+            "weight": self.weight.tolist(),
+            "confidence": self.confidence.tolist(),
+            "accuracy": self.accuracy.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        return f"ReliabilityCurve of {self.count.sum():,} rows in {len(self.count)} bins\n{self.table()}"
+
+
+@metric
+def reliability_curve(
+    y: ArrayLike,
+    p: ArrayLike,
+    *,
+    bins: int = 15,
+    binning: str = "width",
+    closed: str = "right",
+    of: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
+    sum_tolerance: float | None = None,
+) -> ReliabilityCurve:
+    """Return mean predicted probability and observed frequency in bins.
+
+    Returns
+    -------
+    ReliabilityCurve
+        Edges, counts, mean probabilities and frequencies.
+
+    Notes
+    -----
+    Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 2, with
+    their bins (a, b]. ``sklearn.calibration.calibration_curve`` is ``of="positive"`` with bins (a, b],
+    and drops empty bins; its "quantile" bins interpolate between values.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> print(fm.classification.reliability_curve([0, 1, 1], [0.2, 0.7, 0.9], bins=2).table())
+    low  high  count  weight  confidence  accuracy
+    ----------------------------------------------
+      0   0.5      1       1         0.2         0
+    0.5     1      2       2         0.8         1
+    """
+    binned = Binning(bins, binning, closed)
+    return curve_of(event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance))
+
+
+def curve_of(sums: BinSums) -> ReliabilityCurve:
+    """Return the reliability curve of one event."""
+    return ReliabilityCurve(
+        sums.edges[:, 0],
+        sums.count[0].astype(np.int64),
+        sums.weight[0],
+        sums.confidence[0],
+        sums.accuracy[0],
+    )

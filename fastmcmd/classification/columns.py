@@ -1,9 +1,9 @@
-"""The scores of one class at a time, for what needs them sorted."""
+"""The scores of one class at a time, for metrics that sort them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["over_columns"]
 
+T = TypeVar("T")
+
 # Columns are copied in groups, because a row's neighbours come with it from memory. 16 columns of
 # float32 are a cache line; of a million rows they take 64 MB.
 _GROUP_BYTES = 1 << 26
@@ -20,11 +22,11 @@ _GROUP_BYTES = 1 << 26
 
 def over_columns(
     rows: LabelledRows,
-    work: Callable[[int, Array], Any],
+    work: Callable[[int, Array], T],
     classes: Sequence[int],
     check: bool = True,
-) -> list[Any]:
-    """Return what ``work(class, scores)`` gives for each of the classes, in order.
+) -> list[T]:
+    """Return ``work(class, scores)`` for each of the classes, in order.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ def over_columns(
     kind = np.dtype(np.float64) if rows.binary else rows.p.dtype
     width = max(1, min(len(classes), _GROUP_BYTES // (len(rows) * kind.itemsize)))
     scratch = np.empty((width, len(rows)), dtype=kind)
-    results: list[Any] = []
+    results: list[T] = []
     for part in row_blocks(len(classes), width):
         group = list(classes[part])
         checked = check and part.start == 0
@@ -48,7 +50,6 @@ def over_columns(
         def fill(
             piece: slice,
             block: Array,
-            state: None,
             group: list[int] = group,
             look: bool = checked,
         ) -> None:
@@ -57,9 +58,9 @@ def over_columns(
             for place, label in enumerate(group):
                 scratch[place, piece] = block[:, label]
 
-        rows.over(fill)
+        rows.over_blocks(fill)
 
-        def run(piece: slice, group: list[int] = group) -> Any:
+        def run(piece: slice, group: list[int] = group) -> T:
             return work(group[piece.start], scratch[piece.start])
 
         results += over_rows(run, len(group), 1)

@@ -1,16 +1,15 @@
-"""How sure predictions are, and what that is worth."""
+"""Confidence and entropy of predictions, in and out of the distribution of the training data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_positive
-from fastmcmd._base.tables import columns_as_text
+from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
 from fastmcmd.classification.inputs import LabelledRows, read_probabilities
 from fastmcmd.classification.metric import metric
@@ -94,7 +93,7 @@ def entropy(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UncertaintyHistogram:
+class UncertaintyHistogram(ColumnTable):
     """How sure a model is on two sets of rows.
 
     Attributes
@@ -129,16 +128,6 @@ class UncertaintyHistogram:
             "inside": self.inside.tolist(),
             "outside": self.outside.tolist(),
         }
-
-    def to_frame(self) -> Any:
-        """Return the columns as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
-
-    def table(self) -> str:
-        """Return the bins as text, a line each."""
-        return columns_as_text(self.to_dict())
 
     def __repr__(self) -> str:
         return f"UncertaintyHistogram of {self.of} in {len(self.inside)} bins\n{self.table()}"

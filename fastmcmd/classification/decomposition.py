@@ -1,4 +1,4 @@
-"""The Brier score as the sum of what it is made of."""
+"""Decomposition of the Brier score into uncertainty, resolution and reliability."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BrierDecomposition", "brier_decomposition", "decomposition_of"]
 
 @dataclass(frozen=True, repr=False)
 class BrierDecomposition:
-    """What the mean Brier score is made of.
+    """The terms of the mean Brier score.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def brier_decomposition(
     Notes
     -----
     Murphy, *A New Vector Partition of the Probability Score* (Journal of Applied Meteorology, 1973),
-    whose three terms add up where all probabilities of a bin are equal. In general with the variance and
+    whose three terms add up if all probabilities of a bin are equal. In general with the variance and
     covariance within bins of Stephenson, Coelho & Jolliffe, *Two Extra Components in the Brier Score
     Decomposition* (Weather and Forecasting, 2008). Of each class, with
     shares ``w`` of the weight, and bins ``b`` with mean probability ``f_b`` and frequency ``o_b``::

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ from fastmcmd.classification.bins import (
     column_edges,
     sort_column,
 )
-from fastmcmd.classification.calibration import NORMS, class_error
+from fastmcmd.classification.calibration import NORMS, ReliabilityCurve, class_error, curve_of
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import (
     MEASURES,
@@ -35,9 +35,8 @@ from fastmcmd.classification.confidence import (
 from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
 from fastmcmd.classification.inputs import LabelledRows, read, read_probabilities
-from fastmcmd.classification.metric import metric
+from fastmcmd.classification.metric import metric, total
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
-from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
 from fastmcmd.classification.scores import (
     brier_of,
     check_clip,
@@ -46,8 +45,10 @@ from fastmcmd.classification.scores import (
     ranked_probability_score_of,
 )
 from fastmcmd.classification.summary import RowSummary, summarize
-from fastmcmd.classification.totals import total
 from fastmcmd.predictive.base import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ClassificationEvaluation", "evaluate"]
 
@@ -63,7 +64,7 @@ class ClassificationEvaluation:
     accuracy : float
         See `accuracy`.
     top_k_accuracy : float or None
-        See `top_k_accuracy`; None where there are not more classes than k.
+        See `top_k_accuracy`; None if there are not more classes than k.
     k : int
         Its k.
     nll : float
@@ -139,11 +140,11 @@ class ClassificationEvaluation:
             "auroc": self.auroc,
             "auroc_weighted": self.auroc_weighted,
             "auroc_classes": self.auroc_classes,
-            **{f"ood_auroc_{name}": found[0] for name, found in self.ood.items()},
+            **{f"ood_auroc_{name}": ood[0] for name, ood in self.ood.items()},
         }
         return {name: value for name, value in named.items() if value is not None}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return the numbers as a pandas data frame with one column, "value"."""
         import pandas as pd
 
@@ -195,8 +196,8 @@ def evaluate(
     Returns
     -------
     ClassificationEvaluation
-        With ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is what the function of its name
-        gives.
+        With ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is the result of the function of
+        the same name.
 
     Notes
     -----
@@ -225,16 +226,16 @@ def evaluate(
     areas = ClassAreas.of(rows)
 
     def of_column(label: int, scores: Array) -> tuple[float, Array]:
-        own = areas.own(label, scores)
+        label_scores = areas.own(label, scores)
         ordered, weights, order = sort_column(rows, scores)
-        area = areas.sorted_area(label, own, ordered, weights, order)
+        area = areas.sorted_area(label, label_scores, ordered, weights, order)
         return area, column_edges(ordered, weights, mass)
 
     classes = class_columns(rows)
     columns = over_columns(rows, of_column, classes, check=False)
-    found = np.array([area for area, _ in columns])
+    class_areas = np.array([area for area, _ in columns])
     if rows.nan_result:
-        found = np.full_like(found, np.nan)
+        class_areas = np.full_like(class_areas, np.nan)
     by_mass = ClassBins.of(rows, mass, None, np.stack([edges for _, edges in columns], axis=1))
     mass_sums = by_mass.gather_all()
     ranked = total(rows, ranked_probability_score_of(rows, False)).mean if ordered else None
@@ -260,9 +261,9 @@ def evaluate(
         adaptive_ece=class_error(mass_sums, norm),
         confidence=total(rows, summary.confidence).mean,
         entropy=total(rows, summary.entropy).mean,
-        auroc=average_areas(found, areas.weights[classes], "macro"),
-        auroc_weighted=average_areas(found, areas.weights[classes], "weighted"),
-        auroc_classes=int(np.count_nonzero(~np.isnan(found))),
+        auroc=average_areas(class_areas, areas.weights[classes], "macro"),
+        auroc_weighted=average_areas(class_areas, areas.weights[classes], "weighted"),
+        auroc_classes=int(np.count_nonzero(~np.isnan(class_areas))),
         reliability=curve_of(event),
         above_confidence=above_confidence_of(rows, summary, taus),
         ood={} if p_out is None else _ood(rows, summary, p_out, nan_policy, sum_tolerance),
@@ -280,11 +281,11 @@ def _ood(
     outside = read_probabilities(p_out, None, nan_policy, sum_tolerance, "p_out")
     check_same_classes(rows, outside)
     other = summarize(outside, entropy=True)[0]
-    found = {}
+    results = {}
     for measure in MEASURES:
         values_in, values_out = getattr(summary, measure), getattr(other, measure)
-        found[measure] = (
+        results[measure] = (
             area_of_sets(rows, outside, values_in, values_out, measure),
             histogram_of(rows, outside, values_in, values_out, measure, Binning(20)),
         )
-    return found
+    return results

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import kind_of, on_array_device
 from fastmcmd._base.checks import check_choice
 from fastmcmd.classification.bins import (
@@ -29,7 +27,7 @@ __all__ = ["EVENTS", "check_event", "event_of", "event_sums", "gather_event"]
 EVENTS = ("top", "positive")
 
 
-def check_event(of: Any, rows: LabelledRows) -> str:
+def check_event(of: str | None, rows: LabelledRows) -> str:
     """Return which event is predicted, "top" or "positive"."""
     if of is None:
         return "positive" if rows.binary else "top"
@@ -47,8 +45,8 @@ def event_of(
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the probabilities (m,) of an event and whether it happened (m,).
 
-    Reads p unless a summary is given. Those of class 1 given alone are not checked yet, nor are their
-    labels where they were left for later: `gather_values` looks at both.
+    Reads p unless there is a summary. Probabilities of class 1 alone are not checked here, nor labels
+    whose check `read` postponed: `gather_values` checks both.
     """
     if of == "positive":
         if not rows.binary and summary is None:
@@ -70,15 +68,15 @@ def event_sums(
     sum_tolerance: float | None,
 ) -> BinSums:
     """Return the sums in bins of one event's probabilities, computed on the device where p lies."""
-    given = (sample_weight, nan_policy, sum_tolerance)
-    rows = read(y, p, *given, labels_later=True, on_device=True)
+    options = (sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, *options, labels_later=True, on_device=True)
     return gather_event(rows, check_event(of, rows), binning)
 
 
 def gather_event(
     rows: LabelledRows, of: str, binning: Binning, summary: RowSummary | None = None
 ) -> BinSums:
-    """Return the sums of one event's probabilities in bins; reads p unless a summary is given."""
+    """Return the sums of one event's probabilities in bins; reads p unless there is a summary."""
     if not rows.namespace.on_host:
         return _gather_on_device(rows, of, binning)
     values, hits = event_of(rows, of, summary)
@@ -118,13 +116,13 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
     value = value - (exact[1:] + exact[:-1]).T / 2 * weight
     missing = np.full_like(hit, np.nan)
     count = np.diff(ends).astype(np.float64)[None]
-    found = BinSums(exact, count, weight, value, hit, missing, missing)
-    return with_nan(found) if rows.nan_result else found
+    sums = BinSums(exact, count, weight, value, hit, missing, missing)
+    return with_nan(sums) if rows.nan_result else sums
 
 
-def _event_on_device(rows: LabelledRows, of: str) -> tuple[Any, Any]:
+def _event_on_device(rows: LabelledRows, of: str) -> tuple[AnyArray, AnyArray]:
     """Return the probabilities (m,) of an event, and the label (m,) with which it happens."""
-    arrays, p = rows.namespace, rows.given(slice(None))
+    arrays, p = rows.namespace, rows.original(slice(None))
     if of == "positive":
         return (p if rows.binary else p[:, 1]), 1
     if not rows.binary:

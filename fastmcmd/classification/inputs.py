@@ -1,14 +1,15 @@
-"""What metrics of a classification read: labels, probabilities, weights; and what is refused."""
+"""What metrics of a classification read: labels, probabilities, weights, and their checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
@@ -44,6 +45,8 @@ __all__ = [
     "read_probabilities",
 ]
 
+State = TypeVar("State")
+
 # How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
 # over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
 SUM_TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6}
@@ -62,8 +65,8 @@ class LabelledRows(SelectedRows):
     Attributes
     ----------
     p : ndarray (n, C) or (n,)
-        Probabilities as given, all rows; (n,) are those of class 1. Their values are looked at where
-        they are read: by `summarize`, or by `check`.
+        Probabilities of all rows, unchanged; (n,) are those of class 1. Their values are checked when they
+        are read: by `summarize`, or by `check`.
     labels : ndarray (m,) or None
         Labels of the valid rows, from 0 to C - 1.
     classes : int
@@ -75,7 +78,7 @@ class LabelledRows(SelectedRows):
     name : str
         What p is called in messages.
     unchecked : bool
-        Whether labels of two classes are still to be looked at, by `check_labels` or where they are read.
+        Whether labels of two classes are yet to be checked, by `check_labels` or when they are read.
     """
 
     p: Array
@@ -99,7 +102,7 @@ class LabelledRows(SelectedRows):
 
     @property
     def n(self) -> int:
-        """Rows given."""
+        """Rows before any were left out."""
         return self.p.shape[0]
 
     @property
@@ -107,15 +110,15 @@ class LabelledRows(SelectedRows):
         """The library and device of these arrays: NumPy, or that of a GPU."""
         return namespace_of(self.p)
 
-    def given(self, rows: slice) -> Array:
-        """Return p of a block of the valid rows, as given."""
+    def original(self, rows: slice) -> Array:
+        """Return p of a block of the valid rows, unchanged."""
         if self.valid is None:
             return self.p[rows, ...]
         return self.namespace.rows(self.p, self.valid[rows])
 
     def block(self, rows: slice) -> Array:
         """Return p (b, C) of a block of the valid rows, contiguous; of class 1 alone in float64."""
-        p = self.given(rows)
+        p = self.original(rows)
         if p.ndim == 2:
             return np.ascontiguousarray(p)
         positive = p.astype(np.float64)
@@ -123,48 +126,52 @@ class LabelledRows(SelectedRows):
 
     def positive(self) -> Array:
         """Return the probabilities (m,) of class 1."""
-        p = self.given(slice(None))
+        p = self.original(slice(None))
         return np.ascontiguousarray(p if p.ndim == 1 else p[:, 1])
 
     @property
     def known_labels(self) -> NDArray[np.int64]:
-        """The labels, where there must be some: compiled loops read them without a check."""
+        """The labels; raises if there are none, as compiled loops read them without a check."""
         if self.labels is None:
             raise TypeError("y is None; labels from 0 to C - 1 are needed")
         return self.labels
 
     def labels_of(self, rows: slice) -> NDArray[np.int64]:
-        """Return the labels of a block; an empty array where there are none."""
+        """Return the labels of a block; an empty array if there are none."""
         return self.labels[rows] if self.labels is not None else np.empty(0, dtype=np.int64)
 
     def weights_of(self, rows: slice) -> Array:
-        """Return the weights of a block; an empty array where there are none."""
+        """Return the weights of a block; an empty array if there are none."""
         return self.weights[rows] if self.weights is not None else _NOTHING
 
     def over(
         self,
-        work: Callable[[slice, Array, Any], Any],
-        state: Callable[[], Any] = lambda: None,
+        work: Callable[[slice, Array, State], object],
+        state: Callable[[], State],
         groups: int = _GROUPS,
-    ) -> list[Any]:
+    ) -> list[State]:
         """Call ``work(rows, block, state)`` for each block; returns the states, in order of rows.
 
-        Blocks that follow each other form at most ``groups`` groups, each with a state of its own, made
-        by ``state()``, to which its blocks add. Groups run on threads.
+        Consecutive blocks form at most ``groups`` groups. Groups run on threads; each has a state, made by
+        ``state()``, to which its blocks add.
         """
         step = max(1, _BLOCK // self.classes)
         blocks = -(-len(self) // step)
 
-        def run(group: slice) -> Any:
-            found = state()
+        def run(group: slice) -> State:
+            group_state = state()
             for start in range(group.start, group.stop, step):
                 part = slice(start, min(start + step, group.stop))
-                work(part, self.block(part), found)
-            return found
+                work(part, self.block(part), group_state)
+            return group_state
 
         return over_rows(run, len(self), step * -(-blocks // groups))
 
-    def check_block(self, rows: slice, block: Array, state: Any = None) -> None:
+    def over_blocks(self, work: Callable[[slice, Array], object]) -> None:
+        """Call ``work(rows, block)`` for each block, on threads."""
+        self.over(lambda rows, block, _: work(rows, block), lambda: None)
+
+    def check_block(self, rows: slice, block: Array) -> None:
         """Raise unless all rows of a block are probabilities."""
         from fastmcmd.classification import loops
 
@@ -175,9 +182,9 @@ class LabelledRows(SelectedRows):
     def check(self) -> LabelledRows:
         """Return these rows after one pass that raises unless all are probabilities."""
         if self.namespace.on_host:
-            self.over(self.check_block)
+            self.over_blocks(self.check_block)
             return self
-        arrays, p = self.namespace, self.given(slice(None))
+        arrays, p = self.namespace, self.original(slice(None))
         xp = arrays.xp
         if p.ndim == 1:
             fits = (p >= 0) & (p <= 1)
@@ -198,7 +205,7 @@ class LabelledRows(SelectedRows):
         """Raise the error that says what is wrong with a row."""
         if self.labels is not None and not 0 <= self.labels[row] < self.classes:
             _refuse_label(self.labels, row, self.classes, self.valid)
-        values = np.atleast_1d(self.namespace.to_host(self.given(slice(row, row + 1)))[0])
+        values = np.atleast_1d(self.namespace.to_host(self.original(slice(row, row + 1)))[0])
         row = row if self.valid is None else int(self.valid[row])
         if np.isnan(values).any():
             raise ValueError(
@@ -219,9 +226,9 @@ class LabelledRows(SelectedRows):
 
 
 def read(
-    y: Any,
-    p: Any,
-    sample_weight: Any = None,
+    y: AnyArray | LabelledRows,
+    p: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
     name: str = "p",
@@ -247,7 +254,7 @@ def read(
     name : str
         What p is called in messages.
     labels_later : bool
-        Leave integer labels beside p of shape (n,) to whoever reads them, to save a pass over them.
+        Leave the check of integer labels to whoever reads them if p has shape (n,), to save a pass.
     on_device : bool
         Whether rows stay on the device where p lies: all are checked there, and labels and weights of the
         host are copied to it. Without it, arrays are copied to the host.
@@ -256,7 +263,7 @@ def read(
     ------
     ValueError, TypeError
         Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
-        weights; that of p is found where its values are read), or no row left.
+        weights; NaN in p raises when its values are read), or no row left.
     """
     if isinstance(y, LabelledRows):  # already read
         return y
@@ -265,8 +272,8 @@ def read(
 
 
 def read_probabilities(
-    p: Any,
-    sample_weight: Any = None,
+    p: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     sum_tolerance: float | None = None,
     name: str = "p",
@@ -278,16 +285,16 @@ def read_probabilities(
 
 def _read(
     arrays: Namespace,
-    y: tuple[Any] | None,
-    p: Any,
-    sample_weight: Any,
+    y: tuple[AnyArray] | None,
+    p: AnyArray,
+    sample_weight: ArrayLike | None,
     nan_policy: str,
     sum_tolerance: float | None,
     name: str,
     labels_later: bool,
     weight_name: str = "sample_weight",
 ) -> LabelledRows:
-    """Return checked rows; ``y`` holds the labels where there are some."""
+    """Return checked rows; ``y`` holds the labels if there are some."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     labels = as_numbers(*y) if y is not None and arrays.on_host else None
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
@@ -339,7 +346,7 @@ def _read(
     return rows if arrays.on_host else rows.check()
 
 
-def _labels_on_device(arrays: Namespace, y: Any) -> Any:
+def _labels_on_device(arrays: Namespace, y: AnyArray) -> AnyArray:
     """Return y (n,) on the device as booleans, integers or floats."""
     if device_namespace(y) is None:
         numbers = as_numbers(y)
@@ -351,8 +358,8 @@ def _labels_on_device(arrays: Namespace, y: Any) -> Any:
     return y if kind_of(y).startswith(("bool", "int", "uint")) else arrays.as_real(y, "y")
 
 
-def _checked_labels(arrays: Namespace, y: Any, classes: int, valid: Any) -> Any:
-    """Return labels as int64, or raise what `as_labels` says of them."""
+def _checked_labels(arrays: Namespace, y: AnyArray, classes: int, valid: AnyArray) -> AnyArray:
+    """Return labels as int64, or raise as `as_labels` does."""
     if arrays.on_host:
         return as_labels(y, classes, valid)
     xp, kind = arrays.xp, kind_of(y)
@@ -387,7 +394,7 @@ def count_classes(shape: tuple[int, ...], name: str) -> int:
     return classes
 
 
-def as_numbers(y: Any) -> NDArray[Any]:
+def as_numbers(y: AnyArray) -> HostArray:
     """Return y (n,) as integers or booleans without a copy, or as float64."""
     if is_cupy(y):  # NumPy does not take its arrays by itself
         y = y.get()
@@ -405,7 +412,7 @@ def as_numbers(y: Any) -> NDArray[Any]:
     return array
 
 
-def as_labels(y: NDArray[Any], classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
+def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
     """Return numbers (n,) as labels, checked."""
     if y.dtype == np.bool_:
         if classes > 2:
@@ -428,7 +435,7 @@ def as_labels(y: NDArray[Any], classes: int, valid: NDArray[np.intp] | None) -> 
 
 
 def _refuse_label(
-    y: NDArray[Any], first: int, classes: int, valid: NDArray[np.intp] | None
+    y: HostArray, first: int, classes: int, valid: NDArray[np.intp] | None
 ) -> NoReturn:
     row = first if valid is None else int(valid[first])
     raise ValueError(
@@ -441,6 +448,6 @@ def _stand_in(p: Array) -> Array:
     turn = np.arange(len(p))
     if p.ndim == 1:
         return (0.25 + 0.5 * (turn % 2)).astype(p.dtype)
-    found = np.full(p.shape, 0.5 / p.shape[1], dtype=p.dtype)
-    found[turn, turn % p.shape[1]] += 0.5
-    return found
+    probabilities = np.full(p.shape, 0.5 / p.shape[1], dtype=p.dtype)
+    probabilities[turn, turn % p.shape[1]] += 0.5
+    return probabilities

@@ -1,14 +1,12 @@
-"""Compiled loops over rows of probabilities; imported where they are called, because Numba loads slowly.
+"""Compiled loops over rows of probabilities; callers import them lazily, because Numba loads slowly.
 
 Arguments are trusted: C-contiguous blocks, labels below the number of classes. A loop that also checks
-returns the first row that holds no probabilities, or -1. An empty array stands for labels or weights
-that are not given.
+returns the first row that holds no probabilities, or -1. An empty array means no labels, or no weights.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +26,9 @@ __all__ = [
     "summarize_rows",
 ]
 
-Integers = NDArray[Any]
+Integers = NDArray[np.integer]
 
-_CHUNK = 512  # values whose bins are found together, in one vectorised loop that stays in the cache
+_CHUNK = 512  # values binned together, in one vectorised loop that stays in the cache
 
 
 @compiled
@@ -90,14 +88,14 @@ def summarize_rows(
         confidence[i] = high
         if labelled:
             label = labels[i]
-            own = row[label]
+            label_probability = row[label]
             greater, equal_before, equal_after = 0, 0, 0
             for j in range(classes):
-                greater += row[j] > own
+                greater += row[j] > label_probability
             for j in range(label):
-                equal_before += row[j] == own
+                equal_before += row[j] == label_probability
             for j in range(label + 1, classes):
-                equal_after += row[j] == own
+                equal_after += row[j] == label_probability
             sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
             for j in range(0, even, 4):
                 x_0, x_1 = np.float64(row[j]), np.float64(row[j + 1])
@@ -109,7 +107,7 @@ def summarize_rows(
             for j in range(even, classes):
                 x_0 = np.float64(row[j])
                 sum_0 += 0.0 if j == label else x_0 * x_0
-            chosen[i] = own
+            chosen[i] = label_probability
             squares[i] = (sum_0 + sum_1) + (sum_2 + sum_3)
             above[i] = greater
             before[i] = equal_before

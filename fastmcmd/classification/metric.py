@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import HostArray, NanPolicy
 from fastmcmd._base.docstrings import describe_as_mean, entries, with_shared_parameters
-from fastmcmd.classification.inputs import read
-from fastmcmd.classification.totals import total
+from fastmcmd.classification.inputs import LabelledRows, read
 
-__all__ = ["MeanScore", "mean_of", "metric"]
+__all__ = ["MeanClassScore", "Totals", "mean_of", "metric", "total"]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over rows of weights and of weighted values.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of positive weight.
+    weight, value : float
+        Sum of weights, and of weights times values.
+    infinite : int
+        Rows of positive weight whose value is infinite.
+    """
+
+    rows: int
+    weight: float
+    value: float
+    infinite: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.rows + other.rows,
+            self.weight + other.weight,
+            self.value + other.value,
+            self.infinite + other.infinite,
+        )
+
+    @property
+    def mean(self) -> float:
+        """Weighted mean of the values."""
+        return self.value / self.weight
+
+
+def total(rows: LabelledRows, values: HostArray) -> Totals:
+    """Return the sums of values (m,) of the valid rows; NaN if rows with NaN make them so."""
+    if rows.weights is None:
+        counted, weight, weighted = len(values), float(len(values)), values
+    else:
+        positive = rows.weights > 0  # zero times infinity is not a number
+        counted, weight = int(np.count_nonzero(positive)), float(rows.weights.sum())
+        weighted = np.multiply(rows.weights, values, where=positive, out=np.zeros(len(values)))
+    infinite = int(np.count_nonzero(np.isinf(weighted)))
+    value = np.nan if rows.nan_result else float(weighted.sum(dtype=np.float64))
+    return Totals(counted, weight, value, infinite)
+
 
 metric = with_shared_parameters(
     entries("""
@@ -54,7 +102,7 @@ threshold : float, optional
 )
 
 
-class MeanScore(Protocol):
+class MeanClassScore(Protocol):
     """The mean over rows of a score, with the options of the score."""
 
     __name__: str
@@ -72,7 +120,9 @@ class MeanScore(Protocol):
         """Return the weighted mean."""
 
 
-def mean_of(score: Callable[..., Any], summary: str, example: str, *, name: str = "") -> MeanScore:
+def mean_of(
+    score: Callable[..., Any], summary: str, example: str, *, name: str = ""
+) -> MeanClassScore:
     """Return the function that averages a score over rows; see `fastmcmd.metrics.metric.mean_of`."""
     name = name or f"mean_{score.__name__}"
 

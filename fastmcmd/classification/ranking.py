@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +35,7 @@ ABSENT = ("raise", "omit")
 
 # Halvings of the distance to 0 and to 1 that a sketch distinguishes: down to 2e-10.
 OCTAVES = 32
-_SKETCH_BLOCK = 1 << 17  # probabilities looked at together: they stay in the cache
+_SKETCH_BLOCK = 1 << 17  # probabilities of a block, which stays in the cache
 
 
 @metric
@@ -49,7 +48,7 @@ def auroc(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
-) -> Any:
+) -> float | Array:
     """Return the area under the receiver operating characteristic.
 
     The chance that a row of a class gets a higher probability of it than a row of another class does;
@@ -78,9 +77,9 @@ def auroc(
 
     Notes
     -----
-    Mann & Whitney's statistic. ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"`` gives the same;
-    torchmetrics leaves absent classes out with a warning. The scores of a class are sorted, and the
-    ranks of its own rows found among them; with weights, rows are.
+    Mann & Whitney's statistic, as ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"``;
+    torchmetrics leaves absent classes out with a warning. Without weights, all scores of a class are
+    sorted and the scores of its members are ranked among them; with weights, all rows are.
 
     Examples
     --------
@@ -95,12 +94,12 @@ def auroc(
     areas = ClassAreas.of(rows)
     areas.check_absent(absent)
     classes = class_columns(rows)
-    found = np.array(over_columns(rows, areas.area, classes))
+    areas_by_class = np.array(over_columns(rows, areas.area, classes))
     if rows.nan_result:
-        found = np.full_like(found, np.nan)
+        areas_by_class = np.full_like(areas_by_class, np.nan)
     if average is None and len(classes) > 1:
-        return found
-    return average_areas(found, areas.weights[classes], average)
+        return areas_by_class
+    return average_areas(areas_by_class, areas.weights[classes], average)
 
 
 @metric
@@ -114,7 +113,7 @@ def ood_auroc(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
-    """Return how well uncertainty tells rows unlike the training data from rows like them.
+    """Return how well uncertainty separates rows unlike the training data from rows like them.
 
     Parameters
     ----------
@@ -160,9 +159,9 @@ def area_of_sets(
     if of == "confidence":
         values = 0 - values
     if inside.weights is None and outside.weights is None:
-        own = np.sort(values[len(values_in) :])
+        sorted_out = np.sort(values[len(values_in) :])
         values.sort()
-        return _area(loops.rank_sum(values, own), len(values_out), len(values_in))
+        return _area(loops.rank_sum(values, sorted_out), len(values_out), len(values_in))
     positive = np.repeat([False, True], [len(values_in), len(values_out)])
     weights = np.concatenate(
         [np.ones(len(rows)) if rows.weights is None else rows.weights for rows in (inside, outside)]
@@ -174,7 +173,7 @@ def area_of_sets(
 
 @dataclass(frozen=True, eq=False)
 class ClassAreas:
-    """What the areas of all classes need.
+    """Rows sorted by class, and weights of classes: the input of all areas.
 
     Attributes
     ----------
@@ -217,9 +216,9 @@ class ClassAreas:
 
     def area(self, label: int, scores: Array) -> float:
         """Return the area of a class, NaN without rows; its scores may be sorted in place."""
-        own = self.own(label, scores)
+        label_scores = self.own(label, scores)
         ordered, weights, order = sort_column(self.rows, scores)
-        return self.sorted_area(label, own, ordered, weights, order)
+        return self.sorted_area(label, label_scores, ordered, weights, order)
 
     def own(self, label: int, scores: Array) -> Array:
         """Return the sorted scores of the rows of a class."""
@@ -228,16 +227,20 @@ class ClassAreas:
     def sorted_area(
         self,
         label: int,
-        own: Array,
+        label_scores: Array,
         ordered: Array,
         weights: Array | None,
         order: NDArray[np.intp] | None,
     ) -> float:
-        """Return the area of a class from what `sort_column` gives."""
+        """Return the area of a class from the result of `sort_column`."""
         from fastmcmd.classification import loops
 
         if weights is None or order is None or self.rows.labels is None:
-            return _area(loops.rank_sum(ordered, own), len(own), len(ordered) - len(own))
+            return _area(
+                loops.rank_sum(ordered, label_scores),
+                len(label_scores),
+                len(ordered) - len(label_scores),
+            )
         positive = self.rows.labels[order] == label
         pairs, positives, negatives = loops.concordance(ordered, positive, weights)
         if not (positives > 0 and negatives > 0):
@@ -247,12 +250,12 @@ class ClassAreas:
 
 def average_areas(areas: Array, weights: Array, average: str | None) -> float:
     """Return the mean of the areas that are defined."""
-    found = ~np.isnan(areas)
-    if not found.any():
+    defined = ~np.isnan(areas)
+    if not defined.any():
         return float("nan")
     if len(areas) == 1 or average != "weighted":
-        return float(areas[found].mean())
-    return float(np.average(areas[found], weights=weights[found]))
+        return float(areas[defined].mean())
+    return float(np.average(areas[defined], weights=weights[defined]))
 
 
 def _area(rank_sum: int, positives: int, negatives: int) -> float:
@@ -284,7 +287,7 @@ class AreaEstimate:
 
 @dataclass(frozen=True, eq=False)
 class RankSketch:
-    """Fine histograms of the probabilities of each class, of its own rows and of the others.
+    """Fine histograms of the probabilities of each class, of its members and of all other rows.
 
     Attributes
     ----------
@@ -334,7 +337,7 @@ def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
 
     shape = (len(class_columns(rows)), 2 * OCTAVES * resolution)
     sketch = RankSketch(np.zeros(shape), np.zeros(shape))
-    # On one thread: histograms of its own for each would cost more than they save.
+    # On one thread: separate histograms for each thread would cost more than they save.
     for part in row_blocks(len(rows), _SKETCH_BLOCK // rows.classes):
         block, labels = rows.block(part), rows.known_labels[part]
         rows.check_block(part, block)

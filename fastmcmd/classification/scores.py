@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -174,7 +172,7 @@ mean_ranked_probability_score = mean_of(
 )
 
 
-def check_clip(clip: Any) -> float | None:
+def check_clip(clip: float | None) -> float | None:
     """Return ``clip`` as a number in (0, 0.5), or None."""
     if clip is None:
         return None
@@ -184,7 +182,7 @@ def check_clip(clip: Any) -> float | None:
     return clip
 
 
-def halved(scale_by_half: Any, classes: int) -> bool:
+def halved(scale_by_half: bool | str, classes: int) -> bool:
     """Return whether Brier scores are halved."""
     if isinstance(scale_by_half, str) and scale_by_half == "auto":
         return classes == 2
@@ -215,10 +213,9 @@ def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:
 
     score = np.empty(len(rows))
 
-    def work(part: slice, block: Array, state: Any) -> None:
-        del state
+    def work(part: slice, block: Array) -> None:
         rows.check_block(part, block)
         loops.cumulative_squares(block, rows.labels_of(part), score[part])
 
-    rows.over(work)
+    rows.over_blocks(work)
     return score / (rows.classes - 1) if normalize else score

@@ -27,7 +27,7 @@ _EXAMPLES = """examples:
 
 
 class UsageError(Exception):
-    """What a person gave cannot be used; the message says what to do."""
+    """Unusable arguments or input; the message says what to do."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             parsed.run(parsed)
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe has gone: as other tools, without a word
+    except BrokenPipeError:  # the reader of a pipe has closed it: end silently, as other tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

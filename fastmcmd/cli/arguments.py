@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import columns_in, guess
+from fastmcmd.kernels import Kernel
 
 __all__ = [
     "FILES",
@@ -71,7 +73,7 @@ def specs_of(arguments: argparse.Namespace, columns: Columns) -> list[str]:
 
 
 def add_nan_policy(parser: argparse.ArgumentParser) -> None:
-    """Add what is done with rows in which a number is missing."""
+    """Add the treatment of rows in which a number is missing."""
     parser.add_argument(
         "--nan-policy",
         choices=("raise", "omit", "propagate"),
@@ -96,7 +98,7 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
 
 
 def add_computation(parser: argparse.ArgumentParser) -> None:
-    """Add how the CCE is computed."""
+    """Add the options of the CCE."""
     parser.add_argument("--tol", type=float, default=1e-6, help="largest error of a value")
     parser.add_argument("--solver", choices=("auto", "cholesky", "cg", "lowrank"), default="auto")
     parser.add_argument("--backend", choices=_BACKENDS, default="auto")
@@ -121,7 +123,7 @@ def _devices(text: str) -> list[int]:
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
-    """Add the page that is written."""
+    """Add the report."""
     parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
     parser.add_argument(
         "--projection",
@@ -132,7 +134,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def add_progress(parser: argparse.ArgumentParser) -> None:
-    """Add whether progress is shown."""
+    """Add the option for progress."""
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -142,12 +144,12 @@ def add_progress(parser: argparse.ArgumentParser) -> None:
 
 
 def shown(arguments: argparse.Namespace) -> bool:
-    """Tell whether progress is shown."""
+    """Return whether progress is shown."""
     return sys.stderr.isatty() if arguments.progress is None else bool(arguments.progress)
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:
-    """Return the line on which a whole command tells what it does."""
+    """Return the progress line of a whole command."""
     return Progress(shown(arguments), arguments.tol, leave=False)
 
 
@@ -160,11 +162,11 @@ def columns_of(
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
-    wanted = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
-    wanted["--weights"] = arguments.weights
+    column_names = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
+    column_names["--weights"] = arguments.weights
     numbers = [
         name
-        for option, names in wanted.items()
+        for option, names in column_names.items()
         if names is not None
         for name in columns.find(names, option)
     ]
@@ -177,7 +179,9 @@ def columns_of(
     columns.prepare(numbers, words, progress)
     inputs = {
         name: None if names is None else columns.select(names, option)
-        for name, (option, names) in zip(("y", "x", "sample_weight"), wanted.items(), strict=True)
+        for name, (option, names) in zip(
+            ("y", "x", "sample_weight"), column_names.items(), strict=True
+        )
     }
     if words:
         inputs["by"] = columns.labels(words[0])
@@ -186,16 +190,16 @@ def columns_of(
 
 
 def _leave_out(
-    arguments: argparse.Namespace, columns: Columns, names: list[str], found: dict[str, Any]
+    arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
 ) -> None:
-    """Do with rows in which a number is missing what ``--nan-policy`` says.
+    """Apply ``--nan-policy`` to rows in which a number is missing.
 
-    Predictions cannot be made of missing numbers. So such a row is given a missing outcome, with which
+    Predictions cannot be made of missing numbers. So such a row gets a missing outcome, with which
     the evaluation knows what to do, and a complete row lends it all other numbers.
     """
     names = list(dict.fromkeys(names))
     rows = columns.missing(names)
-    if rows is None or len(rows) != len(found["y"]) or not rows.any():
+    if rows is None or len(rows) != len(values["y"]) or not rows.any():
         return
     count, first = int(rows.sum()), int(np.argmax(rows))
     name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
@@ -208,21 +212,22 @@ def _leave_out(
     if rows.all():
         raise UsageError(f"{where}, and no other row is complete")
     columns.stand_in(rows)
-    y = np.array(found["y"], dtype=np.float64)
+    y = np.array(values["y"], dtype=np.float64)
     y[rows] = np.nan
-    found["y"] = y
+    values["y"] = y
     for option in ("x", "sample_weight"):
-        wanted = inputs_named(arguments, columns) if option == "x" else arguments.weights
-        if wanted is not None:
-            found[option] = columns.select(wanted, option)
+        column_names = inputs_named(arguments, columns) if option == "x" else arguments.weights
+        if column_names is not None:
+            values[option] = columns.select(column_names, option)
 
 
-def _is_missing(value: Any) -> bool:
-    return bool(np.asarray(value).dtype.kind == "f" and np.isnan(value).any())
+def _is_missing(value: ArrayLike) -> bool:
+    numbers = np.asarray(value)
+    return bool(numbers.dtype.kind == "f" and np.isnan(numbers).any())
 
 
 def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
-    """Return the names of the inputs with commas between, or None where there are none."""
+    """Return the names of the inputs with commas between, or None if there are none."""
     if arguments.x is not None:
         return str(arguments.x)
     if "x" in columns.places:
@@ -240,7 +245,7 @@ def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def kernel(arguments: argparse.Namespace, side: str) -> Any:
+def kernel(arguments: argparse.Namespace, side: str) -> Kernel | None:
     """Return the kernel on inputs ("x") or outputs ("y")."""
     import fastmcmd as fm
 

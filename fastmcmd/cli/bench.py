@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _measured(progress: Progress) -> list[dict[str, Any]]:
-    """Return what was measured, a record each."""
+    """Return a record of each measurement."""
     import fastmcmd as fm
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What the columns of a file are, read by name."""
+"""Columns of a file, read by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
@@ -19,7 +19,7 @@ from fastmcmd.cli.app import UsageError
 __all__ = ["Columns"]
 
 
-_ROWS = 1 << 16  # looked at together
+_ROWS = 1 << 16  # rows of a block
 
 
 class Columns(ABC):
@@ -37,7 +37,7 @@ class Columns(ABC):
     _stand_in: NDArray[np.intp] | None = None
 
     @cached_property
-    def _known(self) -> dict[str, NDArray[Any]]:
+    def _loaded(self) -> dict[str, HostArray]:
         return {}
 
     @cached_property
@@ -48,27 +48,27 @@ class Columns(ABC):
     def prepare(  # noqa: B027 - formats that read columns one by one have nothing to prepare
         self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
-        """Read columns of numbers and of words together, where that is faster than one by one."""
+        """Read columns of numbers and of words together, if that is faster than one by one."""
 
-    def labels(self, name: str) -> NDArray[Any]:
+    def labels(self, name: str) -> HostArray:
         """Return a column that may hold words."""
         return self.read([name])[0]
 
     @abstractmethod
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         """Return the arrays of some names, (n,) or (n, k)."""
 
-    def values(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def values(self, names: Sequence[str]) -> list[HostArray]:
         """Return what `read` returns, read once."""
-        new = [name for name in dict.fromkeys(names) if name not in self._known]
+        new = [name for name in dict.fromkeys(names) if name not in self._loaded]
         if new:
-            self._known |= dict(zip(new, self.read(new), strict=True))
-        return [self._known[name] for name in names]
+            self._loaded |= dict(zip(new, self.read(new), strict=True))
+        return [self._loaded[name] for name in names]
 
     def missing(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
         """Return which rows (n,) lack a number in one of some columns.
 
-        None where columns differ in length, which `select` refuses.
+        None if columns differ in length, which `select` refuses.
         """
         missing: NDArray[np.bool_] | None = None
         for part in self.values(names):
@@ -80,27 +80,27 @@ class Columns(ABC):
         return missing
 
     def stand_in(self, lacking: NDArray[np.bool_]) -> None:
-        """Let a complete row stand for each row in which a number is missing, from now on."""
+        """Replace each row in which a number is missing by a complete row, from now on."""
         self._stand_in = np.where(lacking, np.argmin(lacking), np.arange(len(lacking)))
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
         return f"row {row}"
 
-    def select(self, wanted: str, what: str) -> NDArray[Any]:
+    def select(self, pattern: str, what: str) -> HostArray:
         """Return columns side by side: names or patterns (``draw_*``) with commas between.
 
         One name gives its array as it is, (n,) or (n, k); several give (n, k).
         """
-        names = self.find(wanted, what)
+        names = self.find(pattern, what)
         parts = self.values(names)
         if self._stand_in is not None:
             parts = [part[self._stand_in] for part in parts]
         rows = {part.shape[0] if part.ndim else None for part in parts}
         if rows <= {0, None}:
-            lacking = "rows" if rows == {0} else f"rows in {wanted!r}, which is one number"
+            lacking = "rows" if rows == {0} else f"rows in {pattern!r}, which is one number"
             raise UsageError(f"{what}: {self.path} has no {lacking}")
-        if len(parts) == 1 and names == [wanted]:
+        if len(parts) == 1 and names == [pattern]:
             return parts[0]
         if len(rows) > 1:
             raise UsageError(
@@ -108,12 +108,12 @@ class Columns(ABC):
             )
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    def find(self, wanted: str, what: str) -> list[str]:
-        """Return the names that names or patterns stand for, in their order."""
-        if wanted in self.places:  # a name may hold a comma
-            return [wanted]
+    def find(self, pattern: str, what: str) -> list[str]:
+        """Return the names that match names or patterns, in their order."""
+        if pattern in self.places:  # a name may hold a comma
+            return [pattern]
         names: dict[str, None] = {}
-        for part in wanted.split(","):
+        for part in pattern.split(","):
             part = part.strip()
             hits = [part] if part in self.places else self._matching(part)
             if not hits:
@@ -144,7 +144,7 @@ class Columns(ABC):
         return shown if len(self.names) <= 20 else f"{shown}, ... ({len(self.names)} in all)"
 
 
-def _lacking(part: NDArray[Any]) -> NDArray[np.bool_]:
+def _lacking(part: HostArray) -> NDArray[np.bool_]:
     """Return which rows of (n,) or (n, k) hold NaN."""
     table = part.reshape(len(part), -1)
     return np.concatenate(

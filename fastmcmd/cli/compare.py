@@ -67,11 +67,11 @@ def run(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--model {pair!r}; NAME=SPEC with a name of its own is needed")
         specs[name] = spec
     with progress_of(arguments) as progress:
-        columns, given = columns_of(arguments, lambda _: list(specs.values()), progress)
-        y = given.pop("y")
+        columns, inputs = columns_of(arguments, lambda _: list(specs.values()), progress)
+        y = inputs.pop("y")
         models = {name: prediction(spec, columns) for name, spec in specs.items()}
         comparison = fm.compare(
-            models, y, **given, **computation(arguments), n_boot=arguments.n_boot,
+            models, y, **inputs, **computation(arguments), n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=progress.shown,
         )  # fmt: skip
         if report is not None:

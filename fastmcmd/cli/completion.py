@@ -19,7 +19,7 @@ without the package bash-completion:
   fastmcmd completion bash > ~/.fastmcmd.bash && echo '. ~/.fastmcmd.bash' >> ~/.bashrc
 """
 
-_TOLD = 60  # characters of help beside an option
+_HELP_LENGTH = 60  # characters of help beside an option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def answer(parser: argparse.ArgumentParser) -> str:
     """Return a program for ``sh`` that prints what may follow, a line each, with a tab before help.
 
     Its arguments are the word begun and the words before it. It starts no Python, whose imports take
-    longer than a person at a prompt waits. A single line ``@files .csv .npz`` asks the shell for files.
+    too long at a prompt. A single line ``@files .csv .npz`` asks the shell for files.
     """
     commands = next(a.choices for a in parser._actions if isinstance(a.choices, dict))
     helps = {c.dest: c.help or "" for a in parser._actions for c in _choices(a)}
@@ -85,7 +85,7 @@ def _options(parser: argparse.ArgumentParser) -> str:
 
 
 def _say(word: str, text: str) -> str:
-    return f"say {shlex.quote(word)} {shlex.quote(text[:_TOLD].replace('%', ''))}"
+    return f"say {shlex.quote(word)} {shlex.quote(text[:_HELP_LENGTH].replace('%', ''))}"
 
 
 def _kind(action: argparse.Action) -> str:
@@ -168,7 +168,7 @@ prediction() {
     esac
     after "$family:"
     [ "$family" = @DRAWS@ ] && { list; return; }
-    told=$cur parameters=
+    typed=$cur parameters=
     case $cur in *,*) after "${cur%,*}," ;; esac
     case $cur in *=*) after "${cur%%=*}="; columns; return ;; esac
     case $family in
@@ -176,7 +176,7 @@ prediction() {
     @QUANTILES@) return ;;
     esac
     for each in $parameters; do
-        case ,$told in *,"$each="*) ;; *) say "$each=" '' ;; esac
+        case ,$typed in *,"$each="*) ;; *) say "$each=" '' ;; esac
     done
 }
 for word do

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
@@ -24,7 +24,7 @@ EPILOG = """examples:
   fastmcmd convert visits.csv visits.parquet --columns 'visits,age,mu'
 """
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, HostArray]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"written: {printable(str(target))} ({len(arrays)} columns, {rows:,} rows)")
 
 
-def _plain(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _plain(array: HostArray, name: str) -> HostArray:
     """Return an array without Python objects, which files would hold as pickles."""
     if array.dtype != object:
         return array

@@ -1,4 +1,4 @@
-"""Judge two models of doctor visits (RAND Health Insurance Experiment, 6,190 held-out people)."""
+"""Evaluate two models of doctor visits (RAND Health Insurance Experiment, 6,190 held-out people)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import printable
@@ -26,8 +26,9 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.output import check_target, show
 from fastmcmd.cli.prediction import describe, prediction
 from fastmcmd.cli.sheets import of_evaluation
+from fastmcmd.evaluation.result import Evaluation
 
-_TOLD = 8192  # rows between two looks at the clock
+_REPORT_ROWS = 8192  # rows between two updates of the progress line
 
 HELP = "all measures of the predictions in a file"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -71,11 +72,11 @@ def run(arguments: argparse.Namespace) -> None:
     if report is not None:
         check_target(report, (".html",), "--report", [arguments.file])
     with progress_of(arguments) as progress:
-        columns, given = columns_of(arguments, partial(specs_of, arguments), progress)
+        columns, inputs = columns_of(arguments, partial(specs_of, arguments), progress)
         evaluation = fm.evaluate(
-            given.pop("y"),
+            inputs.pop("y"),
             prediction(specs_of(arguments, columns)[0], columns),
-            **given,
+            **inputs,
             **computation(arguments),
             draws=arguments.draws,
             level=arguments.level,
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"written: {printable(str(written))}")
 
 
-def _write(path: Path, evaluation: Any, progress: Progress) -> None:
+def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
     """Write values by row, with a name a column."""
     import io
 
@@ -115,7 +116,7 @@ def _write(path: Path, evaluation: Any, progress: Progress) -> None:
         values["cce_error_bound"] = np.full(evaluation.n, np.nan)
         values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
 
-    def write(stream: Any) -> None:
+    def write(stream: BinaryIO) -> None:
         if path.suffix == ".npz":
             summary = np.frombuffer(json.dumps(evaluation.to_dict()).encode(), dtype=np.uint8)
             write_npz(stream, {**values, "summary": summary})
@@ -126,7 +127,7 @@ def _write(path: Path, evaluation: Any, progress: Progress) -> None:
         sweep = progress.sweep(f"writing {path.name}", evaluation.n)
         for row, line in enumerate(zip(*lists, strict=True)):
             text.write(f"{row},{','.join(map(repr, line))}\n")
-            if row % _TOLD == 0 or row == evaluation.n - 1:
+            if row % _REPORT_ROWS == 0 or row == evaluation.n - 1:
                 sweep.done(row + 1)
         text.flush()
         text.detach()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.text import Text
@@ -29,7 +29,7 @@ def open_columns(path: str) -> Columns:
     if where.is_dir() and kind is not _Zarr:
         raise UsageError(f"{path} cannot be read: it is a folder")
     try:
-        source(where, "FILE", folders=kind is _Zarr)  # a FIFO could keep us waiting for ever
+        source(where, "FILE", folders=kind is _Zarr)  # reading a FIFO might never end
         return kind(where)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -44,7 +44,7 @@ class _Npz(Columns):
     def _open(self) -> Archive:
         return Archive(self.path, "FILE")
 
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         with self._open() as stored:
             return [stored.array(name) for name in names]
 
@@ -70,7 +70,7 @@ class _Npy(Columns):
             path, header.dtype, "r", header.offset, header.shape, "F" if header.fortran else "C"
         )
 
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         with damaged(f"{self.path} cannot be read as an .npy file"):
             check_memory(self._array.nbytes * len(names) // len(self.names))
             if self._array.dtype.names is not None:
@@ -89,14 +89,14 @@ class _Parquet(Columns):
             self.names = list(self._parquet.ParquetFile(path).schema_arrow.names)
         self.check_names()
 
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         from fastmcmd.rows.packages import prefix_errors
 
         with prefix_errors(f"{self.path} cannot be read"):
             table = self._parquet.read_table(self.path, columns=list(names))
         return [self._array(table.column(name), name) for name in names]
 
-    def _array(self, column: Any, name: str) -> NDArray[Any]:
+    def _array(self, column: AnyArray, name: str) -> HostArray:
         """Return numbers or words (n,), or numbers (n, k) of lists of one length."""
         from fastmcmd.rows.packages import package
 
@@ -127,7 +127,7 @@ class _Zarr(Columns):
                 raise ValueError("it is a single array; a group of named arrays is needed")
             self.names = sorted(self._group.array_keys())
 
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         from fastmcmd.rows.packages import prefix_errors
 
         with prefix_errors(f"{self.path} cannot be read as Zarr"):

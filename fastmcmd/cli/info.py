@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print what is installed and found."""
+    """Print the installed packages and the devices."""
     import importlib.metadata
     import importlib.util
     import json

@@ -16,12 +16,12 @@ from fastmcmd.io import destination, same_file
 
 __all__ = ["BEST_SIGN", "Sheet", "check_target", "show"]
 
-BEST_SIGN = "* "  # before the best of a line: colour alone does not say it to everyone
+BEST_SIGN = "* "  # before the best of a line, for those who do not see its colour
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a command tells a person.
+    """The messages of a command to its user.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def _print(sheet: Sheet) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    # The console finds out about NO_COLOR, TERM and signs that the terminal cannot show.
+    # The console handles NO_COLOR, TERM and characters that the terminal cannot show.
     options: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
     console = Console(**options)
     head, *rows = sheet.rows

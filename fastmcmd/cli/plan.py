@@ -1,4 +1,4 @@
-"""Say what computing the CCE would take, without doing it: solver, memory, passes, seconds."""
+"""Show the cost of computing the CCE without computing it: solver, memory, passes, seconds."""
 
 from __future__ import annotations
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["DRAWS", "FAMILIES", "QUANTILES", "columns_in", "describe", "guess", "prediction"]
 
 
 @dataclass(frozen=True)
-class Family:
+class FamilySpec:
     """A family of distributions: its class in `fastmcmd`, and the parameters that it needs."""
 
     name: str
@@ -24,16 +24,16 @@ class Family:
 
 
 FAMILIES = {
-    "gaussian": Family("Gaussian", ("mean", "std")),
-    "student-t": Family("StudentT", ("df", "loc", "scale")),
-    "laplace": Family("Laplace", ("loc", "scale")),
-    "lognormal": Family("LogNormal", ("mu", "sigma")),
-    "gamma": Family("Gamma", ("shape", "rate")),
-    "beta": Family("Beta", ("a", "b")),
-    "uniform": Family("Uniform", ("low", "high")),
-    "poisson": Family("Poisson", ("mean",)),
-    "negative-binomial": Family("NegativeBinomial", ("mean", "dispersion")),
-    "double-poisson": Family("DoublePoisson", ("mean", "phi")),
+    "gaussian": FamilySpec("Gaussian", ("mean", "std")),
+    "student-t": FamilySpec("StudentT", ("df", "loc", "scale")),
+    "laplace": FamilySpec("Laplace", ("loc", "scale")),
+    "lognormal": FamilySpec("LogNormal", ("mu", "sigma")),
+    "gamma": FamilySpec("Gamma", ("shape", "rate")),
+    "beta": FamilySpec("Beta", ("a", "b")),
+    "uniform": FamilySpec("Uniform", ("low", "high")),
+    "poisson": FamilySpec("Poisson", ("mean",)),
+    "negative-binomial": FamilySpec("NegativeBinomial", ("mean", "dispersion")),
+    "double-poisson": FamilySpec("DoublePoisson", ("mean", "phi")),
 }
 DRAWS, QUANTILES = "draws", "quantiles"
 
@@ -45,7 +45,7 @@ def describe() -> str:
 
 
 def guess(columns: Columns) -> str:
-    """Return the prediction that the names of the columns tell: draws, or mean and std."""
+    """Return the prediction that the names of the columns imply: draws, or mean and std."""
     for name in ("samples", "draws"):
         if name in columns.names:
             return f"{DRAWS}:{name}"
@@ -68,7 +68,7 @@ def columns_in(text: str, columns: Columns) -> list[str]:
     return names
 
 
-def prediction(text: str, columns: Columns) -> Any:
+def prediction(text: str, columns: Columns) -> PredictionLike:
     """Return the predicted distributions of a text such as ``gaussian:mean=mu,std=sigma``.
 
     A parameter is the name of a column, or a number for all rows.
@@ -85,8 +85,8 @@ def prediction(text: str, columns: Columns) -> Any:
         values = [columns.select(parameters[i][1], f"--prediction {text}") for i in order]
         return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
     if family not in FAMILIES:
-        known = ", ".join([*FAMILIES, DRAWS, QUANTILES])
-        raise UsageError(f"--prediction {text}: no family {family!r}; one of {known} is needed")
+        families = ", ".join([*FAMILIES, DRAWS, QUANTILES])
+        raise UsageError(f"--prediction {text}: no family {family!r}; one of {families} is needed")
     needed = FAMILIES[family].parameters
     if sorted(name for name, _ in parameters) != sorted(needed):
         example = ",".join(f"{name}=COLUMN" for name in needed)
@@ -95,7 +95,7 @@ def prediction(text: str, columns: Columns) -> Any:
     rows = max((len(v) for v in values_of.values() if isinstance(v, np.ndarray)), default=0)
     if not rows:
         raise UsageError(f"--prediction {text}: at least one parameter must be a column")
-    # The first parameter tells the rows: a number there holds for all.
+    # The first parameter determines the number of rows: a number there holds for all.
     values_of = {
         name: np.full(rows, value) if np.ndim(value) == 0 else value
         for name, value in values_of.items()
@@ -119,10 +119,10 @@ def _number(value: str, text: str) -> float:
         raise UsageError(f"--prediction {text}: {value!r} is not a level in (0, 1)") from None
 
 
-def _column(value: str, columns: Columns, text: str) -> float | NDArray[Any]:
+def _column(value: str, columns: Columns, text: str) -> float | HostArray:
     if value in columns.names:
         return columns.select(value, f"--prediction {text}")
     try:
         return float(value)
     except ValueError:
-        return columns.select(value, f"--prediction {text}")  # says what there is
+        return columns.select(value, f"--prediction {text}")  # its error lists the columns

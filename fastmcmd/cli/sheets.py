@@ -1,9 +1,9 @@
-"""Evaluations, comparisons and plans as sheets for a person at a terminal."""
+"""Evaluations, comparisons and plans as sheets for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd.cli.output import BEST_SIGN, Sheet
 
@@ -33,7 +33,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
         interval = "" if one.low is None else f"{one.low:.4g} to {one.high:.4g}"
         null = "" if one.null is None else f"{one.null:.4g}"
         cells = [text(one.value), *([null] if compared else []), *([interval] if bounded else [])]
-        cells += [text(known[one.name]) if one.name in known else "" for _, known in groups]
+        cells += [text(values[one.name]) if one.name in values else "" for _, values in groups]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     notes = []
     if evaluation.cce is not None:
@@ -74,7 +74,7 @@ def of_congruence_test(result: CongruenceTest) -> Sheet:
 
 
 def of_plan(plan: Plan) -> Sheet:
-    """Return what would be done, a line each, and why."""
+    """Return the steps of a plan with their reasons, a line each."""
     from fastmcmd._base.memory import format_bytes
     from fastmcmd._base.progress import duration
 
@@ -92,7 +92,7 @@ def of_plan(plan: Plan) -> Sheet:
     return Sheet("Plan", rows, plan.reasons)
 
 
-def of_records(title: str, names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Sheet:
+def of_records(title: str, names: Sequence[str], records: Sequence[Mapping[str, object]]) -> Sheet:
     """Return records with the same names, a line each, the first name as the head of lines."""
     rows = [[str(record.get(name, "")) for name in names] for record in records]
     return Sheet(title, [["", *names[1:]], *rows], words=False)

@@ -1,4 +1,4 @@
-"""Columns of a text with a line of names (.csv, .tsv): what is asked for together is parsed in one pass.
+"""Columns of a text with a line of names (.csv, .tsv); columns requested together are parsed in one pass.
 
 Every row must have as many cells as the first line has names: a thousands separator without quotes would
 move all numbers behind it by one column. Empty cells, NA, NaN, null and the like are missing numbers.
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress, Sweep
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
@@ -39,16 +39,16 @@ _QUOTED = 30  # characters of a cell that a message shows
 
 
 class Text(Columns):
-    """Columns of a text; only those that are asked for need be numbers.
+    """Columns of a text; only the requested ones need be numbers.
 
-    pyarrow parses where it is installed, else NumPy, 4 times slower; the numbers are the same, since both
+    pyarrow parses if it is installed, else NumPy, 4 times slower; the numbers are the same, since both
     round correctly. What pyarrow refuses NumPy tries, too, so that one set of rules holds.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        self._parsed: dict[str, NDArray[Any]] = {}
+        self._parsed: dict[str, HostArray] = {}
         try:
             with self._open() as stream:
                 head = next(csv.reader(stream, delimiter=self._delimiter), [])
@@ -70,10 +70,10 @@ class Text(Columns):
     def prepare(
         self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
-        """Parse columns of numbers, and of words where they are not all numbers, in one pass."""
+        """Parse columns of numbers, and of words if they are not all numbers, in one pass."""
         names = [name for name in dict.fromkeys(names) if name not in self._parsed]
-        known = {*names, *self._parsed}
-        words = [name for name in dict.fromkeys(words) if name not in known]
+        available = {*names, *self._parsed}
+        words = [name for name in dict.fromkeys(words) if name not in available]
         if not names and not words:
             return
         progress = Progress(False, 0.0) if progress is None else progress
@@ -84,7 +84,7 @@ class Text(Columns):
         self._check_integers(names, values)
         self._parsed |= values
 
-    def read(self, names: Sequence[str]) -> list[NDArray[Any]]:
+    def read(self, names: Sequence[str]) -> list[HostArray]:
         """Return columns of numbers."""
         self.prepare(names, ())
         for name in names:
@@ -92,8 +92,8 @@ class Text(Columns):
                 raise self._fault([name])
         return [self._parsed[name] for name in names]
 
-    def labels(self, name: str) -> NDArray[Any]:
-        """Return a column of words, or of numbers where all are."""
+    def labels(self, name: str) -> HostArray:
+        """Return a column of words, or of numbers if all are."""
         self.prepare((), [name])
         return self._parsed[name]
 
@@ -101,9 +101,9 @@ class Text(Columns):
         """Return the line of a row."""
         return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
-    def _check_integers(self, names: Sequence[str], found: dict[str, NDArray[Any]]) -> None:
-        """Refuse whole numbers that no float64 is: different ones would become equal in silence."""
-        large = [name for name in names if (np.abs(found[name]) > _EXACT).any()]
+    def _check_integers(self, names: Sequence[str], columns: dict[str, HostArray]) -> None:
+        """Refuse whole numbers that float64 does not hold: different ones would silently become equal."""
+        large = [name for name in names if (np.abs(columns[name]) > _EXACT).any()]
         if not large:
             return
         for line, row in self._rows():
@@ -116,13 +116,13 @@ class Text(Columns):
                     )
 
     def _open(self) -> io.TextIOWrapper:
-        # Bytes that are not UTF-8 do no harm in columns that nobody asks for.
+        # Bytes that are not UTF-8 do no harm in columns that are not requested.
         return self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
 
     def _by_arrow(
         self, names: Sequence[str], words: Sequence[str], progress: Progress
-    ) -> dict[str, NDArray[Any]] | None:
-        """Parse with pyarrow; None where it is missing or refuses something."""
+    ) -> dict[str, HostArray] | None:
+        """Parse with pyarrow; None if it is missing or refuses something."""
         try:
             pyarrow = importlib.import_module("pyarrow")
             arrow = importlib.import_module("pyarrow.csv")
@@ -133,7 +133,7 @@ class Text(Columns):
             **dict.fromkeys(words, pyarrow.string()),
         }
         try:
-            with _Counted(self.path, progress) as stream:
+            with _CountingFile(self.path, progress) as stream:
                 table = arrow.read_csv(
                     stream,
                     read_options=arrow.ReadOptions(
@@ -155,13 +155,13 @@ class Text(Columns):
             values[name] = _numbers_or_words(np.array(column.dictionary.to_pylist(), str))[index]
         return values
 
-    def _by_numpy(self, names: Sequence[str], progress: Progress) -> dict[str, NDArray[Any]]:
+    def _by_numpy(self, names: Sequence[str], progress: Progress) -> dict[str, HostArray]:
         where = [self.places[name] for name in names]
         for line, row in self._rows():  # NumPy looks at no other columns
             if len(row) != len(self.names):
                 raise self._uneven(line, row)
         try:
-            with _Counted(self.path, progress) as raw:
+            with _CountingFile(self.path, progress) as raw:
                 stream = io.TextIOWrapper(
                     io.BufferedReader(raw, 1 << 20),
                     encoding="utf-8-sig", errors="surrogateescape", newline="",
@@ -180,7 +180,7 @@ class Text(Columns):
             name: np.ascontiguousarray(column) for name, column in zip(names, columns, strict=True)
         }
 
-    def _words_of(self, name: str) -> NDArray[Any]:
+    def _words_of(self, name: str) -> HostArray:
         at, words = self.places[name], []
         for line, row in self._rows():
             if len(row) != len(self.names):
@@ -232,7 +232,7 @@ class Text(Columns):
 
 
 def _number(cell: str) -> float:
-    """Return the number of a cell, NaN where it is missing; ValueError for everything else."""
+    """Return the number of a cell, NaN if it is missing; ValueError for everything else."""
     cell = cell.strip()
     if cell in _MISSING:
         return math.nan
@@ -242,20 +242,20 @@ def _number(cell: str) -> float:
 
 
 def _is_exact(cell: str) -> bool:
-    """Tell whether a cell is no whole number, or one that a float64 holds."""
+    """Return whether a cell is no whole number, or one that a float64 holds."""
     if not cell.lstrip("+-").isdecimal() or len(cell) > _DIGITS:
         return True
     return int(float(cell)) == int(cell)
 
 
-def _numbers_or_words(found: NDArray[Any]) -> NDArray[Any]:
-    """Return words as numbers where all are, and float64 keeps apart which differ."""
-    if not all(map(_is_exact, found.tolist())):
-        return found
+def _numbers_or_words(column: HostArray) -> HostArray:
+    """Return words as numbers if all are, and if different words stay different in float64."""
+    if not all(map(_is_exact, column.tolist())):
+        return column
     try:
-        return np.array([_number(cell) for cell in found.tolist()], np.float64)
+        return np.array([_number(cell) for cell in column.tolist()], np.float64)
     except ValueError:
-        return found
+        return column
 
 
 def _check_name(name: str, path: Path) -> None:
@@ -267,8 +267,8 @@ def _check_name(name: str, path: Path) -> None:
         )
 
 
-class _Counted(io.RawIOBase):
-    """A file that tells how much of it has been read."""
+class _CountingFile(io.RawIOBase):
+    """A file that reports how much of it has been read."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self._file = path.open("rb", buffering=0)
@@ -280,7 +280,7 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         count = self._file.readinto(buffer) or 0
         if not count:  # all is read, but not yet made numbers
             self._progress.stage(f"parsing {self._name}")

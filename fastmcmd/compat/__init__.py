@@ -3,5 +3,5 @@
 ``fastmcmd.compat.probcal`` stands in for the published code of the CCE paper,
 ``fastmcmd.compat.uncertainty_toolbox`` for Uncertainty Toolbox; ``sklearn`` has scorers,
 ``torchmetrics`` metrics for training loops, ``skpro`` a metric and distributions of that library.
-Nothing is imported here, so that each is loaded only where it is asked for.
+Nothing is imported here, so that each is loaded only when it is requested.
 """

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fastmcmd import classification, metrics
 
 __all__ = ["best_values", "of_classes"]
 
-# "low", "high", "zero" where either sign may come out, None where no value is best in itself.
+# "low", "high", "zero" where either sign may come out, None if no value is best in itself.
 _REGRESSION: dict[str, str | None] = {
     "bias": "zero",
     "coverage": None,
@@ -28,13 +27,13 @@ _CLASSIFICATION = {
 }
 
 
-def of_classes(metric: Callable[..., Any]) -> bool:
-    """Tell whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
+def of_classes(metric: Callable[..., object]) -> bool:
+    """Return whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
     return getattr(classification, getattr(metric, "__name__", ""), None) is metric
 
 
-def best_values(metric: Callable[..., Any]) -> str | None:
-    """Return "low", "high", "zero", or None where no value is best in itself.
+def best_values(metric: Callable[..., object]) -> str | None:
+    """Return "low", "high", "zero", or None if no value is best in itself.
 
     Raises
     ------

@@ -5,18 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray, HostArray, InputsLike
 from fastmcmd._base.checks import as_array, check_flag, is_tensor
 from fastmcmd.predictive.adapters.frozen import is_frozen
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.quantiles import Quantiles
 
-__all__ = ["PREDICTS", "QuantilePredictions", "class_labels", "prediction_of"]
+__all__ = ["PREDICTS", "Estimator", "QuantilePredictions", "class_labels", "prediction_of"]
 
 PREDICTS = ("auto", "std", "dist", "proba")
+Estimator: TypeAlias = Any  # of scikit-learn, or with its methods
+
 _DIST = ("pred_dist", "predict_dist")
 
 
@@ -35,9 +39,9 @@ class QuantilePredictions:
 
     Notes
     -----
-    Asked for in this order: ``predict_quantiles(X, levels)``, whatever its second argument is called;
-    ``predict(X, quantiles=levels)``, as of quantile forests; else ``predict(X)``, whose columns are then
-    the quantiles at these levels.
+    Methods are tried in this order: ``predict_quantiles(X, levels)``, whatever the name of its second
+    argument; ``predict(X, quantiles=levels)``, as of quantile forests; else ``predict(X)``, whose columns
+    are then the quantiles at these levels.
 
     Examples
     --------
@@ -58,7 +62,7 @@ class QuantilePredictions:
         check_flag(self.sort, "sort")
         Quantiles(self.levels, [np.zeros(len(self.levels))], tails=self.tails)  # an error now
 
-    def __call__(self, estimator: Any, X: Any) -> Quantiles:
+    def __call__(self, estimator: Estimator, X: InputsLike) -> Quantiles:
         """Return the predicted distributions at X."""
         final, X = _final(estimator, X)
         levels = list(self.levels)
@@ -71,13 +75,17 @@ class QuantilePredictions:
         return Quantiles(levels, values, tails=self.tails, sort=self.sort)
 
 
-def prediction_of(estimator: Any, X: Any, predict: str | Callable[[Any, Any], Any] = "auto") -> Any:
+def prediction_of(
+    estimator: Estimator,
+    X: InputsLike,
+    predict: str | Callable[[Estimator, InputsLike], PredictionLike] = "auto",
+) -> PredictionLike:
     """Return what an estimator predicts at X, in a form that metrics of this package take.
 
     Parameters
     ----------
     estimator : object
-        A fitted estimator; of pipelines and searches the last and the best one is asked.
+        A fitted estimator; of pipelines the last step predicts, of searches the best estimator.
     X : array_like
         Inputs.
     predict : {"auto", "std", "dist", "proba"} or callable (estimator, X) -> prediction
@@ -88,7 +96,7 @@ def prediction_of(estimator: Any, X: Any, predict: str | Callable[[Any, Any], An
     Raises
     ------
     TypeError
-        An estimator that predicts no distributions in the way asked for.
+        An estimator that predicts no distributions in the requested way.
     """
     if callable(predict):
         return predict(estimator, X)
@@ -100,26 +108,26 @@ def prediction_of(estimator: Any, X: Any, predict: str | Callable[[Any, Any], An
         return _probabilities(final.predict_proba(X), name)
     method = next((one for one in _DIST if hasattr(final, one)), None)
     if method is not None and predict in ("auto", "dist"):
-        found = getattr(final, method)(X)
-        inner = getattr(found, "dist", None)  # NGBoost wraps distributions of SciPy
-        return inner if is_frozen(inner) else found
+        output: PredictionLike = getattr(final, method)(X)
+        inner: AnyArray = getattr(output, "dist", None)  # NGBoost wraps distributions of SciPy
+        return inner if is_frozen(inner) else output
     if predict in ("auto", "std") and _takes(getattr(final, "predict", None), "return_std"):
         return tuple(final.predict(X, return_std=True))
     raise TypeError(
-        f"{name} has no {_WANTED[predict]}, so it predicts no distributions known here; give "
+        f"{name} has no {_NEEDED[predict]}, so it predicts no distributions known here; give "
         "predict=f with f(estimator, X) returning what fastmcmd takes as a prediction, such as "
         "(mean, std), or predict=QuantilePredictions(levels)"
     )
 
 
-_WANTED = {
+_NEEDED = {
     "auto": "predict(X, return_std=True), pred_dist or predict_dist",
     "std": "predict(X, return_std=True)",
     "dist": "pred_dist or predict_dist",
 }
 
 
-def class_labels(estimator: Any, y: Any) -> NDArray[np.intp]:
+def class_labels(estimator: Estimator, y: ArrayLike) -> NDArray[np.intp]:
     """Return labels as places in ``estimator.classes_``, whose order the columns of probabilities have.
 
     Raises
@@ -148,23 +156,23 @@ def class_labels(estimator: Any, y: Any) -> NDArray[np.intp]:
     return np.array([place[label] for label in labels.tolist()], dtype=np.intp)
 
 
-def _labels(y: Any) -> NDArray[Any]:
+def _labels(y: ArrayLike) -> HostArray:
     """Return labels, which may be text, as an array."""
     if is_tensor(y) or isinstance(y, np.ma.MaskedArray):
         return as_array(y, "y")
     try:
         return np.asarray(y)
-    except Exception as error:  # __array__ of other libraries raises what it likes
+    except Exception as error:  # __array__ of other libraries can raise anything
         raise ValueError(f"y cannot be made an array: {error}") from None
 
 
-def _probabilities(found: Any, name: str) -> Any:
-    if isinstance(found, list):
+def _probabilities(output: AnyArray, name: str) -> AnyArray:
+    if isinstance(output, list):
         raise TypeError(f"{name} predicts several outputs; metrics of classes take one")
-    return found
+    return output
 
 
-def _final(estimator: Any, X: Any) -> tuple[Any, Any]:
+def _final(estimator: Estimator, X: InputsLike) -> tuple[Estimator, InputsLike]:
     """Return the estimator that predicts, inside searches and pipelines, and its inputs."""
     while True:
         if hasattr(estimator, "best_estimator_"):
@@ -176,6 +184,6 @@ def _final(estimator: Any, X: Any) -> tuple[Any, Any]:
             return estimator, X
 
 
-def _takes(method: Any, name: str) -> bool:
-    """Tell whether a method has an argument of this name."""
+def _takes(method: Callable[..., object] | None, name: str) -> bool:
+    """Return whether a method has an argument of this name."""
     return method is not None and name in inspect.signature(method).parameters

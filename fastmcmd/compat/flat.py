@@ -8,13 +8,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.classification.above_confidence import AboveSums
 from fastmcmd.classification.accuracy import ConfusionCounts
 from fastmcmd.classification.bins import BinSums
+from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
-from fastmcmd.classification.totals import Totals
 from fastmcmd.metrics.intervals import IntervalSums
 from fastmcmd.metrics.pit import PITSums
 from fastmcmd.metrics.point_sums import AverageSums, Comoments
@@ -23,9 +23,8 @@ from fastmcmd.metrics.variation import SpreadSums
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.accuracy import Sketches
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.mass_sketch import FineSums, MassSketch
+from fastmcmd.streaming.mass_sketch import FineSums, LogSketch, MassSketch
 from fastmcmd.streaming.means import MeanSums
-from fastmcmd.streaming.sketch import LogSketch
 from fastmcmd.streaming.variance import SpreadSketch
 
 __all__ = ["flatten", "restore"]
@@ -44,21 +43,21 @@ _MARK = 8  # numbers that say which accumulator it is, a byte each
 
 
 def flatten(accumulator: Accumulator[Any], state: Any) -> Array:
-    """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and what it summed.
+    """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and its sums.
 
     Rows of several processes joined end to end are what `restore` reads.
 
     Raises
     ------
     TypeError
-        Sums of a kind that is not known here.
+        Sums of a kind that this module cannot write.
 
     Notes
     -----
     Bytes of the mark are numbers from 0 to 255, so that two marks that differ are not close, as
     torchmetrics compares states when it looks for metrics of a collection that share one.
     """
-    parts: list[Any] = [[0.0], _mark(accumulator)]
+    parts: list[AnyArray] = [[0.0], _mark(accumulator)]
     _write(state, parts)
     row = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
     row[0] = len(row)
@@ -73,7 +72,7 @@ def restore(accumulator: Accumulator[Any], row: Array) -> Any:
     ValueError
         Sums of an accumulator of another kind or other settings, or numbers that `flatten` did not make.
     """
-    found, start = None, 0
+    restored, start = None, 0
     while start < len(row):
         length = int(row[start]) if math.isfinite(row[start]) else 0
         if length <= _MARK or start + length > len(row):
@@ -83,10 +82,10 @@ def restore(accumulator: Accumulator[Any], row: Array) -> Any:
             raise ValueError(
                 f"these are sums of another metric than {accumulator!r}, or of one with other settings"
             )
-        state = _Reader(part[_MARK + 1 :]).value()
-        found = state if found is None else found + state
+        state = _RowReader(part[_MARK + 1 :]).value()
+        restored = state if restored is None else restored + state
         start += length
-    return found
+    return restored
 
 
 def _mark(accumulator: Accumulator[Any]) -> Array:
@@ -95,7 +94,7 @@ def _mark(accumulator: Accumulator[Any]) -> Array:
     return np.frombuffer(hashlib.sha256(name).digest()[:_MARK], dtype=np.uint8).astype(np.float64)
 
 
-def _write(value: Any, parts: list[Any]) -> None:
+def _write(value: Any, parts: list[AnyArray]) -> None:
     if is_dataclass(value) and type(value) in _CLASSES:
         parts.append([_CLASS, _CLASSES.index(type(value))])
         for field in fields(value):
@@ -121,14 +120,14 @@ def _write(value: Any, parts: list[Any]) -> None:
         raise TypeError(f"sums hold a {type(value).__name__}, which cannot be made numbers")
 
 
-def _check_exact(values: NDArray[Any]) -> None:
+def _check_exact(values: HostArray) -> None:
     if values.dtype.kind == "i" and values.size and int(np.abs(values).max()) > _EXACT:
         raise ValueError(
             f"a count is above {_EXACT:,}, the largest that float64 numbers hold exactly"
         )
 
 
-class _Reader:
+class _RowReader:
     """Reads values from numbers, one after the other."""
 
     def __init__(self, row: Array) -> None:
@@ -138,8 +137,8 @@ class _Reader:
         """Return the next value."""
         kind = self._whole()
         if kind == _CLASS:
-            made = _CLASSES[self._whole()]
-            return made(*[self.value() for _ in fields(made)])
+            state_class = _CLASSES[self._whole()]
+            return state_class(*[self.value() for _ in fields(state_class)])
         if kind == _TUPLE:
             return tuple(self.value() for _ in range(self._whole()))
         if kind == _ARRAY:

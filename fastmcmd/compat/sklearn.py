@@ -5,14 +5,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd import classification, metrics
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import check_choice, check_flag
 from fastmcmd.compat.direction import best_values, of_classes
-from fastmcmd.compat.estimators import PREDICTS, QuantilePredictions, class_labels, prediction_of
+from fastmcmd.compat.estimators import (
+    PREDICTS,
+    Estimator,
+    QuantilePredictions,
+    class_labels,
+    prediction_of,
+)
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["SCORERS", "QuantilePredictions", "Scorer", "scorer"]
 
@@ -25,7 +34,7 @@ class Scorer:
     metric : callable
         As given.
     sign : int
-        1 where large values of the metric are better, -1 where small ones are, 0 where those near zero
+        1 if large values of the metric are better, -1 if small ones are, 0 if those near zero
         are.
     classes : bool
         Whether the metric takes labels and probabilities of classes.
@@ -37,17 +46,23 @@ class Scorer:
 
     def __init__(
         self,
-        metric: Callable[..., Any],
+        metric: Callable[..., ArrayLike],
         sign: int,
         classes: bool,
-        predict: str | Callable[[Any, Any], Any],
+        predict: str | Callable[[Estimator, InputsLike], PredictionLike],
         options: Mapping[str, Any],
     ) -> None:
         self.metric, self.sign, self.classes = metric, sign, classes
         self.predict, self.options = predict, dict(options)
         self._requests: dict[str, bool | str | None] = {}
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def __call__(
+        self,
+        estimator: Estimator,
+        X: InputsLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Return the score of a fitted estimator at (X, y): greater is better.
 
         Parameters
@@ -62,29 +77,29 @@ class Scorer:
         Raises
         ------
         TypeError
-            An estimator that predicts no distributions, or a metric that gives no number.
+            An estimator that predicts no distributions, or a metric that returns no number.
         ValueError
             Labels that the estimator does not know, or what the metric refuses.
         """
         prediction = prediction_of(estimator, X, self.predict)
         outcomes = class_labels(estimator, y) if self.classes else y
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        found = self.metric(outcomes, prediction, **weights, **self.options)
-        if np.ndim(found) != 0 or not hasattr(found, "__float__"):
+        score = self.metric(outcomes, prediction, **weights, **self.options)
+        if np.ndim(score) != 0 or not isinstance(score, SupportsFloat):
             what = (
-                f"an array of shape {np.shape(found)}"
-                if np.ndim(found)
-                else f"a {type(found).__name__}"
+                f"an array of shape {np.shape(score)}"
+                if np.ndim(score)
+                else f"a {type(score).__name__}"
             )
             raise TypeError(
-                f"{_name(self.metric)} gives {what}; a scorer needs a metric that gives one number, "
+                f"{_name(self.metric)} returns {what}; a scorer needs a metric that returns one number, "
                 "such as mean_crps"
             )
-        value = float(found)
+        value = float(score)
         return self.sign * value if self.sign else -abs(value)
 
     def set_score_request(self, *, sample_weight: bool | str | None = True) -> Scorer:
-        """Return a scorer that asks for weights where metadata routing is on.
+        """Return a scorer that requests weights if metadata routing is on.
 
         Parameters
         ----------
@@ -96,12 +111,12 @@ class Scorer:
         -----
         Unlike scikit-learn's, which are changed in place, this scorer stays as it is.
         """
-        found = copy.copy(self)
-        found._requests = {"sample_weight": sample_weight}
-        return found
+        scorer = copy.copy(self)
+        scorer._requests = {"sample_weight": sample_weight}
+        return scorer
 
     def get_metadata_routing(self) -> Any:
-        """Return what scikit-learn's metadata routing asks a scorer for."""
+        """Return the scorer's requests to scikit-learn's metadata routing."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
@@ -116,9 +131,9 @@ class Scorer:
 
 
 def scorer(
-    metric: Callable[..., Any],
+    metric: Callable[..., ArrayLike],
     *,
-    predict: str | Callable[[Any, Any], Any] | None = None,
+    predict: str | Callable[[Estimator, InputsLike], PredictionLike] | None = None,
     greater_is_better: bool | None = None,
     classes: bool | None = None,
     **options: Any,
@@ -128,7 +143,7 @@ def scorer(
     Parameters
     ----------
     metric : callable (y, prediction, *, sample_weight=None, **options) -> float
-        A function of `fastmcmd.metrics` or `fastmcmd.classification` that gives a number, or your own.
+        A function of `fastmcmd.metrics` or `fastmcmd.classification` that returns a number, or your own.
     predict : {"auto", "std", "dist", "proba"} or callable (estimator, X) -> prediction, optional
         How an estimator is asked: ``predict(X, return_std=True)``, as of Gaussian processes and Bayesian
         ridge regression; ``pred_dist(X)`` or ``predict_dist(X)``, as of NGBoost; ``predict_proba(X)``;
@@ -151,7 +166,7 @@ def scorer(
     Raises
     ------
     TypeError, ValueError
-        An argument that is not as described, or no ``greater_is_better`` for a metric that has no known
+        An argument that is not as described, or no ``greater_is_better`` for a metric without a declared
         best value, such as coverage.
 
     Notes
@@ -189,7 +204,7 @@ def scorer(
     return Scorer(metric, sign, classes, predict, options)
 
 
-def _sign(metric: Callable[..., Any]) -> int:
+def _sign(metric: Callable[..., ArrayLike]) -> int:
     needed = "give greater_is_better=True or False"
     try:
         best = best_values(metric)
@@ -204,7 +219,7 @@ def _sign(metric: Callable[..., Any]) -> int:
     return {"low": -1, "high": 1, "zero": 0}[best]
 
 
-def _name(metric: Any) -> str:
+def _name(metric: object) -> str:
     return str(getattr(metric, "__name__", None) or repr(metric))
 
 

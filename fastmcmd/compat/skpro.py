@@ -1,15 +1,16 @@
 """Metrics of this package for skpro, and distributions of skpro for this package.
 
-skpro is imported when `Metric` is asked for; `from_skpro` calls methods of the object it is given, only.
+skpro is imported when `Metric` is requested; `from_skpro` only calls methods of its argument.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
 from fastmcmd._base.checks import as_array, as_weights, check_choice
@@ -19,12 +20,16 @@ from fastmcmd.predictive import Draws, Gaussian, Mixture, Predictive
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.base import Array
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from skpro.distributions.base import BaseDistribution
+
 _LAZY = ("Metric",)  # needs skpro
 
 __all__ = ["from_skpro", *_LAZY]
 
-# Means over rows, and what they are means of.
-_BY_ROW: dict[Callable[..., Any], Callable[..., Any]] = {
+# Means over rows, and the scores that they average.
+_BY_ROW: dict[Callable[..., float], Callable[..., Array]] = {
     metrics.nll: metrics.log_score,
     metrics.mean_crps: metrics.crps,
     metrics.mean_check_score: metrics.check_score,
@@ -37,7 +42,7 @@ _BY_ROW: dict[Callable[..., Any], Callable[..., Any]] = {
 _LEVELS = (0.01, 0.25, 0.5, 0.75, 0.99)  # where discrete ones must have whole numbers
 
 
-def from_skpro(distribution: Any, n: int | None = None) -> Predictive:
+def from_skpro(distribution: BaseDistribution, n: int | None = None) -> Predictive:
     """Return predicted distributions of skpro as a `Predictive`.
 
     Parameters
@@ -79,10 +84,10 @@ def from_skpro(distribution: Any, n: int | None = None) -> Predictive:
     rows = shape[0] if shape else int(n or 0)
     if n is not None and rows != n:
         raise ValueError(f"distribution has {rows} rows; n is {n}")
-    known = _FAMILIES.get(type(distribution).__name__)
-    found = None if known is None else known(distribution, rows)
-    if found is not None:
-        return found
+    convert = _FAMILIES.get(type(distribution).__name__)
+    prediction = None if convert is None else convert(distribution, rows)
+    if prediction is not None:
+        return prediction
     measure = str(tags("distr:measuretype", "mixed", raise_error=False))
     if measure not in ("continuous", "discrete"):
         raise TypeError(
@@ -102,38 +107,38 @@ def from_skpro(distribution: Any, n: int | None = None) -> Predictive:
     return MethodsPredictive(shaped, rows, discrete=measure == "discrete")
 
 
-def _gaussian(distribution: Any, rows: int) -> Predictive:
+def _gaussian(distribution: BaseDistribution, rows: int) -> Predictive:
     shaped = _shaped(distribution, "continuous")
     std = np.sqrt(shaped.variance())
     return Gaussian(np.broadcast_to(shaped.mean(), rows), np.broadcast_to(std, rows))
 
 
-def _draws(distribution: Any, rows: int) -> Predictive | None:
-    """Return the samples of an empirical distribution, None where rows have unequal ones."""
+def _draws(distribution: BaseDistribution, rows: int) -> Predictive | None:
+    """Return the samples of an empirical distribution, None if rows have unequal ones."""
     samples, weights = distribution.spl, distribution.weights
     if weights is not None or not hasattr(samples, "index") or samples.index.nlevels != 2:
         return None
     # The levels are (sample, row): sorted by row, samples of a row follow each other.
-    found = [samples.xs(row, level=1).to_numpy(np.float64)[:, 0] for row in distribution.index]
-    if len({len(one) for one in found}) != 1 or len(found) != rows:
+    draws = [samples.xs(row, level=1).to_numpy(np.float64)[:, 0] for row in distribution.index]
+    if len({len(one) for one in draws}) != 1 or len(draws) != rows:
         return None
-    return Draws(np.stack(found))
+    return Draws(np.stack(draws))
 
 
-def _mixture(distribution: Any, rows: int) -> Predictive:
+def _mixture(distribution: BaseDistribution, rows: int) -> Predictive:
     parts = distribution.get_params(deep=False)
-    given = parts["distributions"]
-    found = [one[1] if isinstance(one, tuple) else one for one in given]
+    listed = parts["distributions"]
+    components = [one[1] if isinstance(one, tuple) else one for one in listed]
     weights = parts["weights"]
     share = None if weights is None else np.divide(weights, np.sum(weights))
-    return Mixture([from_skpro(one, rows) for one in found], share)
+    return Mixture([from_skpro(one, rows) for one in components], share)
 
 
-def _point(distribution: Any, rows: int) -> Predictive:
+def _point(distribution: BaseDistribution, rows: int) -> Predictive:
     return Draws(np.broadcast_to(_shaped(distribution, "discrete").mean(), rows)[:, None])
 
 
-_FAMILIES: dict[str, Callable[[Any, int], Predictive | None]] = {
+_FAMILIES: dict[str, Callable[[BaseDistribution, int], Predictive | None]] = {
     "Delta": _point,
     "Empirical": _draws,
     "Mixture": _mixture,
@@ -144,7 +149,7 @@ _FAMILIES: dict[str, Callable[[Any, int], Predictive | None]] = {
 class _Shaped:
     """A distribution of skpro whose methods take (c, n) values: c values of each of the n inputs."""
 
-    def __init__(self, distribution: Any, measure: str) -> None:
+    def __init__(self, distribution: BaseDistribution, measure: str) -> None:
         self._distribution, self._scalar = distribution, not tuple(distribution.shape)
         self._measure = measure
         self._density = distribution.log_pmf if measure == "discrete" else distribution.log_pdf
@@ -164,33 +169,33 @@ class _Shaped:
     def variance(self) -> Array:
         return np.ravel(np.asarray(self._distribution.var(), np.float64))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _shaped, (self._distribution, self._measure)
 
-    def _call(self, method: Callable[[Any], Any], values: Array) -> Array:
+    def _call(self, method: Callable[[float], float], values: Array) -> Array:
         if self._scalar:
-            found = [method(float(one)) for one in values.ravel()]
-            return np.asarray(found, np.float64).reshape(values.shape)
+            results = [method(float(one)) for one in values.ravel()]
+            return np.asarray(results, np.float64).reshape(values.shape)
         n = self._distribution.shape[0]
         full = np.broadcast_to(values, (len(values), n))
         return np.stack([np.asarray(method(row[:, None]), np.float64)[:, 0] for row in full])
 
 
-def _shaped(distribution: Any, measure: str) -> _Shaped:
+def _shaped(distribution: BaseDistribution, measure: str) -> _Shaped:
     """Return it under the name that the distribution has, for messages."""
-    made = type(type(distribution).__name__, (_Shaped,), {"__module__": "skpro"})
-    found: _Shaped = made(distribution, measure)
-    return found
+    kind = type(type(distribution).__name__, (_Shaped,), {"__module__": "skpro"})
+    shaped: _Shaped = kind(distribution, measure)
+    return shaped
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name != "Metric":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _metric()
 
 
 @functools.cache
-def _metric() -> Any:
+def _metric() -> type:
     """Return the class `Metric`, which needs skpro."""
     try:
         import pandas as pd
@@ -231,9 +236,9 @@ def _metric() -> Any:
 
         def __init__(
             self,
-            metric: Any = metrics.mean_crps,
+            metric: Callable[..., float] = metrics.mean_crps,
             options: dict[str, Any] | None = None,
-            multioutput: Any = "uniform_average",
+            multioutput: str | ArrayLike = "uniform_average",
             multivariate: bool = False,
             lower_is_better: bool | None = None,
         ) -> None:
@@ -260,10 +265,10 @@ def _metric() -> Any:
             skpro has it: n values of the metric without one row, in O(n^2).
             """
             y = _frame(y_true, y_pred, kwargs.get("C_true"))
-            found = np.stack([self._rows(*column) for column in _columns(y, y_pred)], axis=1)
+            values = np.stack([self._rows(*column) for column in _columns(y, y_pred)], axis=1)
             if not self.multivariate:
-                return pd.DataFrame(found, index=y.index, columns=y.columns)
-            mean = np.average(found, axis=1, weights=self._weights(found.shape[1]))
+                return pd.DataFrame(values, index=y.index, columns=y.columns)
+            mean = np.average(values, axis=1, weights=self._weights(values.shape[1]))
             return pd.DataFrame({"score": mean}, index=y.index)
 
         def _value(self, y: Array, prediction: Predictive) -> float:
@@ -294,7 +299,7 @@ def _metric() -> Any:
     return Metric
 
 
-def _columns(y: Any, y_pred: Any) -> list[tuple[Array, Predictive]]:
+def _columns(y: pd.DataFrame, y_pred: BaseDistribution) -> list[tuple[Array, Predictive]]:
     """Return outcomes and predictions of each column."""
     return [
         (y.iloc[:, j].to_numpy(np.float64), from_skpro(y_pred.iloc[:, [j]], len(y)))
@@ -334,7 +339,7 @@ def _frame(y_true: Any, y_pred: Any, censored: Any) -> Any:
     return y
 
 
-def _lower_is_better(metric: Any, declared: bool | None) -> bool:
+def _lower_is_better(metric: Callable[..., float], declared: bool | None) -> bool:
     if not callable(metric):
         raise TypeError(f"metric is {metric!r}; a function such as metrics.mean_crps is needed")
     if of_classes(metric):
@@ -347,7 +352,7 @@ def _lower_is_better(metric: Any, declared: bool | None) -> bool:
         best = None
     if best not in ("low", "high"):
         raise ValueError(
-            f"which values of {getattr(metric, '__name__', metric)} are better is not known; give "
+            f"{getattr(metric, '__name__', metric)} does not declare which values are better; give "
             "lower_is_better=True or False"
         )
     return best == "low"

@@ -2,7 +2,7 @@
 
 Each class has the name and the arguments of an accumulator of `fastmcmd.streaming`, and works in
 ``MetricCollection``, Lightning's ``self.log`` and with several processes. torch and torchmetrics are
-imported when the first class is asked for. A new one is a line in ``_BETTER``.
+imported when the first class is requested. A new one is a line in ``_BETTER``.
 
 Sums are computed on the CPU; the state is one row of them in float64 on the device of the metric, which
 must know float64 (Apple's MPS does not). Metrics of classes take ``logits=True``: nothing is guessed from
@@ -32,11 +32,13 @@ import copy
 import functools
 import inspect
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd import streaming
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_array
 from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
@@ -48,7 +50,11 @@ from fastmcmd.metrics.reliability_sums import ReliabilityCurve
 from fastmcmd.metrics.variance_curve import VarianceCurve
 from fastmcmd.streaming import Accumulator
 
-# Whether large values are better; None where no value is best in itself.
+if TYPE_CHECKING:
+    pass
+
+
+# Whether large values are better; None if no value is best in itself.
 _BETTER: dict[str, bool | None] = {
     "AUROC": True,
     "Accuracy": True,
@@ -97,50 +103,50 @@ _OF_CLASSES = ("fastmcmd.streaming.classification", "fastmcmd.streaming.classifi
 class ReliabilityValues(NamedTuple):
     """Tensors of a reliability curve; see `fastmcmd.metrics.reliability_curve`."""
 
-    expected: Any
-    observed: Any
-    within: Any
-    n: Any
-    effective: Any
+    expected: AnyArray
+    observed: AnyArray
+    within: AnyArray
+    n: AnyArray
+    effective: AnyArray
 
 
 class PITValues(NamedTuple):
     """Tensors of a histogram of PIT values; see `fastmcmd.metrics.pit_histogram`."""
 
-    edges: Any
-    mass: Any
-    n: Any
+    edges: AnyArray
+    mass: AnyArray
+    n: AnyArray
 
 
 class VarianceValues(NamedTuple):
     """Tensors of errors against predicted spread; see `fastmcmd.metrics.ence_curve`."""
 
-    rmv: Any
-    rmse: Any
-    mass: Any
-    edges: Any
-    null_std: Any
-    empty: Any
-    n: Any
+    rmv: AnyArray
+    rmse: AnyArray
+    mass: AnyArray
+    edges: AnyArray
+    null_std: AnyArray
+    empty: AnyArray
+    n: AnyArray
 
 
 class BrierTerms(NamedTuple):
     """Tensors of the terms of a Brier score; see `fastmcmd.classification.brier_decomposition`."""
 
-    uncertainty: Any
-    resolution: Any
-    reliability: Any
-    within_variance: Any
-    within_covariance: Any
+    uncertainty: AnyArray
+    resolution: AnyArray
+    reliability: AnyArray
+    within_variance: AnyArray
+    within_covariance: AnyArray
 
 
 class AboveValues(NamedTuple):
     """Tensors of accuracy by confidence; see `fastmcmd.classification.accuracy_above_confidence`."""
 
-    thresholds: Any
-    accuracy: Any
-    count: Any
-    weight: Any
+    thresholds: AnyArray
+    accuracy: AnyArray
+    count: AnyArray
+    weight: AnyArray
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ class _Shape:
     """How a result of several numbers becomes tensors, and how these are drawn."""
 
     values: type[Any]  # a named tuple, of the fields of the result that are no words
-    result: type[Any]
+    result: type
     plot: str | None = None  # in `fastmcmd.plots`
 
 
@@ -163,11 +169,11 @@ _SHAPES = {
 __all__ = [*_BETTER, *(shape.values.__name__ for shape in _SHAPES.values())]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name not in _BETTER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = _made(name)
-    return found
+    globals()[name] = kind = _made(name)
+    return kind
 
 
 def __dir__() -> list[str]:
@@ -187,27 +193,31 @@ def _packages() -> tuple[Any, Any]:
 
 
 @functools.cache
-def _base() -> Any:
+def _base() -> type:
     """Return the class behind all metrics here."""
     torch, torchmetrics = _packages()
 
     class Base(torchmetrics.Metric):  # type: ignore[misc,name-defined,unused-ignore]
         is_differentiable = False
         full_state_update = False
-        kind: type[Any]  # the accumulator
+        kind: type  # the accumulator
 
         def __init__(self, *args: Any, **options: Any) -> None:
-            known = inspect.signature(self.kind).parameters
-            theirs = {name: value for name, value in options.items() if name not in known}
+            parameters = inspect.signature(self.kind).parameters
+            theirs = {name: value for name, value in options.items() if name not in parameters}
             logits = _logits(self.kind, theirs)
             super().__init__(**theirs)
             self._logits = logits
-            self._kept = self.kind(*args, **{k: v for k, v in options.items() if k in known})
+            self._template = self.kind(
+                *args, **{k: v for k, v in options.items() if k in parameters}
+            )
             self._place: Any = None
             self.add_state("sums", default=[], dist_reduce_fx="cat")
             self.set_dtype(torch.float64)  # of what a process without rows sends, too
 
-        def update(self, preds: Any, target: Any, sample_weight: Any = None) -> None:
+        def update(
+            self, preds: AnyArray, target: ArrayLike, sample_weight: ArrayLike | None = None
+        ) -> None:
             """Add a batch.
 
             Parameters
@@ -220,10 +230,10 @@ def _base() -> Any:
             sample_weight : tensor (n,), optional
                 Nonnegative weights.
             """
-            given = _probabilities(torch, preds) if self._logits else preds
-            state = self._kept.gather(target, given, sample_weight)
+            probabilities = _probabilities(torch, preds) if self._logits else preds
+            state = self._template.gather(target, probabilities, sample_weight)
             before = self._total()
-            row = flatten(self._kept, state if before is None else before + state)
+            row = flatten(self._template, state if before is None else before + state)
             self._place = _device(target, preds)
             self.sums = [torch.as_tensor(row, device=self.device)]
 
@@ -241,7 +251,7 @@ def _base() -> Any:
             value = value.value if isinstance(value, AreaEstimate) else value
             place = self.device if self._place is None else self._place
 
-            def tensor(number: Any) -> Any:
+            def tensor(number: ArrayLike) -> AnyArray:
                 return torch.as_tensor(np.asarray(number, dtype=np.float64), device=place)
 
             shape = _SHAPES.get(self.kind.__name__)
@@ -267,7 +277,7 @@ def _base() -> Any:
             val = self.compute() if val is None else val
             shape = _SHAPES.get(self.kind.__name__)
             if shape is not None and shape.plot is not None:
-                return _draw(self._kept, shape, val, ax)
+                return _draw(self._template, shape, val, ax)
             if self.kind is streaming.AccuracyAboveConfidence:
                 return _draw_above(torch, val, ax)
             if self.kind is streaming.ConfusionMatrix:
@@ -282,20 +292,20 @@ def _base() -> Any:
 
         def accumulator(self) -> Accumulator[Any]:
             """Return the accumulator of `fastmcmd.streaming` with all rows so far."""
-            found = copy.copy(self._kept)
+            accumulator = copy.copy(self._template)
             state = self._total()
             if state is not None:
-                found.add(state)
-            return found
+                accumulator.add(state)
+            return accumulator
 
         def _total(self) -> Any:
             """Return the sums so far, None without; of all processes while they are joined."""
             sums = [self.sums] if isinstance(self.sums, torch.Tensor) else self.sums
             rows = [as_array(one, "sums") for one in sums]
-            return restore(self._kept, np.concatenate(rows)) if rows else None
+            return restore(self._template, np.concatenate(rows)) if rows else None
 
         def __repr__(self) -> str:
-            return repr(self._kept)
+            return repr(self._template)
 
     return Base
 
@@ -307,21 +317,21 @@ def _by_name(val: Any) -> Any:
     return [_by_name(one) for one in val] if isinstance(val, (list, tuple)) else val
 
 
-def _results(val: Any, kind: type[Any]) -> list[Any]:
-    """Return what `compute` gave once or more often as a list."""
-    found = [val] if isinstance(val, kind) else val
-    if not isinstance(found, (list, tuple)) or not found:
+def _results(val: Any, kind: type) -> list[Any]:
+    """Return one or several results of `compute` as a list."""
+    results = [val] if isinstance(val, kind) else val
+    if not isinstance(results, (list, tuple)) or not results:
         raise TypeError(
             f"val is a {type(val).__name__}; what compute() returns, or a list, is needed"
         )
-    for one in found:
+    for one in results:
         if not isinstance(one, kind):
             raise TypeError(f"val holds a {type(one).__name__}; what compute() returns is needed")
-    return list(found)
+    return list(results)
 
 
 def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
-    """Draw accuracy over confidence, several as `compute` gives them over each other."""
+    """Draw accuracy over confidence; several results of `compute` share one picture."""
     from torchmetrics.utilities.plot import plot_curve
 
     x, y = [], []
@@ -338,8 +348,8 @@ def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
-def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
-    """Draw curves, as `compute` gives them, over each other."""
+def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
+    """Draw curves; several results of `compute` share one picture."""
     from fastmcmd import plots
     from fastmcmd.plots.style import COLOURS
 
@@ -349,7 +359,7 @@ def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any
         parts: dict[str, Any] = {}
         for field in fields(shape.result):
             if field.name not in shape.values._fields:
-                parts[field.name] = kept.settings[field.name]  # a word, such as the kind
+                parts[field.name] = accumulator.settings[field.name]  # a word, such as the kind
             else:
                 part = as_array(getattr(one, field.name), field.name)
                 # torchmetrics makes numbers of arrays of one element: the field says which it was.
@@ -361,7 +371,7 @@ def _draw(kept: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any
     return ax.figure, ax
 
 
-def _logits(kind: type[Any], options: dict[str, Any]) -> bool:
+def _logits(kind: type, options: dict[str, Any]) -> bool:
     """Take ``logits`` from options, where the metric is one of classes."""
     if kind.__module__ not in _OF_CLASSES or "logits" not in options:
         return False
@@ -371,13 +381,13 @@ def _logits(kind: type[Any], options: dict[str, Any]) -> bool:
     return logits
 
 
-def _probabilities(torch: Any, logits: Any) -> Any:
+def _probabilities(torch: Any, logits: ArrayLike) -> AnyArray:
     """Return probabilities of logits (n, C), or (n,) of class 1; in float64, where few underflow."""
-    found = torch.as_tensor(logits).double()
-    return torch.sigmoid(found) if found.ndim == 1 else torch.softmax(found, -1)
+    scores = torch.as_tensor(logits).double()
+    return torch.sigmoid(scores) if scores.ndim == 1 else torch.softmax(scores, -1)
 
 
-def _device(*inputs: Any) -> Any:
+def _device(*inputs: object) -> Any:
     """Return the device of the first tensor, None without one."""
     for one in inputs:
         for part in one if isinstance(one, tuple) else (one,):
@@ -386,7 +396,7 @@ def _device(*inputs: Any) -> Any:
     return None
 
 
-def _made(name: str) -> Any:
+def _made(name: str) -> type:
     """Return the class of a name."""
     kind = getattr(streaming, name)
     extra = "\n    logits : bool, default False\n        Whether ``preds`` are logits." * (

@@ -1,21 +1,20 @@
-"""An encoder that works through its inputs in batches, and may keep the results on disk."""
+"""An encoder that works through its inputs in batches, and may cache the results on disk."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray, Encoder, HostArray
 from fastmcmd._base.checks import as_array, check_callable, check_count, check_flag
 from fastmcmd._base.progress import Progress
 from fastmcmd.encoders.cache import check_folder, digest_of, read, write
-from fastmcmd.encoders.items import items_of
+from fastmcmd.encoders.items import Items, items_of
 
 __all__ = ["Batched", "batched"]
 
@@ -25,7 +24,7 @@ class Batched:
 
     def __init__(
         self,
-        function: Callable[[Any], Any],
+        function: Encoder,
         batch_size: int = 256,
         progress: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -36,8 +35,8 @@ class Batched:
             raise TypeError(f"name is {name!r}; a string or None is needed")
         if cache_dir is not None and not name:
             raise ValueError(
-                "name is needed with cache_dir: results are found again by the inputs' contents and the "
-                "name, which should tell the model and its version"
+                "name is needed with cache_dir: files are named by the inputs' contents and the name, "
+                "which should identify the model and its version"
             )
         self.function = function
         self.batch_size = check_count(batch_size, "batch_size")
@@ -45,7 +44,7 @@ class Batched:
         self.cache_dir: Path | None = None if cache_dir is None else check_folder(cache_dir)
         self.name = name
 
-    def __call__(self, inputs: Any) -> NDArray[np.float32]:
+    def __call__(self, inputs: Items) -> NDArray[np.float32]:
         """Return the encoded inputs (n, k)."""
         items = items_of(inputs)
         if self.cache_dir is None:
@@ -58,7 +57,7 @@ class Batched:
             write(self.cache_dir, self.name, digest, rows)
         return rows
 
-    def _encode(self, items: Sequence[Any]) -> NDArray[np.float32]:
+    def _encode(self, items: Items) -> NDArray[np.float32]:
         out: NDArray[np.float32] | None = None
         progress = Progress(self.progress, 0.0)
         sweep = progress.sweep("encoding", len(items))
@@ -87,7 +86,7 @@ class Batched:
 
 
 def batched(
-    function: Callable[[Any], Any],
+    function: Encoder,
     batch_size: int = 256,
     progress: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -105,10 +104,10 @@ def batched(
     progress : bool
         Show rows done, their rate, and the time left.
     cache_dir : str or Path, optional
-        Existing folder in which results are kept, as ``.npy``; a second call with the same inputs and name
+        Existing folder for results, as ``.npy``; a second call with the same inputs and name
         reads them. Files appear when they are complete.
     name : str, optional
-        Tells the model and its version; needed with ``cache_dir``, as the function itself is not looked at.
+        Identifies the model and its version; needed with ``cache_dir``: the function itself is not read.
 
     Returns
     -------
@@ -122,7 +121,7 @@ def batched(
 
     Notes
     -----
-    Results are found by SHA-256 of the name and the inputs' contents: dtype, shape and bytes of arrays and
+    Files are named by SHA-256 of the name and the inputs' contents: dtype, shape and bytes of arrays and
     tensors, text of strings, pixels of PIL images, and of ``pathlib.Path`` the bytes of the file.
 
     Examples
@@ -136,14 +135,14 @@ def batched(
     return Batched(function, batch_size, progress, cache_dir, name)
 
 
-def _no_gradients() -> AbstractContextManager[Any]:
-    """Return a context without gradients where torch is loaded: batches then keep no graph."""
+def _no_gradients() -> AbstractContextManager[object]:
+    """Return a context without gradients if torch is loaded, so that batches hold no graph."""
     torch = sys.modules.get("torch")
     return nullcontext() if torch is None else torch.no_grad()
 
 
-def _rows_of(encoded: Any, count: int, start: int) -> NDArray[Any]:
-    """Return what a function made of a batch as rows (b, k), checked."""
+def _rows_of(encoded: AnyArray, count: int, start: int) -> HostArray:
+    """Return the result of a function for a batch as checked rows (b, k)."""
     rows = as_array(encoded, "what the encoder returned")
     if rows.ndim == 1:
         rows = rows[:, None]

@@ -1,4 +1,4 @@
-"""Encoded inputs on disk, found by the contents of what was encoded."""
+"""Encoded inputs on disk, named by a digest of the inputs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import is_tensor
-from fastmcmd.encoders.items import is_image
+from fastmcmd.encoders.items import Item, Items, is_image
 from fastmcmd.io import read_npy, source, write_atomically, write_npy
 
 __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
@@ -33,7 +34,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def digest_of(name: str, items: Any) -> str:
+def digest_of(name: str, items: Items) -> str:
     """Return the SHA-256 of a name and of the contents of inputs, in hexadecimal."""
     hasher = hashlib.sha256(_FORMAT)
     _add(hasher, "name", name.encode())
@@ -50,7 +51,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     hasher = hashlib.sha256()
     try:
-        with open(source(path, "an input"), "rb") as file:  # a FIFO could keep us waiting for ever
+        with open(source(path, "an input"), "rb") as file:  # reading a FIFO might never end
             while block := file.read(_BLOCK):
                 hasher.update(block)
     except FileNotFoundError:
@@ -60,24 +61,22 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     return hasher.hexdigest()
 
 
-def _add(hasher: Any, kind: str, content: bytes) -> None:
+def _add(hasher: hashlib._Hash, kind: str, content: bytes) -> None:
     """Add a part with its kind and its length, so that parts cannot run into each other."""
     hasher.update(f"{kind}:{len(content)}:".encode())
     hasher.update(content)
 
 
-def _add_array(hasher: Any, array: Any) -> None:
+def _add_array(hasher: hashlib._Hash, array: AnyArray) -> None:
     kind = "array"
-    if is_tensor(array):  # a function may do another thing with it than with an array
+    if is_tensor(array):  # a function may treat it differently from an array
         kind = str(array.dtype)
         array = array.detach().cpu()
         if kind == "torch.bfloat16":  # unknown to NumPy; exact in float32
             array = array.float()
         array = array.numpy()
     if array.dtype.hasobject:
-        raise TypeError(
-            "an input is an array of Python objects, which cannot be told apart on disk"
-        )
+        raise TypeError("an input is an array of Python objects, which have no digest")
     _add(hasher, kind, f"{array.dtype.str}{array.shape}".encode())
     if not array.ndim:
         hasher.update(array.tobytes())
@@ -87,7 +86,7 @@ def _add_array(hasher: Any, array: Any) -> None:
         hasher.update(np.ascontiguousarray(array[start : start + step]).data.cast("B"))
 
 
-def _add_item(hasher: Any, item: Any, index: int) -> None:
+def _add_item(hasher: hashlib._Hash, item: Item, index: int) -> None:
     match item:
         case str():
             _add(hasher, "text", item.encode("utf-8", "surrogatepass"))
@@ -111,13 +110,13 @@ def _add_item(hasher: Any, item: Any, index: int) -> None:
             _add(hasher, "pixels", item.tobytes())
         case _:
             raise TypeError(
-                f"input {index} is a {type(item).__name__}, whose content is not known; with cache_dir, "
+                f"input {index} is a {type(item).__name__}, whose content has no digest; with cache_dir, "
                 "strings, paths, numbers, arrays, tensors, PIL images and lists of them are needed"
             )
 
 
 def _path(folder: Path, name: str, digest: str) -> Path:
-    """Return the file of a result: readable by its name, told apart by its digest."""
+    """Return the file of a result: a readable name and a digest."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60]
     return folder / f"{plain or 'encoder'}-{digest}.npy"
 

@@ -1,4 +1,4 @@
-"""What inputs of an encoder are: an array or a tensor, or a list of anything."""
+"""Inputs of an encoder: an array or a tensor, or a list of anything."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import is_tensor
 
-__all__ = ["image_of", "is_image", "items_of", "paths_of"]
+__all__ = ["Item", "Items", "image_of", "is_image", "items_of", "paths_of"]
 
 
-def items_of(inputs: Any) -> Any:
-    """Return inputs as what can be sliced: an array, a tensor or a list; at least one.
+Item: TypeAlias = Any  # text, a path, an image, an array: what the encoder takes
+Items: TypeAlias = Any  # an array or a tensor, or an iterable of items
+
+
+def items_of(inputs: Items) -> Any:
+    """Return inputs in a form that can be sliced: an array, a tensor or a list; at least one.
 
     Columns of data frames and arrays of strings or objects become lists.
     """
@@ -44,20 +49,20 @@ def items_of(inputs: Any) -> Any:
     return items
 
 
-def paths_of(items: Any) -> Any:
+def paths_of(items: Items) -> Items:
     """Return images with strings as the paths that they are, so that contents identify files."""
     if not isinstance(items, list):
         return items
     return [Path(item) if isinstance(item, str) else item for item in items]
 
 
-def is_image(value: Any) -> bool:
-    """Tell whether a value is a PIL image, without importing PIL."""
+def is_image(value: object) -> bool:
+    """Return whether a value is a PIL image, without importing PIL."""
     image = sys.modules.get("PIL.Image")
     return image is not None and isinstance(value, image.Image)
 
 
-def image_of(item: Any) -> Any:
+def image_of(item: Item) -> AnyArray:
     """Return an RGB PIL image of an image, an array (h, w, 3) or (h, w) of bytes, or a path."""
     from PIL import Image
 

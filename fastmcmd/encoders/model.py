@@ -1,4 +1,4 @@
-"""What encoders of a model have in common: loaded once, when first called; batched; kept on disk."""
+"""Common base of the models' encoders: the model is loaded at the first call; results may be cached."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import importlib
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_flag
 from fastmcmd.encoders.batched import Batched
 from fastmcmd.encoders.cache import file_digest
-from fastmcmd.encoders.items import items_of
+from fastmcmd.encoders.items import Items, items_of
 from fastmcmd.errors import MissingDependencyError
 
-__all__ = ["ModelEncoder", "check_name", "imported", "weights_name"]
+__all__ = ["Loaded", "ModelEncoder", "check_name", "imported", "weights_name"]
+
+Loaded: TypeAlias = Any  # the model, with what prepares its inputs
 
 
 class ModelEncoder(ABC):
@@ -37,28 +40,28 @@ class ModelEncoder(ABC):
         batch_size: int,
         progress: bool,
         cache_dir: str | os.PathLike[str] | None,
-        device: Any,
+        device: object,
     ) -> None:
         check_flag(progress, "progress")
         self._device = device
         name = None if cache_dir is None else self.name
         if cache_dir is not None and name is None:
             raise ValueError(
-                "cache_dir with a model of random weights would keep what no other run can repeat; give "
+                "cache_dir with a model of random weights would store what no other run can repeat; give "
                 "pretrained weights, or leave cache_dir=None"
             )
         self._batched = Batched(self._rows, batch_size, progress, cache_dir, name)
 
-    def __call__(self, inputs: Any) -> NDArray[np.float32]:
+    def __call__(self, inputs: Items) -> NDArray[np.float32]:
         """Return the encoded inputs (n, k)."""
         return self._batched(self._prepared(items_of(inputs)))
 
-    def _prepared(self, items: Any) -> Any:
+    def _prepared(self, items: Items) -> Items:
         """Return the inputs in the form that identifies their contents."""
         return items
 
-    def _rows(self, batch: Any) -> Any:
-        model = self.loaded  # first: where a package is missing it says which
+    def _rows(self, batch: Items) -> AnyArray:
+        model = self.loaded  # first: if a package is missing it says which
         import torch
 
         with torch.no_grad():
@@ -67,18 +70,18 @@ class ModelEncoder(ABC):
     @property
     @abstractmethod
     def name(self) -> str | None:
-        """What tells the model and its weights; None where nothing does."""
+        """Identifies the model and its weights; None if nothing does."""
 
     @abstractmethod
-    def _load(self) -> Any:
+    def _load(self) -> Loaded:
         """Return the model, and what goes with it."""
 
     @abstractmethod
-    def _encode(self, loaded: Any, batch: Any) -> Any:
+    def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:
         """Return the rows of a batch by what `_load` returned."""
 
     @cached_property
-    def loaded(self) -> Any:
+    def loaded(self) -> Loaded:
         """The model and what goes with it, loaded now if it is not yet."""
         return self._load()
 
@@ -88,12 +91,12 @@ class ModelEncoder(ABC):
         import torch
 
         if self._device is not None:
-            return torch.device(self._device)
+            return torch.device(cast(str, self._device))
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def imported(module: str, package: str, extra: str) -> Any:
-    """Return a module; where it is missing, an error names the command that installs it."""
+    """Return a module; if it is missing, an error names the command that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -105,12 +108,12 @@ def imported(module: str, package: str, extra: str) -> Any:
 
 
 def weights_name(weights: str) -> str:
-    """Return what tells weights: their name, or the digest of the file that the name is a path of."""
+    """Return what identifies weights: the digest if the name is the path of a file, else the name."""
     return f"sha256-{file_digest(weights)}" if Path(weights).is_file() else weights
 
 
-def check_name(value: Any, argument: str, optional: bool = False) -> Any:
-    """Return what names a model or its weights: text or, of a file, a path.
+def check_name(value: object, argument: str, optional: bool = False) -> Any:
+    """Return the checked name of a model or its weights: text or, of a file, a path.
 
     Raises
     ------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import check_choice, check_flag, is_tensor
-from fastmcmd.encoders.items import image_of, paths_of
-from fastmcmd.encoders.model import ModelEncoder, check_name, imported, weights_name
+from fastmcmd.encoders.items import Items, image_of, paths_of
+from fastmcmd.encoders.model import Loaded, ModelEncoder, check_name, imported, weights_name
 
 __all__ = ["OpenCLIP"]
 
@@ -53,7 +53,7 @@ class OpenCLIP(ModelEncoder):
         self,
         model: str = "ViT-B-32",
         pretrained: str | None = "laion2b_s34b_b79k",
-        device: Any = None,
+        device: object = None,
         *,
         modality: str = "image",
         normalize: bool = True,
@@ -75,7 +75,7 @@ class OpenCLIP(ModelEncoder):
         scaled = "unit" if self.normalize else "plain"
         return f"open_clip/{self.model}/{weights_name(self.pretrained)}/{self.modality}/{scaled}"
 
-    def _load(self) -> Any:
+    def _load(self) -> Loaded:
         library = imported("open_clip", "open_clip_torch", "open-clip")
         model, _, preprocess = library.create_model_and_transforms(
             self.model, pretrained=self.pretrained, device=self.device
@@ -83,10 +83,10 @@ class OpenCLIP(ModelEncoder):
         tokenizer = library.get_tokenizer(self.model) if self.modality == "text" else None
         return model.eval(), preprocess, tokenizer
 
-    def _prepared(self, items: Any) -> Any:
+    def _prepared(self, items: Items) -> Items:
         return paths_of(items) if self.modality == "image" else items
 
-    def _encode(self, loaded: Any, batch: Any) -> Any:
+    def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:
         import torch
 
         model, preprocess, tokenizer = loaded

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import check_flag
-from fastmcmd.encoders.model import ModelEncoder, check_name, imported
+from fastmcmd.encoders.items import Items
+from fastmcmd.encoders.model import Loaded, ModelEncoder, check_name, imported
 
 __all__ = ["SentenceTransformer"]
 
@@ -17,7 +18,7 @@ class SentenceTransformer(ModelEncoder):
     Parameters
     ----------
     name : str
-        A model of the Hugging Face hub, or the path of a folder. With ``cache_dir`` a folder is known by
+        A model of the Hugging Face hub, or the path of a folder. With ``cache_dir`` a folder is named by
         its path alone: give another ``cache_dir`` when its contents change.
     device : str or torch.device, optional
         Where the model runs; None takes a GPU where torch sees one.
@@ -45,7 +46,7 @@ class SentenceTransformer(ModelEncoder):
     def __init__(
         self,
         name: str = "all-MiniLM-L6-v2",
-        device: Any = None,
+        device: object = None,
         *,
         normalize: bool = False,
         batch_size: int = 64,
@@ -62,11 +63,11 @@ class SentenceTransformer(ModelEncoder):
         scaled = "unit" if self.normalize else "plain"
         return f"sentence_transformers/{self.model}/{scaled}"
 
-    def _load(self) -> Any:
+    def _load(self) -> Loaded:
         library = imported("sentence_transformers", "sentence-transformers", "text")
         return library.SentenceTransformer(self.model, device=str(self.device))
 
-    def _encode(self, loaded: Any, batch: Any) -> Any:
+    def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:
         for item in batch:
             if not isinstance(item, str):
                 raise TypeError(f"inputs hold a {type(item).__name__}; strings are needed")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import is_tensor
-from fastmcmd.encoders.items import image_of, paths_of
-from fastmcmd.encoders.model import ModelEncoder, check_name, imported
+from fastmcmd.encoders.items import Items, image_of, paths_of
+from fastmcmd.encoders.model import Loaded, ModelEncoder, check_name, imported
 
 __all__ = ["Torchvision"]
 
 
 class Torchvision(ModelEncoder):
-    """What the last linear layer of a torchvision classifier sees, of a model loaded when first called.
+    """The input of the last linear layer of a torchvision classifier, which is loaded when first called.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class Torchvision(ModelEncoder):
         self,
         name: str = "resnet50",
         weights: str | None = "DEFAULT",
-        device: Any = None,
+        device: object = None,
         *,
         batch_size: int = 64,
         progress: bool = False,
@@ -73,25 +74,25 @@ class Torchvision(ModelEncoder):
             from importlib.metadata import version
 
             return f"torchvision/{self.model}/DEFAULT-{version('torchvision')}"
-        except ModuleNotFoundError:  # told when the model is loaded
+        except ModuleNotFoundError:  # reported when the model is loaded
             return f"torchvision/{self.model}/DEFAULT"
 
-    def _load(self) -> Any:
+    def _load(self) -> Loaded:
         models = imported("torchvision.models", "torchvision", "vision")
-        known = models.get_model_weights(self.model)
-        chosen = getattr(known, self.weights or "DEFAULT", None)
+        released = models.get_model_weights(self.model)
+        chosen = getattr(released, self.weights or "DEFAULT", None)
         if chosen is None:
-            names = ", ".join(repr(entry.name) for entry in known)
+            names = ", ".join(repr(entry.name) for entry in released)
             raise ValueError(
                 f"weights is {self.weights!r}; None, 'DEFAULT' or one of {names} is needed for {self.model}"
             )
         model = models.get_model(self.model, weights=None if self.weights is None else chosen)
         return _headless(model, self.model).to(self.device).eval(), chosen.transforms()
 
-    def _prepared(self, items: Any) -> Any:
+    def _prepared(self, items: Items) -> Items:
         return paths_of(items)
 
-    def _encode(self, loaded: Any, batch: Any) -> Any:
+    def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:
         import torch
 
         model, transform = loaded

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from fastmcmd._base.annotations import Encoder, HostArray, InputsLike, MemoryLimit, RandomState
 from fastmcmd._base.checks import (
     as_array,
     check_choice,
@@ -50,9 +51,9 @@ class EvaluationConfig:
     """
 
     settings: Settings
-    sample_weight: Any
+    sample_weight: ArrayLike | None
     nan_policy: str
-    by: Any
+    by: ArrayLike | None
     adversarial: bool
     n_boot: int
     confidence: float
@@ -69,27 +70,27 @@ class EvaluationConfig:
     @staticmethod
     def of(
         *,
-        sample_weight: Any,
+        sample_weight: ArrayLike | None,
         nan_policy: str,
         level: float,
         bins: int,
         binning: str,
         pit: str,
-        random_state: Any,
+        random_state: RandomState,
         adversarial: bool,
         n_boot: int,
         confidence: float,
-        by: Any,
+        by: ArrayLike | None,
         x_kernel: Kernel | None,
         y_kernel: Kernel | None,
         lam: float,
         draws: int | None,
-        encoder: Callable[[Any], Any] | None,
+        encoder: Encoder | None,
         tol: float,
         solver: str,
         backend: str,
-        dtype: Any,
-        memory_limit: Any,
+        dtype: DTypeLike | None,
+        memory_limit: MemoryLimit,
         certificate: str,
         progress: bool,
         devices: Sequence[int] | None,
@@ -111,15 +112,16 @@ class EvaluationConfig:
             devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
         # One seed for all models: a generator is advanced once.
-        fixed = isinstance(random_state, (int, np.integer))
-        seed = seed_sequence(random_state)
-        settings = Settings(level, bins, binning, pit, random_state if fixed else seed)
+        seed: int | np.random.SeedSequence = seed_sequence(random_state)
+        shown: int | str | None = None if random_state is None else str(random_state)
+        if isinstance(random_state, (int, np.integer)):
+            seed, shown = random_state, int(random_state)
+        settings = Settings(level, bins, binning, pit, seed)
         return EvaluationConfig(
-            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence,
-            int(random_state) if fixed else None if random_state is None else str(random_state),
+            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, shown
         )  # fmt: skip
 
-    def labels(self, outcomes: Outcomes) -> NDArray[Any] | None:
+    def labels(self, outcomes: Outcomes) -> HostArray | None:
         """Return the group labels (n,) of all rows, or None without groups."""
         if self.by is None:
             return None
@@ -156,7 +158,7 @@ class EvaluationConfig:
         }  # fmt: skip
 
 
-def inputs_of(x: Any, outcomes: Outcomes) -> Any:
+def inputs_of(x: InputsLike | Rows, outcomes: Outcomes) -> InputsLike | Rows:
     """Return the inputs of the valid rows."""
     if outcomes.valid is None:
         return x
@@ -169,7 +171,7 @@ def inputs_of(x: Any, outcomes: Outcomes) -> Any:
     return rows[outcomes.valid]
 
 
-def _share(value: Any, name: str) -> float:
+def _share(value: float, name: str) -> float:
     share = check_positive(value, name)
     if share >= 1:
         raise ValueError(f"{name} is {share:g}; a number in (0, 1) is needed")

@@ -1,19 +1,20 @@
-"""What all measures of one evaluation share: checked rows, and what is computed once."""
+"""Checked rows and cached results that all measures of one evaluation share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import metrics
+from fastmcmd._base.annotations import AnyArray, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import seed_sequence
-from fastmcmd.evaluation.memo import Memo
-from fastmcmd.metrics.inputs import Outcomes, weighted_mean
+from fastmcmd.kernels import Kernel
+from fastmcmd.metrics.inputs import OUT_OF_RANGE, Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
 from fastmcmd.metrics.pit import (
     PITHistogram,
@@ -30,11 +31,99 @@ from fastmcmd.metrics.reliability_sums import (
     conclude_reliability,
     reliability_sums,
 )
-from fastmcmd.metrics.units import OUT_OF_RANGE
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.wrapped import Wrapped
 
-__all__ = ["Context", "Settings"]
+__all__ = ["Context", "Memo", "Settings"]
+
+
+class Memo(Wrapped):
+    """A prediction that caches its moments, and its results for one array of outcomes.
+
+    Parameters
+    ----------
+    base : Predictive
+        The prediction.
+    y : ndarray
+        The outcomes. Results for this very object are cached; those for other arrays and views are not.
+    """
+
+    def __init__(self, base: Predictive, y: Array) -> None:
+        super().__init__(base)
+        self.y = y
+        self._cached: dict[str, Array] = {}
+
+    def _once(self, name: str, compute: Callable[[], Array]) -> Array:
+        if name not in self._cached:
+            self._cached[name] = compute()
+        return self._cached[name]
+
+    def _at(self, name: str, y: ArrayLike) -> Array:
+        compute = getattr(self.base, name)
+        return self._once(name, lambda: compute(y)) if y is self.y else compute(y)
+
+    def store(self, level: float, quantiles: Array) -> None:
+        """Cache quantiles (n,) that were computed elsewhere."""
+        self._cached[_quantile(level)] = quantiles
+
+    def subset(self, rows: NDArray[np.intp]) -> Memo:
+        """Return the prediction of some rows, with what is cached here."""
+        part = Memo(self.base.take(rows), self.y[rows])
+        part._cached = {name: values[rows] for name, values in self._cached.items()}
+        return part
+
+    @property
+    def mean(self) -> Array:
+        """Means."""
+        return self._once("mean", lambda: self.base.mean)
+
+    @property
+    def variance(self) -> Array:
+        """Variances."""
+        return self._once("variance", lambda: self.base.variance)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations."""
+        return self._once("std", lambda: self.base.std)
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y)."""
+        return self._at("cdf", y)
+
+    def cdf_below(self, y: ArrayLike) -> Array:
+        """Return P(Y < y)."""
+        if not self.discrete and type(self.base).cdf_below is Predictive.cdf_below:
+            return self.cdf(y)  # the same numbers
+        return self._at("cdf_below", y)
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y), with all digits that the base has."""
+        return self._at("sf", y)
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Return log densities or log probabilities."""
+        return self._at("log_prob", y)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability scores."""
+        return self._at("crps", y)
+
+    def quantile(self, level: ArrayLike) -> Array:
+        """Return quantiles; those of single levels are cached."""
+        if np.ndim(level):
+            return self.base.quantile(level)
+        return self._once(_quantile(level), lambda: self.base.quantile(level))
+
+    def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
+        """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y'."""
+        other = other.base if isinstance(other, Memo) else other
+        return self.base.closed_form_rows(kernel, other)
+
+
+def _quantile(level: ArrayLike) -> str:
+    return f"quantile {float(np.asarray(level))!r}"
 
 
 @dataclass(frozen=True)
@@ -45,18 +134,18 @@ class Settings:
     bins: int = 10
     binning: str = "mass"
     pit: str = "randomized"
-    random_state: Any = 0
+    random_state: RandomState = 0
 
     @property
     def stream(self) -> tuple[object, ...]:
-        """What random numbers follow from: equal where they are the same."""
+        """Identity of the random numbers: equal seeds have equal identities."""
         root = seed_sequence(self.random_state)
         entropy = root.entropy
         return (entropy if isinstance(entropy, int) else tuple(entropy or ()), root.spawn_key)
 
 
 class _Shared:
-    """What does not depend on weights."""
+    """Results that do not depend on weights."""
 
     def __init__(self, y: Array, base: Predictive, settings: Settings) -> None:
         self.y, self.base, self.settings = y, base, settings
@@ -64,7 +153,7 @@ class _Shared:
         self.scores: dict[str, Array] = {}
 
     def subset(self, rows: NDArray[np.intp]) -> _Shared:
-        """Return what is known of some rows."""
+        """Return the context of some rows, with all results that carry over."""
         prediction = self.prediction.subset(rows)
         part = _Shared(prediction.y, prediction.base, self.settings)
         part.prediction = prediction
@@ -78,7 +167,7 @@ class _Shared:
         return pit_of_rows(self.y, self.prediction, self.settings.pit, self.settings.random_state)
 
     @cached_property
-    def order(self) -> Any:
+    def order(self) -> NDArray[np.intp]:
         return np.argsort(self.pit)
 
     @cached_property
@@ -96,7 +185,7 @@ class Context:
     base : Predictive
         Their predictions.
     prediction : Memo
-        The same, which keeps its moments and what it says of y.
+        The same, with a cache of its moments and its results for y.
     weights : ndarray (m,) or None
         Weights of the rows.
     rows : Outcomes
@@ -123,7 +212,7 @@ class Context:
         self.nulls: dict[str, float] = {}  # expectations under a right model, computed once
 
     def subset(self, rows: NDArray[np.intp]) -> Context:
-        """Return some rows: what was computed by row, PIT values too, is not computed again."""
+        """Return some rows; results by row, PIT values too, are not computed again."""
         shared = self._shared.subset(rows)
         outcomes = Outcomes(shared.y, shared.base, None, None, len(rows), False)
         return Context(
@@ -150,7 +239,7 @@ class Context:
 
     @cached_property
     def width(self) -> str | None:
-        """Why predicted standard deviations cannot be divided by, or None."""
+        """Why division by predicted standard deviations is impossible, or None."""
         std = self.prediction.std
         if not np.isfinite(std).all():
             return "a predicted variance is not finite"
@@ -158,7 +247,7 @@ class Context:
 
     @cached_property
     def spread(self) -> str | None:
-        """Why predicted variances cannot be divided by, or None."""
+        """Why division by predicted variances is impossible, or None."""
         if self.width is not None:
             return self.width
         variance = self.prediction.variance
@@ -172,7 +261,7 @@ class Context:
     def score(self, name: str, compute: Callable[..., Array]) -> Array:
         """Return a score by row, computed once.
 
-        It is given the prediction itself, not the one that remembers: families have fast ways.
+        It receives the prediction itself, not the cache: some families have fast implementations.
         """
         scores = self._shared.scores
         if name not in scores:
@@ -181,7 +270,7 @@ class Context:
         return scores[name]
 
     def quantile_scores(self) -> dict[str, Array]:
-        """Return the scores of quantiles by row, all from one pass; the ends of intervals are kept, too."""
+        """Return the scores of quantiles by row, all from one pass; caches the ends of intervals, too."""
         scores, level = self._shared.scores, self.settings.level
         if "check_score" not in scores:
             terms = {
@@ -195,7 +284,7 @@ class Context:
             )
             scores.update(zip(terms, losses, strict=True))
             for end, column in zip(ends, quantiles, strict=True):
-                self._shared.prediction.keep(end, column)
+                self._shared.prediction.store(end, column)
         return scores
 
     @property
@@ -225,10 +314,10 @@ class Context:
         return conclude_histogram(sums, self.settings.pit)
 
     @cached_property
-    def variance_curve(self) -> Any:
+    def variance_curve(self) -> metrics.VarianceCurve:
         """Errors against predicted variances, in bins."""
         return metrics.ence_curve(
-            cast(Any, self.rows),  # checked already
+            cast(AnyArray, self.rows),  # checked already
             self.prediction,
             bins=min(self.settings.bins, len(self.y)),
             binning=self.settings.binning,

@@ -3,47 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
+from fastmcmd._base.annotations import Encoder, HostArray, InputsLike, MemoryLimit, RandomState
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["evaluate", "evaluate_many"]
 
 
 def evaluate(
-    y: Any,
-    prediction: Any,
-    x: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    x: InputsLike | None = None,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     level: float = 0.9,
     bins: int = 10,
     binning: str = "mass",
     pit: str = "randomized",
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     adversarial: bool = False,
     n_boot: int = 0,
     confidence: float = 0.95,
-    by: Any = None,
+    by: ArrayLike | None = None,
     x_kernel: Kernel | None = None,
     y_kernel: Kernel | None = None,
     lam: float = 0.1,
     draws: int | None = None,
-    encoder: Callable[[Any], Any] | None = None,
+    encoder: Encoder | None = None,
     tol: float = 1e-6,
     solver: str = "auto",
     backend: str = "auto",
-    dtype: Any = None,
-    memory_limit: Any = None,
+    dtype: DTypeLike | None = None,
+    memory_limit: MemoryLimit = None,
     certificate: str = "auto",
     progress: bool = False,
     devices: Sequence[int] | None = None,
@@ -62,7 +64,7 @@ def evaluate(
     sample_weight : array_like (n,), optional
         Nonnegative weights of rows.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight or an array given as prediction is NaN: raise, leave
+        What to do with rows in which y, the weight or an array of the prediction is NaN: raise, leave
         them out, or let all numbers be NaN, and those of the groups which hold such a row.
     level : float
         Level of the central interval whose coverage, width and score are computed.
@@ -74,7 +76,7 @@ def evaluate(
         See `pit_values`.
     random_state : int, numpy.random.SeedSequence, numpy.random.Generator or None
         Seed of randomised PITs, simulated null expectations, draws, random groups and bootstrap samples,
-        each of which has a stream of its own: none repeats the numbers of your ``default_rng(seed)``.
+        each of which has its own stream: none repeats the numbers of your ``default_rng(seed)``.
     adversarial : bool
         Whether to search for the worst random groups (`adversarial_group_calibration`), which takes
         longer than everything else.
@@ -146,7 +148,10 @@ def evaluate(
 
 
 def evaluate_many(
-    y: Any, models: Mapping[str, Any], x: Any, config: EvaluationConfig
+    y: ArrayLike,
+    models: Mapping[str, PredictionLike],
+    x: InputsLike | None,
+    config: EvaluationConfig,
 ) -> dict[str, Evaluation]:
     """Return the evaluation of each model's prediction, as `fastmcmd.evaluate` returns it alone.
 
@@ -190,14 +195,16 @@ def evaluate_many(
     return evaluations
 
 
-def _read(y: Any, name: str, prediction: Any, config: EvaluationConfig) -> Outcomes:
+def _read(
+    y: ArrayLike, name: str, prediction: PredictionLike, config: EvaluationConfig
+) -> Outcomes:
     try:
         return read(y, prediction, config.sample_weight, config.nan_policy, columns=None)
     except (TypeError, ValueError) as error:
         raise type(error)(f"models[{name!r}]: {error}") from None
 
 
-def _same(kept: Any, others: Any) -> bool:
-    if kept is None or others is None:
-        return kept is others
-    return np.array_equal(kept, others)
+def _same(values: HostArray | None, others: HostArray | None) -> bool:
+    if values is None or others is None:
+        return values is others
+    return np.array_equal(values, others)

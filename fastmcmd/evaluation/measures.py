@@ -26,7 +26,7 @@ class Measure:
     Attributes
     ----------
     name : str
-        Name of the function of `fastmcmd.metrics` that gives the same number.
+        Name of the function of `fastmcmd.metrics` that returns the same number.
     section, label, best : str
         As in `Measured`.
     compute : callable (Context) -> float
@@ -98,16 +98,16 @@ def _inputs(context: Context) -> Reason:
     return None if context.cce is not None else "no inputs x were given"
 
 
-# How a number comes about.
+# How a number is computed.
 
 
 def _of(function: Callable[..., Any]) -> Number:
-    """Return a metric of the prediction that remembers."""
+    """Return a metric of the cached prediction."""
     return lambda context: float(function(context.rows, None))
 
 
 def _at_level(function: Callable[..., Any]) -> Number:
-    """Return a metric of the central interval of the level asked for."""
+    """Return a metric of the central interval of the requested level."""
 
     def compute(context: Context) -> float:
         context.quantile_scores()

@@ -1,4 +1,4 @@
-"""All numbers, curves and values by row of one prediction, once its CCE is known."""
+"""All numbers, curves and values by row of one prediction, after its CCE."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.progress import Progress
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimator import ConditionalCongruence
@@ -18,13 +19,83 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import Evaluation, Measured
-from fastmcmd.evaluation.suspicions import suspicions
 from fastmcmd.frames import row_labels
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.predictive import Draws, Gaussian
 from fastmcmd.predictive.base import Array
 
-__all__ = ["check_some_row", "evaluation_of"]
+__all__ = ["check_some_row", "evaluation_of", "suspicions"]
+
+_LEAST_ROWS = 20  # with fewer, any assignment may look plausible
+_NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
+_SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
+_LEAST_Z, _MOST_Z = (
+    0.3,
+    3.0,
+)  # root mean squares of errors in standard deviations that are plausible
+
+
+def suspicions(context: Context, x: InputsLike | None) -> list[str]:
+    """Return notes on arguments that look swapped.
+
+    Each tests whether the numbers make sense in the other roles, and far more so than in theirs: wrong
+    models alone do not.
+    """
+    base = context.base
+    if not context.numbers:
+        return []
+    y, notes = context.y, []
+    if isinstance(base, Draws):
+        draws = base.array
+        if draws.shape[1] == 1:
+            notes.append("one draw per row: read as a point prediction")
+            notes += _of_points(y, draws[:, 0], x)
+        elif draws.shape[1] == 2 and _as_spread(y, draws[:, 0], draws[:, 1], draws[:, 1]):
+            notes.append(
+                "two draws per row, of which the second looks like a standard deviation: pass the pair "
+                "(mean, std), a tuple, if that is what they are"
+            )
+    elif isinstance(base, Gaussian) and _as_spread(y, base.std, base.mean, base.mean):
+        notes.append(
+            "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
+        )
+    return notes
+
+
+def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
+    inputs = np.asarray(x) if isinstance(x, (np.ndarray, list)) or hasattr(x, "to_numpy") else None
+    one_column = inputs is not None and inputs.shape in ((len(y),), (len(y), 1))
+    # evaluate(mean, std, y): "inputs" that lie about "outcomes", by "predictions" that are spreads.
+    if (
+        inputs is not None
+        and one_column
+        and inputs.dtype.kind in "iuf"
+        and _as_spread(inputs.reshape(-1), y, points, points)
+    ):
+        return [
+            "y, prediction and x look like means, standard deviations and outcomes: the order of "
+            "arguments is (y, prediction, x), with prediction=(mean, std)"
+        ]
+    labels = np.isin(y, (0.0, 1.0)).all()
+    inside = ((points >= 0) & (points <= 1)).all() and not np.isin(points, (0.0, 1.0)).all()
+    if labels and inside and len(y) >= _LEAST_ROWS:
+        return [
+            "y holds only 0 and 1, and predictions lie between them: probabilities of a class belong in "
+            "fastmcmd.classification.evaluate(y, p)"
+        ]
+    return []
+
+
+def _as_spread(y: Array, mean: Array, std: Array, other: Array) -> bool:
+    """Return whether y lies around ``mean`` by about ``std``, and far from ``other``."""
+    if len(y) < _LEAST_ROWS or not (std > 0).all():
+        return False
+    errors = y - mean
+    z = np.sqrt(np.mean((errors / std) ** 2))
+    near, far = np.median(np.abs(errors)), np.median(np.abs(y - other))
+    scatters = np.var(y) > _SCATTER * np.var(mean)  # as outcomes do about their means
+    return bool(_LEAST_Z <= z <= _MOST_Z and far > _NEARER * near and scatters)
 
 
 def check_some_row(outcomes: Outcomes) -> None:
@@ -34,11 +105,11 @@ def check_some_row(outcomes: Outcomes) -> None:
 
 
 def evaluation_of(
-    y: Any,
+    y: ArrayLike,
     outcomes: Outcomes,
     config: EvaluationConfig,
-    labels: NDArray[Any] | None,
-    x: Any,
+    labels: HostArray | None,
+    x: InputsLike | None,
     congruence: ConditionalCongruence | None,
     progress: Progress,
     start: float,
@@ -150,7 +221,7 @@ def _rows(context: Context) -> dict[str, Array]:
     return {name: context.outcomes.scatter(values) for name, values in by_row.items()}
 
 
-def _notes(context: Context, x: Any) -> tuple[str, ...]:
+def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     notes = []
     outcomes = context.outcomes
     if outcomes.blank:
@@ -168,16 +239,16 @@ def _notes(context: Context, x: Any) -> tuple[str, ...]:
 
 
 def _by_label(
-    everything: Context, labels: NDArray[Any], progress: Progress
+    everything: Context, labels: HostArray, progress: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
     outcomes = everything.outcomes
-    kept = labels if outcomes.valid is None else labels[outcomes.valid]
+    valid_labels = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
     groups = {}
-    for label in np.unique(kept):
-        rows = np.flatnonzero(kept == label)
+    for label in np.unique(valid_labels):
+        rows = np.flatnonzero(valid_labels == label)
         context = everything.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
         measured = _measure(context, progress, f", group {key}")[0]

@@ -1,4 +1,4 @@
-"""What measures that cannot be negative are on average for a right model: never 0 in a finite sample."""
+"""Expected values of nonnegative measures for a right model, which are positive in a finite sample."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _MEAN_ABSOLUTE = np.sqrt(2 / np.pi)  # of a standard normal number
 
 
 def null_expectations(context: Context, names: Iterable[str]) -> dict[str, float]:
-    """Return the expectation under a right model of those measures that have one here.
+    """Return the expectations under a right model of the measures that have one here.
 
     "Right" means that outcomes follow the predicted distributions: same inputs, sharpness and size.
     """
-    wanted, known = set(names), context.nulls
-    if not wanted.intersection(CURVE_MEASURES) <= known.keys():
+    requested, nulls = set(names), context.nulls
+    if not requested.intersection(CURVE_MEASURES) <= nulls.keys():
         uniform = context.settings.pit == "randomized" or isinstance(context.base, Gaussian)
-        known.update(_of_uniform_pit(context) if uniform else _of_simulated_pit(context))
-    if not wanted.intersection(VARIANCE_MEASURES) <= known.keys():
-        known.update(_of_variances(context))
-    return {name: value for name, value in known.items() if name in wanted}
+        nulls.update(_of_uniform_pit(context) if uniform else _of_simulated_pit(context))
+    if not requested.intersection(VARIANCE_MEASURES) <= nulls.keys():
+        nulls.update(_of_variances(context))
+    return {name: value for name, value in nulls.items() if name in requested}
 
 
 def curve_number(name: str, curve: ReliabilityCurve) -> float:

@@ -1,6 +1,6 @@
 """Scores and calibration, as plain functions. A new one is a function in its family's file.
 
-Where the prediction is an array of CuPy or a CUDA tensor, most compute on its device; the others copy such
+If the prediction is an array of CuPy or a CUDA tensor, most compute on its device; the others copy such
 arrays to the host. The table "Arrays on a device" in ``docs/metrics.md`` says which.
 """
 

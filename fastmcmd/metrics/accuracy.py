@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd.metrics.metric import SHARED_PARAMETERS
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,
-    Points,
+    PointPredictions,
     conclude_average,
     conclude_pearson,
     conclude_r2,
@@ -29,7 +29,7 @@ from fastmcmd.metrics.point_sums import (
     read_points,
     weighted_median,
 )
-from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = ["bias", "mae", "marpd", "median_absolute_error", "pearson", "r2", "rmse"]
 
@@ -46,7 +46,7 @@ prediction : Predictive or what converts to one, or point predictions (n,) or (n
 
 
 def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
-    """Do as `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
+    """Apply `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
     return with_shared_parameters(_PARAMETERS)(on_array_device(function))
 
 
@@ -58,13 +58,13 @@ def _read(
     multioutput: str,
     nan_policy: NanPolicy,
     on_device: bool = False,
-) -> Points:
+) -> PointPredictions:
     check_choice(multioutput, "multioutput", MULTIOUTPUTS)
     return read_points(y, prediction, point, sample_weight, nan_policy, on_device)
 
 
 def _gathered(
-    gather: Callable[[Points], Sums],
+    gather: Callable[[PointPredictions], Sums],
     y: ArrayLike,
     prediction: PredictionLike,
     point: str,
@@ -87,7 +87,7 @@ def mae(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the mean absolute error.
 
     Returns
@@ -101,8 +101,8 @@ def mae(
     >>> fm.metrics.mae([0.0, 2.0], ([1.0, 2.0], 0.5))
     0.5
     """
-    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_average(_gathered(gather_absolute, *given), multioutput)
+    arguments = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(_gathered(gather_absolute, *arguments), multioutput)
 
 
 @_point_metric
@@ -114,7 +114,7 @@ def rmse(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the root mean squared error.
 
     Returns
@@ -132,8 +132,8 @@ def rmse(
     >>> fm.metrics.rmse([0.0, 0.0], [3.0, 3.0])
     3.0
     """
-    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_rmse(_gathered(gather_squares, *given), multioutput)
+    arguments = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_rmse(_gathered(gather_squares, *arguments), multioutput)
 
 
 @_point_metric
@@ -145,7 +145,7 @@ def bias(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the mean error, positive where predictions are too high.
 
     Returns
@@ -159,8 +159,8 @@ def bias(
     >>> fm.metrics.bias([0.0, 0.0], [1.0, 2.0])
     1.5
     """
-    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_average(_gathered(gather_errors, *given), multioutput)
+    arguments = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(_gathered(gather_errors, *arguments), multioutput)
 
 
 @_point_metric
@@ -172,7 +172,7 @@ def marpd(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the mean absolute relative percent difference.
 
     Returns
@@ -190,8 +190,8 @@ def marpd(
     >>> fm.metrics.marpd([1.0, 0.0], [3.0, 0.0])
     50.0
     """
-    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_average(_gathered(gather_relative, *given), multioutput)
+    arguments = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_average(_gathered(gather_relative, *arguments), multioutput)
 
 
 @_point_metric
@@ -203,17 +203,17 @@ def r2(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the coefficient of determination.
 
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        ``1 - sum w (y - m)^2 / sum w (y - mean y)^2``; NaN where y is constant.
+        ``1 - sum w (y - m)^2 / sum w (y - mean y)^2``; NaN if y is constant.
 
     Notes
     -----
-    scikit-learn's ``r2_score`` answers 1 or 0 where y is constant, unless ``force_finite=False``.
+    scikit-learn's ``r2_score`` answers 1 or 0 if y is constant, unless ``force_finite=False``.
 
     Examples
     --------
@@ -221,8 +221,8 @@ def r2(
     >>> fm.metrics.r2([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
     0.5
     """
-    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_r2(_gathered(gather_comoments, *given), multioutput)
+    arguments = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_r2(_gathered(gather_comoments, *arguments), multioutput)
 
 
 @_point_metric
@@ -234,13 +234,13 @@ def pearson(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return Pearson's correlation between outcomes and point predictions.
 
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        From -1 to 1; NaN where y or the prediction is constant.
+        From -1 to 1; NaN if y or the prediction is constant.
 
     Examples
     --------
@@ -248,8 +248,8 @@ def pearson(
     >>> round(fm.metrics.pearson([0.0, 1.0, 2.0], [5.0, 7.0, 9.0]), 12)
     1.0
     """
-    given = (y, prediction, point, sample_weight, multioutput, nan_policy)
-    return conclude_pearson(_gathered(gather_comoments, *given), multioutput)
+    arguments = (y, prediction, point, sample_weight, multioutput, nan_policy)
+    return conclude_pearson(_gathered(gather_comoments, *arguments), multioutput)
 
 
 @_point_metric
@@ -261,14 +261,14 @@ def median_absolute_error(
     sample_weight: ArrayLike | None = None,
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the median absolute error.
 
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
         Median of ``|y - m|``. The weighted median is the smallest error at or below which lies at least
-        half of the weight, and where it is exactly half, the middle between it and the next one: with
+        half of the weight, and if it is exactly half, the middle between it and the next one: with
         integer weights the median of repeated rows.
 
     Examples
@@ -279,5 +279,5 @@ def median_absolute_error(
     """
     points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
     errors = np.abs(points.errors())
-    found = [weighted_median(column, points.weights) for column in errors.T]
-    return over_outputs(np.asarray(found) * (np.nan if points.nan_result else 1.0), multioutput)
+    medians = [weighted_median(column, points.weights) for column in errors.T]
+    return over_outputs(np.asarray(medians) * (np.nan if points.nan_result else 1.0), multioutput)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,7 +83,7 @@ class GroupCalibration:
 class _Places:
     """What a group needs to know of the rows: the least level that holds each."""
 
-    place: NDArray[Any]
+    place: NDArray[np.integer]
     weights: Array
     levels: Array
     norm: str
@@ -119,11 +118,11 @@ def adversarial_group_calibration(
     *,
     norm: str = "mean_absolute",
     kind: str = "interval",
-    fractions: Any = None,
+    fractions: ArrayLike | None = None,
     trials: int = 10,
     draws: int = 10,
     replace: bool = False,
-    groups: Any = None,
+    groups: Iterable[ArrayLike] | None = None,
     pit: str = "randomized",
     random_state: RandomState = 0,
     sample_weight: ArrayLike | None = None,
@@ -139,7 +138,7 @@ def adversarial_group_calibration(
         Sizes of groups as shares of the rows, in [0, 1]; default 10 even ones from 0 to 1. A group has at
         least 2 rows.
     trials, draws : int
-        The worst of ``draws`` groups is found ``trials`` times.
+        Number of trials, each of which takes the worst of ``draws`` groups.
     replace : bool
         Whether a group may hold a row more than once.
     groups : sequence of integer arrays (trials, draws, rows), optional
@@ -177,15 +176,17 @@ def adversarial_group_calibration(
     check_choice(kind, "kind", KINDS)
     check_choice(pit, "pit", PITS)
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
-    found = np.sort(read_levels(levels, TOOLBOX_LEVELS))
+    sorted_levels = np.sort(read_levels(levels, TOOLBOX_LEVELS))
     trials, draws = check_count(trials, "trials"), check_count(draws, "draws")
     shares = _fractions(fractions)
     rng = generator(random_state, Purpose.GROUPS)
     rows = read(y, prediction, sample_weight, nan_policy)
-    place = smallest_level(pit_of_rows(rows.y, rows.prediction, pit, random_state), found, kind)
+    place = smallest_level(
+        pit_of_rows(rows.y, rows.prediction, pit, random_state), sorted_levels, kind
+    )
     weights = np.empty(0) if rows.weights is None else rows.weights
-    small = np.uint8 if len(found) < 256 else np.int32  # places that stay in the cache
-    places = _Places(place.astype(small), weights, found, norm)
+    small = np.uint8 if len(sorted_levels) < 256 else np.int32  # places that stay in the cache
+    places = _Places(place.astype(small), weights, sorted_levels, norm)
     n = len(rows.y)
     if groups is not None:
         return _of_groups(places, groups, n)
@@ -196,13 +197,13 @@ def adversarial_group_calibration(
     return _result(shares, sizes, worst, norm)
 
 
-def _fractions(fractions: Any) -> Array:
+def _fractions(fractions: ArrayLike | None) -> Array:
     if fractions is None:
         return np.linspace(0.0, 1.0, 10)
-    found = as_array(fractions, "fractions").astype(np.float64)
-    if found.ndim != 1 or not len(found) or not ((found >= 0) & (found <= 1)).all():
+    values = as_array(fractions, "fractions").astype(np.float64)
+    if values.ndim != 1 or not len(values) or not ((values >= 0) & (values <= 1)).all():
         raise ValueError(f"fractions is {fractions!r}; numbers (s,) in [0, 1] are needed")
-    return found
+    return values
 
 
 def _result(fractions: Array, sizes: NDArray[np.intp], worst: Array, norm: str) -> GroupCalibration:
@@ -218,7 +219,7 @@ def _of_random(
     replace: bool,
     rng: np.random.Generator,
 ) -> Array:
-    """Return the error of the worst group (s, trials). Each trial has a stream of its own."""
+    """Return the error of the worst group (s, trials). Each trial has its own random stream."""
     seeds = rng.integers(2**63, size=trials)
     everything = places.all()
     worst = np.empty((len(sizes), trials))
@@ -226,8 +227,8 @@ def _of_random(
         for trial, seed in enumerate(seeds):
             stream = np.random.default_rng(seed)
             for i, size in enumerate(sizes):
-                found = _drawn_counts(everything, int(size), draws, replace, stream)
-                worst[i, trial] = places.errors(found).max()
+                counts = _drawn_counts(everything, int(size), draws, replace, stream)
+                worst[i, trial] = places.errors(counts).max()
         return worst
 
     def work(block: slice) -> None:
@@ -235,11 +236,11 @@ def _of_random(
             stream = np.random.default_rng(seeds[trial])
             order = np.arange(len(places.place), dtype=np.int32)
             for i, size in enumerate(sizes):
-                found = [
+                errors = [
                     _counts(places, int(size), order, stream, replace, everything)
                     for _ in range(draws)
                 ]
-                worst[i, trial] = places.errors(np.stack(found)).max()
+                worst[i, trial] = places.errors(np.stack(errors)).max()
 
     over_rows(work, trials, 1)
     return worst
@@ -250,15 +251,15 @@ def _drawn_counts(
 ) -> Array:
     """Return the counts by place (draws, j + 1) of random groups, without drawing their rows.
 
-    Only the counts of a group matter, and their distribution is known: multivariate hypergeometric
-    without replacement, multinomial with.
+    Only the counts of a group matter. Their distribution is multivariate hypergeometric without
+    replacement, multinomial with replacement.
     """
     if replace:
-        found = rng.multinomial(size, everything / everything.sum(), size=draws)
+        sampled = rng.multinomial(size, everything / everything.sum(), size=draws)
     else:
         counts = everything.astype(np.int64)
-        found = rng.multivariate_hypergeometric(counts, size, size=draws, method="marginals")
-    return found.astype(np.float64)
+        sampled = rng.multivariate_hypergeometric(counts, size, size=draws, method="marginals")
+    return sampled.astype(np.float64)
 
 
 def _counts(
@@ -273,7 +274,7 @@ def _counts(
 
     Of a group without replacement that has more than half of the rows, those left out are drawn.
     """
-    from fastmcmd.metrics.group_loops import count_drawn, count_undrawn
+    from fastmcmd.metrics.loops import count_drawn, count_undrawn
 
     counts = places.counts()
     if replace:
@@ -285,8 +286,8 @@ def _counts(
     return everything - counts if outside else counts
 
 
-def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
-    from fastmcmd.metrics.group_loops import count_rows
+def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCalibration:
+    from fastmcmd.metrics.loops import count_rows
 
     if not isinstance(groups, Iterable) or (isinstance(groups, np.ndarray) and not groups.ndim):
         raise TypeError(
@@ -296,7 +297,7 @@ def _of_groups(places: _Places, groups: Any, n: int) -> GroupCalibration:
     for part in groups:
         try:
             rows = np.asarray(part)
-        except Exception as error:  # __array__ of other libraries raises what it likes
+        except Exception as error:  # __array__ of other libraries can raise anything
             raise TypeError(f"groups holds what cannot be made an array: {error}") from None
         if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
             raise ValueError(

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
@@ -28,7 +29,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
-from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.on_device import (
     DevicePrediction,
     bring_parameters,
@@ -37,17 +38,20 @@ from fastmcmd.predictive.on_device import (
 
 __all__ = [
     "NAN_POLICIES",
+    "OUT_OF_RANGE",
     "Outcomes",
     "SelectedRows",
     "check_weights_shape",
     "checked_weights",
+    "out_of_range",
     "read",
     "rows_without_nan",
+    "unit_of",
     "weighted_mean",
 ]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
-_BLOCK = 1 << 24  # numbers in which NaN are looked for together: a mask of 16 MB
+_BLOCK = 1 << 24  # numbers searched for NaN in one block: a mask of 16 MB
 _HOST_BLOCK = 1 << 17  # the same on the host: 1 MB of float64, which the cache holds
 _COARSE = 2.0**512  # unit of values whose weighted sum overflows
 
@@ -62,12 +66,12 @@ class SelectedRows:
     valid : ndarray (m,), mask (n,) on a device, or None
         Which of the n rows these are; None for all.
     n : int
-        Rows given.
+        Rows before any were left out.
     propagate : bool
         Whether a row left out makes a mean NaN.
     blank : bool
-        Whether all rows held NaN, which propagates: these rows only stand in, so that every metric runs as
-        usual, and all that follows from them is NaN.
+        Whether all rows held NaN, which propagates: placeholder rows replace them, so that every metric
+        runs as usual, and every result is NaN.
     """
 
     weights: Array | None
@@ -89,8 +93,8 @@ class SelectedRows:
         """Return values (m, ...) of the valid rows as (n, ...), NaN in the rows left out."""
         if self.valid is None:
             return values
-        found = values * np.nan if self.blank else values
-        return namespace_of(found).scatter(found, self.valid, self.n)
+        rows = values * np.nan if self.blank else values
+        return namespace_of(rows).scatter(rows, self.valid, self.n)
 
 
 @dataclass(frozen=True)
@@ -133,27 +137,27 @@ class Outcomes(SelectedRows):
             valid=None if self.valid is None else np.flatnonzero(arrays.to_host(self.valid)),
         )
 
-    def mean(self, values: Array) -> Any:
+    def mean(self, values: AnyArray) -> float | Array:
         """Return the weighted mean of values (m, ...) over rows: a float for (m,), else an array."""
         arrays, weights = namespace_of(values), self.weights
         if self.nan_result:
-            found = np.full(values.shape[1:], np.nan)
+            mean = np.full(values.shape[1:], np.nan)
         elif arrays.on_host:
             weights = None if weights is None else self.namespace.to_host(weights)
-            found = np.asarray(weighted_mean(values, weights))
+            mean = np.asarray(weighted_mean(values, weights))
         elif weights is None:
-            found = arrays.to_host(arrays.xp.sum(values)) / values.shape[0]
+            mean = arrays.to_host(arrays.xp.sum(values)) / values.shape[0]
         else:  # rows of weight 0 do not count, though infinite
             total = arrays.xp.sum(weights * arrays.xp.where(weights > 0, values, 0.0))
             total, weight = arrays.numbers([total, arrays.xp.sum(weights)])
-            found = total / weight
-        return float(found) if found.ndim == 0 else found
+            mean = total / weight
+        return float(mean) if mean.ndim == 0 else mean
 
 
 def read(
-    y: Any,
-    prediction: Any,
-    sample_weight: Any = None,
+    y: AnyArray | Outcomes,
+    prediction: PredictionLike,
+    sample_weight: ArrayLike | None = None,
     nan_policy: str = "raise",
     columns: int | None = 1,
     on_device: bool = False,
@@ -169,14 +173,14 @@ def read(
     sample_weight : array_like (n,), optional
         Nonnegative weights.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight, or an array given as prediction is NaN: raise; leave
+        What to do with rows in which y, the weight, or an array of the prediction is NaN: raise; leave
         them out of means; or let them make means NaN. Values by row are NaN there in both cases.
     columns : int or None
         Components that y must have; None for any.
     on_device : bool
-        Whether rows stay on the device of an array given as prediction, or of one of (mean, std): for
-        metrics that compute there. Arrays of the host are copied to that device. Without it, and where the
-        prediction is of the host, all arrays are copied to the host.
+        Whether rows stay on the device of the prediction (an array, or one of mean and std): for metrics
+        that compute there. Arrays of the host are copied to that device. Without it, or if the prediction
+        is on the host, all arrays are copied to the host.
 
     Raises
     ------
@@ -205,7 +209,7 @@ def read(
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
         if blank:
-            valid = ~cast(Any, valid)
+            valid = ~cast(AnyArray, valid)
             y, prediction, weights = _stand_in(arrays, y, 0.0), _stand_ins(arrays, prediction), None
         elif valid is not None:
             y, weights = y[valid], None if weights is None else weights[valid]
@@ -226,13 +230,15 @@ def read(
     return Outcomes(values, predictive, weights, valid, n, nan_policy == "propagate", blank=blank)
 
 
-def check_weights_shape(weights: Any, n: int, name: str = "sample_weight") -> None:
+def check_weights_shape(weights: AnyArray, n: int, name: str = "sample_weight") -> None:
     """Raise unless there is a weight for each of n rows."""
     if tuple(weights.shape) != (n,):
         as_weights(shape_only(weights), name, n)
 
 
-def checked_weights(arrays: Namespace, weights: Any, n: int, name: str = "sample_weight") -> Any:
+def checked_weights(
+    arrays: Namespace, weights: AnyArray, n: int, name: str = "sample_weight"
+) -> AnyArray:
     """Return nonnegative weights (n,) in float64, checked as by `fastmcmd._base.checks.as_weights`."""
     if weights is None or arrays.on_host:
         return as_weights(weights, name, n)
@@ -243,7 +249,7 @@ def checked_weights(arrays: Namespace, weights: Any, n: int, name: str = "sample
     return arrays.cast(weights, "float64")
 
 
-def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[Any]) -> Any:
+def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[AnyArray]) -> AnyArray:
     """Return which of n rows (n,) hold no NaN in any array of n rows, or None if none does."""
     xp, bad = arrays.xp, arrays.full(n, 0.0) > 0
     for part in parts:
@@ -255,15 +261,15 @@ def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[Any]) -> Any:
     return ~bad if bool(xp.any(bad)) else None
 
 
-def _with_nan(arrays: Namespace, array: Any) -> Any:
-    """Return which rows of an array (n, ...) hold NaN, looked for in blocks."""
+def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
+    """Return which rows of an array (n, ...) hold NaN; searches in blocks."""
     xp, n = arrays.xp, array.shape[0]
     if array.ndim == 1:
         return xp.isnan(array)
     size = max(1, math.prod(array.shape[1:]))
     flat = xp.reshape(array, (n, -1))
 
-    def block(rows: slice) -> Any:
+    def block(rows: slice) -> AnyArray:
         return xp.any(xp.isnan(flat[rows, ...]), axis=1)
 
     if arrays.on_host:
@@ -271,18 +277,18 @@ def _with_nan(arrays: Namespace, array: Any) -> Any:
     return arrays.concat([block(rows) for rows in row_blocks(n, _BLOCK // size)])
 
 
-def weighted_mean(values: Array, weights: Array | None) -> Any:
-    """Return the mean over rows, infinite where a value is; rows of weight 0 do not count."""
+def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
+    """Return the mean over rows, infinite if a value is; rows of weight 0 do not count."""
     if weights is not None and np.isinf(values).any():
         values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
-        found = np.average(values, axis=0, weights=weights)
-        if np.isfinite(found).all() or not np.isfinite(values).all():
-            return found
+        mean = np.average(values, axis=0, weights=weights)
+        if np.isfinite(mean).all() or not np.isfinite(values).all():
+            return mean
         return np.average(values / _COARSE, axis=0, weights=weights) * _COARSE  # the sum overflowed
 
 
-def _as_rows(arrays: Namespace, y: Any, columns: int | None) -> Any:
+def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None) -> AnyArray:
     """Return y (n,) or (n, k) as (n, k), finite."""
     if arrays.on_host:
         return as_rows(y, "y", columns=columns)
@@ -295,7 +301,7 @@ def _as_rows(arrays: Namespace, y: Any, columns: int | None) -> Any:
 
 
 def _rows_of_prediction(
-    arrays: Namespace, prediction: Any, valid: Any, n: int, columns: int | None
+    arrays: Namespace, prediction: Any, valid: AnyArray, n: int, columns: int | None
 ) -> Any:
     """Return the prediction of the valid rows; parameters that are not arrays of n rows as they are."""
 
@@ -312,17 +318,17 @@ def _rows_of_prediction(
     return as_predictive(prediction, n, columns or 1).take(np.flatnonzero(valid))
 
 
-def _stand_in(arrays: Namespace, array: Any, least: float) -> Any:
+def _stand_in(arrays: Namespace, array: AnyArray, least: float) -> AnyArray:
     """Return finite numbers of the shape of an array, ``least`` and more, rising along its rows."""
     if bool(arrays.xp.all(arrays.xp.isfinite(array))):
         return array
     row, *within = np.indices(tuple(array.shape))
-    found = np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
-    return found if arrays.on_host else arrays.from_host(found)
+    numbers = np.asarray(least + row % 2 + (within[0] if within else 0), dtype=np.float64)
+    return numbers if arrays.on_host else arrays.from_host(numbers)
 
 
 def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
-    """Return a prediction without NaN in its arrays."""
+    """Return a placeholder prediction without NaN in its arrays."""
 
     def one(part: Any, least: float) -> Any:
         if not _is_array(part):
@@ -335,9 +341,30 @@ def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
     return one(prediction, 0.0)
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return (
         hasattr(value, "__array__")
         or isinstance(value, list)
         or device_namespace(value) is not None
     )
+
+
+OUT_OF_RANGE = (
+    "squares of predicted standard deviations leave the range of doubles; give y and the predictions in "
+    "another unit"
+)
+_LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
+
+
+def out_of_range(squares: Array) -> bool:
+    """Return whether sums of squares have overflowed, or lost digits near the smallest doubles."""
+    size = np.abs(squares)
+    return bool((~(size < _MOST) | (size < _LEAST)).any())
+
+
+def unit_of(namespace: Namespace, values: AnyArray) -> float:
+    """Return the power of 2 next to the largest size of values; 1 if that is 0 or infinite."""
+    largest = float(namespace.xp.max(namespace.xp.abs(values)))
+    if not 0 < largest < np.inf:
+        return 1.0
+    return float(2.0 ** np.clip(np.floor(np.log2(largest)), -1021, 1021))

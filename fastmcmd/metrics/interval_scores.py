@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -98,7 +96,7 @@ def interval_score_from(
     level: ArrayLike = 0.9,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return interval (Winkler) scores of given prediction intervals (n,).
+    """Return interval (Winkler) scores of the prediction intervals ``[lower, upper]`` (n,).
 
     Parameters
     ----------
@@ -150,7 +148,7 @@ def interval_score_from(
     return outcomes.scatter(scores)
 
 
-def _interval_end(value: Any, name: str, count: int, nan_policy: NanPolicy) -> Array:
+def _interval_end(value: ArrayLike, name: str, count: int, nan_policy: NanPolicy) -> Array:
     array = as_array(value, name)
     if nan_policy == "raise":
         array = as_rows(array, name)
@@ -218,8 +216,8 @@ mean_weighted_interval_score = mean_of(
 
 def weighted_terms(levels: ArrayLike) -> tuple[Array, Array]:
     """Return levels and factors of the check losses that add up to weighted interval scores."""
-    found = open_levels(levels, "levels")
-    if len(np.unique(found)) < len(found):
+    checked = open_levels(levels, "levels")
+    if len(np.unique(checked)) < len(checked):
         raise ValueError(f"levels are {levels!r}; they must differ from each other")
-    at = np.concatenate([0.5 - found / 2, [0.5], 0.5 + found / 2])
-    return at, np.full(len(at), 1 / (len(found) + 0.5))
+    at = np.concatenate([0.5 - checked / 2, [0.5], 0.5 + checked / 2])
+    return at, np.full(len(at), 1 / (len(checked) + 0.5))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import Outcomes, out_of_range, read, unit_of
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.units import out_of_range, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike, check_levels
 
@@ -66,8 +64,8 @@ def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
 
 def gather_coverage(rows: Outcomes, levels: Array) -> IntervalSums:
     """Return the weight of the outcomes in central intervals; see `coverage`."""
-    held = (inside_interval(rows.y, rows.prediction, level) for level in levels)
-    return _sums(rows, (rows.namespace.cast(one, "float64") for one in held))
+    inside = (inside_interval(rows.y, rows.prediction, level) for level in levels)
+    return _sums(rows, (rows.namespace.cast(one, "float64") for one in inside))
 
 
 def inside_interval(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
@@ -82,7 +80,7 @@ def _by_quantiles(y: Array, prediction: Predictive, level: float) -> NDArray[np.
 
 
 def _by_cdf(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
-    """Tell the same from two cdfs, which counts have without a search.
+    """Return the same from two cdfs, which counts have without a search.
 
     ``Q(p) = min {v: P(Y <= v) >= p}`` is <= y if and only if ``P(Y <= y) >= p``, and >= y if and only if
     ``P(Y < y) < p``.
@@ -107,9 +105,9 @@ def gather_widths(rows: Outcomes, levels: Array) -> IntervalSums:
 def gather_variance(rows: Outcomes) -> IntervalSums:
     """Return the sum of variances; see `sharpness`."""
     with np.errstate(over="ignore"):
-        found = _sums(rows, [rows.prediction.variance])
-    if rows.nan_result or not out_of_range(found.total):
-        return found
+        sums = _sums(rows, [rows.prediction.variance])
+    if rows.nan_result or not out_of_range(sums.total):
+        return sums
     std = rows.prediction.std
     xp = rows.namespace.xp
     if not bool(xp.all(xp.isfinite(std))):
@@ -121,10 +119,10 @@ def gather_variance(rows: Outcomes) -> IntervalSums:
     return replace(_sums(rows, [std * std]), unit=unit)
 
 
-def conclude_intervals(sums: IntervalSums, scalar: bool) -> Any:
-    """Return means, as a float for one level that was given as a number."""
-    found = sums.total / sums.weight
-    return float(found[0]) if scalar else found
+def conclude_intervals(sums: IntervalSums, scalar: bool) -> float | Array:
+    """Return means (j,), or a float if the caller passed a single level."""
+    means = sums.total / sums.weight
+    return float(means[0]) if scalar else means
 
 
 def conclude_sharpness(sums: IntervalSums) -> float:
@@ -140,7 +138,7 @@ def coverage(
     *,
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the share of outcomes in central prediction intervals.
 
     Parameters
@@ -178,7 +176,7 @@ def mean_interval_width(
     *,
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
-) -> Any:
+) -> float | Array:
     """Return the mean width of central prediction intervals.
 
     Parameters

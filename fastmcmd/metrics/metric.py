@@ -119,7 +119,7 @@ def mean_of(
     ) -> float:
         rows = read(y, prediction, sample_weight, nan_policy, columns, on_device=True)
         values = score_rows(rows, rows.prediction, **options)
-        return rows.mean(values if rows.valid is None else values[rows.valid])
+        return float(rows.mean(values if rows.valid is None else values[rows.valid]))
 
     describe_as_mean(mean, score, name, summary, example)
     return mean

@@ -1,14 +1,13 @@
-"""Probability integral transforms, sorted once for everything that counts them, and their histogram."""
+"""Probability integral transforms, sorted once for all metrics that count them, and their histogram."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.annotations import AnyArray, NanPolicy, RandomState
 from fastmcmd._base.arrays import namespace_of
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -74,7 +73,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
     low = high if pit == "plain" else _below(y, prediction, high)
     if low is high:
         return high
-    share: Any = 0.5
+    share: AnyArray = 0.5
     if pit == "randomized":  # drawn on the host: the same numbers wherever the rows lie
         share = generator(random_state, Purpose.PIT).uniform(size=len(prediction))
         share = namespace_of(high).from_host(share)
@@ -83,7 +82,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
 
 
 def _below(y: Array, prediction: Predictive, high: Array) -> Array:
-    """Return P(Y < y); ``high`` itself where the class says that there are no atoms."""
+    """Return P(Y < y); ``high`` itself if the class declares that there are no atoms."""
     plain = (Predictive.cdf_below, ScipyPredictive.cdf_below)  # P(Y <= y) unless discrete
     if not prediction.discrete and type(prediction).cdf_below in plain:
         return high
@@ -91,7 +90,7 @@ def _below(y: Array, prediction: Predictive, high: Array) -> Array:
 
 
 def _checked(values: Array) -> Array:
-    """Return probabilities, unless the prediction has given NaN."""
+    """Return probabilities; raise if the prediction returned NaN."""
     namespace = namespace_of(values)
     missing = namespace.xp.isnan(values)
     if bool(namespace.xp.any(missing)):
@@ -143,12 +142,12 @@ class SortedPIT:
         """Return the weight of values < each level."""
         return self._weights(namespace_of(self.values).positions(self.values, levels, "left"))
 
-    def _weights(self, count: Any) -> Array:
+    def _weights(self, count: AnyArray) -> Array:
         if self.cumulative is None:
-            found = count.astype(np.float64)
+            weights = count.astype(np.float64)
         else:
-            found = namespace_of(self.values).at(self.cumulative, count)
-        return np.asarray(found * np.nan if self.nan_result else found)
+            weights = namespace_of(self.values).at(self.cumulative, count)
+        return np.asarray(weights * np.nan if self.nan_result else weights)
 
 
 def sort_pit(values: Array, weights: Array | None = None, *, nan_result: bool = False) -> SortedPIT:
@@ -262,13 +261,13 @@ def _mean_conditional(rows: Outcomes, edges: Array) -> Array:
         step = xp.minimum(xp.nextafter(high, high - 1.0), high - _TINY)
         low = xp.where(atoms, low, step)
     width = high - low
-    found = []
+    values = []
     for edge in map(float, edges):
         share = edge - low
         share /= width
         share = namespace.clip(share, 0.0, 1.0)
-        found.append(xp.sum(share) if weights is None else share @ weights)
-    return namespace.numbers(found)
+        values.append(xp.sum(share) if weights is None else share @ weights)
+    return namespace.numbers(values)
 
 
 def conclude_histogram(sums: PITSums, pit: str) -> PITHistogram:

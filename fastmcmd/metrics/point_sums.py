@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import Namespace, namespace_of
 from fastmcmd._base.checks import check_choice
-from fastmcmd.metrics.inputs import read
-from fastmcmd.metrics.units import out_of_range, unit_of
+from fastmcmd.metrics.inputs import out_of_range, read, unit_of
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 
@@ -21,7 +19,7 @@ __all__ = [
     "POINTS",
     "AverageSums",
     "Comoments",
-    "Points",
+    "PointPredictions",
     "conclude_average",
     "conclude_pearson",
     "conclude_r2",
@@ -43,7 +41,7 @@ _COARSE = 2.0**256  # unit of sums of losses that overflow; its square is a doub
 
 
 @dataclass(frozen=True)
-class Points:
+class PointPredictions:
     """Checked outcomes and point predictions.
 
     Attributes
@@ -68,8 +66,8 @@ class Points:
 
     def errors(self) -> Array:
         """Return predictions minus outcomes (m, k)."""
-        found: Array = self.point - self.y
-        return found
+        errors: Array = self.point - self.y
+        return errors
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ class Comoments:
         Weighted sums of squares of y and of the prediction about their means, of products, and of
         squared errors.
     low_y, high_y, low_point, high_point : ndarray (k,)
-        Ranges over rows of positive weight: what is constant is known exactly, not up to rounding.
+        Ranges over rows of positive weight: constants are recognised exactly, not up to rounding.
     unit_y, unit_point : float
         Powers of 2 that y and the prediction are divided by, where sums of squares would leave the range
         of doubles: ``sp`` is divided by both, ``sse`` by the square of the larger one.
@@ -191,12 +189,12 @@ def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
         An unknown ``point``, or means that are not finite.
     """
     check_choice(point, "point", POINTS)
-    found = prediction.mean if point == "mean" else prediction.quantile(0.5)
-    xp = namespace_of(found).xp
-    if not bool(xp.all(xp.isfinite(found))):
+    point_values = prediction.mean if point == "mean" else prediction.quantile(0.5)
+    xp = namespace_of(point_values).xp
+    if not bool(xp.all(xp.isfinite(point_values))):
         hint = "; use point='median'" if point == "mean" else ""
         raise ValueError(f"prediction has {point}s that are not finite{hint}")
-    return found
+    return point_values
 
 
 def read_points(
@@ -206,7 +204,7 @@ def read_points(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     on_device: bool = False,
-) -> Points:
+) -> PointPredictions:
     """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.
 
     Rows may stay ``on_device``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
@@ -218,10 +216,12 @@ def read_points(
     shape = (len(rows.prediction), rows.prediction.columns)
     points = point_prediction(rows.prediction, point)
     reshape = rows.namespace.xp.reshape
-    return Points(reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.nan_result)
+    return PointPredictions(
+        reshape(rows.y, shape), reshape(points, shape), rows.weights, rows.nan_result
+    )
 
 
-def _sums(points: Points, losses: Array) -> AverageSums:
+def _sums(points: PointPredictions, losses: Array) -> AverageSums:
     namespace, weights = points.namespace, points.weights
     with np.errstate(over="ignore", invalid="ignore"):
         total = namespace.to_host(_total(namespace, losses, weights))
@@ -236,17 +236,17 @@ def _sums(points: Points, losses: Array) -> AverageSums:
     return AverageSums(total * np.nan if points.nan_result else total, weight, unit)
 
 
-def _total(namespace: Namespace, values: Any, weights: Any) -> Any:
+def _total(namespace: Namespace, values: AnyArray, weights: AnyArray) -> AnyArray:
     """Return weighted sums (k,) over rows."""
     return namespace.xp.sum(values, axis=0) if weights is None else weights @ values
 
 
-def gather_absolute(points: Points) -> AverageSums:
+def gather_absolute(points: PointPredictions) -> AverageSums:
     """Return sums of absolute errors."""
     return _sums(points, points.namespace.absolute(points.errors()))
 
 
-def gather_squares(points: Points) -> AverageSums:
+def gather_squares(points: PointPredictions) -> AverageSums:
     """Return sums of squared errors."""
     with np.errstate(over="ignore"):
         errors = points.errors()
@@ -261,13 +261,13 @@ def gather_squares(points: Points) -> AverageSums:
     return replace(_sums(points, errors), unit=unit)
 
 
-def gather_errors(points: Points) -> AverageSums:
+def gather_errors(points: PointPredictions) -> AverageSums:
     """Return sums of errors."""
     return _sums(points, points.errors())
 
 
-def gather_relative(points: Points) -> AverageSums:
-    """Return sums of absolute relative differences in percent; 0 where both are 0."""
+def gather_relative(points: PointPredictions) -> AverageSums:
+    """Return sums of absolute relative differences in percent; 0 if both are 0."""
     namespace = points.namespace
     xp = namespace.xp
     size = xp.abs(points.point)
@@ -278,18 +278,18 @@ def gather_relative(points: Points) -> AverageSums:
     return _sums(points, losses)
 
 
-def gather_comoments(points: Points) -> Comoments:
+def gather_comoments(points: PointPredictions) -> Comoments:
     """Return central moments."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _comoments(points, 1.0, 1.0)
-    squares = np.stack([found.ssy, found.ssp, found.sp, found.sse])
+        moments = _comoments(points, 1.0, 1.0)
+    squares = np.stack([moments.ssy, moments.ssp, moments.sp, moments.sse])
     if points.nan_result or not out_of_range(squares):
-        return found
+        return moments
     units = (unit_of(points.namespace, values) for values in (points.y, points.point))
     return _comoments(points, *units)
 
 
-def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
+def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Comoments:
     """Return central moments of values divided by their units."""
     namespace = points.namespace
     y, point, weights = points.y, points.point, points.weights
@@ -303,14 +303,14 @@ def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
         y, point, weights = y[some], point[some], weights[some]
     weight = float(y.shape[0] if weights is None else namespace.xp.sum(weights))
 
-    def total(values: Any) -> Any:
+    def total(values: AnyArray) -> AnyArray:
         return _total(namespace, values, weights)
 
     mean_y, mean_point = total(y) / weight, total(point) / weight
     if points.nan_result:
         mean_y = mean_y * np.nan
     from_y, from_point = y - mean_y, point - mean_point
-    found = (
+    moments = (
         mean_y,
         mean_point,
         total(from_y**2),
@@ -322,54 +322,54 @@ def _comoments(points: Points, unit_y: float, unit_point: float) -> Comoments:
         namespace.least(point.T),
         namespace.greatest(point.T),
     )
-    sums = Comoments(weight, *namespace.numbers(found))
+    sums = Comoments(weight, *namespace.numbers(moments))
     return replace(sums, unit_y=unit_y, unit_point=unit_point)
 
 
-def over_outputs(values: Array, multioutput: str) -> Any:
+def over_outputs(values: Array, multioutput: str) -> float | Array:
     """Return the mean over outputs, or the values (k,)."""
     return float(values.mean()) if multioutput == "uniform_average" else values
 
 
-def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
+def conclude_average(sums: AverageSums, multioutput: str = "uniform_average") -> float | Array:
     """Return the weighted mean of a loss."""
     with np.errstate(over="ignore"):
         return over_outputs(sums.total / sums.weight * sums.unit**2, multioutput)
 
 
-def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> Any:
+def conclude_rmse(sums: AverageSums, multioutput: str = "uniform_average") -> float | Array:
     """Return the root of the weighted mean of squares."""
     return over_outputs(sums.unit * np.sqrt(sums.total / sums.weight), multioutput)
 
 
-def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> Any:
-    """Return the coefficient of determination; NaN where y is constant."""
+def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
+    """Return the coefficient of determination; NaN if y is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
     share = max(sums.unit_y, sums.unit_point) / sums.unit_y
     with np.errstate(over="ignore"):  # errors may be beyond all proportion to y
-        gone = sums.sse / np.where(varies, sums.ssy, np.nan) * share * share
-    return over_outputs(1.0 - gone, multioutput)
+        unexplained = sums.sse / np.where(varies, sums.ssy, np.nan) * share * share
+    return over_outputs(1.0 - unexplained, multioutput)
 
 
-def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> Any:
-    """Return the correlation; NaN where y or the prediction is constant."""
+def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
+    """Return the correlation; NaN if y or the prediction is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.high_point > sums.low_point)
     # Roots first: the product of the two sums may leave the range of floats.
     spread = np.sqrt(sums.ssy) * np.sqrt(sums.ssp)
-    found = sums.sp / np.where(varies & (spread > 0), spread, np.nan)
-    return over_outputs(np.clip(found, -1.0, 1.0), multioutput)
+    correlation = sums.sp / np.where(varies & (spread > 0), spread, np.nan)
+    return over_outputs(np.clip(correlation, -1.0, 1.0), multioutput)
 
 
 def weighted_median(values: Array, weights: Array | None = None) -> float:
     """Return the weighted median: with integer weights, the median of repeated values.
 
-    The smallest value below or at which lies at least half of the weight; where it is exactly half, the
+    The smallest value below or at which lies at least half of the weight; if it is exactly half, the
     middle between it and the next.
     """
     if weights is None:
         with np.errstate(over="ignore"):
-            found = float(np.median(values))
-        return found if np.isfinite(found) else 2 * float(np.median(values / 2))
+            median = float(np.median(values))
+        return median if np.isfinite(median) else 2 * float(np.median(values / 2))
     some = weights > 0
     values, weights = values[some], weights[some]
     order = np.argsort(values, kind="stable")

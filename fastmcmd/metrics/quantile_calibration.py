@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.annotations import AnyArray, NanPolicy, RandomState
 from fastmcmd._base.checks import check_choice
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
@@ -30,7 +29,7 @@ __all__ = ["QCE_LEVELS", "conclude_qce", "finite_std", "qce", "smallest_level"]
 QCE_LEVELS = np.arange(1, 20) / 20  # 0.05 to 0.95, as in the paper's experiments
 
 
-def smallest_level(values: Array, levels: Array, kind: str) -> Any:
+def smallest_level(values: Array, levels: Array, kind: str) -> AnyArray:
     """Return the place (m,) of the least of ascending levels that holds each PIT value.
 
     Compared with the same numbers as in `reliability_sums`: the PIT of draws lies on a lattice, where one
@@ -62,7 +61,7 @@ def _error(mass: Array, within: Array, levels: Array) -> float:
 def _binned(
     rows: Outcomes,
     spread: Array,
-    place: Any,
+    place: AnyArray,
     count: int,
     bins: int,
     binning: str,
@@ -70,8 +69,8 @@ def _binned(
 ) -> Binned:
     """Return sums in bins of weights, and of weights by place."""
     if binning == "width":
-        seen = spread if rows.weights is None else spread[rows.weights > 0]
-        limits = limits or (float(seen.min()), float(seen.max()))
+        counted_spread = spread if rows.weights is None else spread[rows.weights > 0]
+        limits = limits or (float(counted_spread.min()), float(counted_spread.max()))
         groups, spreads = width_places(spread, bins, limits), np.linspace(*limits, bins + 1)[:-1]
     else:
         groups, spreads = mass_groups(spread, rows.weights, bins)
@@ -124,7 +123,7 @@ def qce(
     Kueppers, Schneider & Haselhoff, *Parametric and Multivariate Uncertainty Calibration for Regression and
     Object Detection* (2022), conditional quantile calibration error. For one output its normalised
     estimation error ``(y - m)^2 / s^2``, compared with a chi-square quantile, is ``kind="interval"`` of a
-    Gaussian. netcal 1.4 has bins of equal width only, and fails where all standard deviations are equal.
+    Gaussian. netcal 1.4 has bins of equal width only, and fails if all standard deviations are equal.
     As ENCE, it is not 0 for a calibrated model but grows like ``sqrt(bins / n)``.
 
     Examples
@@ -134,7 +133,7 @@ def qce(
     >>> fm.metrics.qce(y, (np.zeros(4000), 1.0)) < 0.05
     True
     """
-    found = np.sort(read_levels(levels, QCE_LEVELS))
+    sorted_levels = np.sort(read_levels(levels, QCE_LEVELS))
     check_choice(kind, "kind", KINDS)
     check_choice(pit, "pit", PITS)
     check_choice(binning, "binning", BINNINGS)
@@ -146,29 +145,31 @@ def qce(
         return float("nan")
     spread = finite_std(rows)
     if not rows.namespace.on_host:
-        return _on_device(rows, spread, values, found, kind, bins, binning, limits)
-    place = smallest_level(values, found, kind)
-    return conclude_qce(_binned(rows, spread, place, len(found), bins, binning, limits), found)
+        return _on_device(rows, spread, values, sorted_levels, kind, bins, binning, limits)
+    place = smallest_level(values, sorted_levels, kind)
+    return conclude_qce(
+        _binned(rows, spread, place, len(sorted_levels), bins, binning, limits), sorted_levels
+    )
 
 
 def _on_device(
     rows: Outcomes,
-    spread: Any,
-    pit: Any,
+    spread: AnyArray,
+    pit: AnyArray,
     levels: Array,
     kind: str,
     bins: int,
     binning: str,
     limits: tuple[float, float] | None,
 ) -> float:
-    """Return the error of rows on a device, where columns of each level are made one after the other."""
+    """Return the error of rows on a device; columns of each level are made one after the other."""
     arrays = rows.namespace
     weights = rows.weights
     if weights is not None:  # rows without weight set no limits
         some = weights > 0
         spread, pit, weights = spread[some], pit[some], weights[some]
 
-    def columns() -> Iterator[Any]:
+    def columns() -> Iterator[AnyArray]:
         yield arrays.full(spread.shape[0], 1.0) if weights is None else weights
         for level in map(float, levels):
             within = pit <= (level if kind == "quantile" else 0.5 + level / 2)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array
 from fastmcmd.metrics.inputs import read
@@ -60,7 +58,9 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
     return losses_together(y, prediction, [(levels, factors)], np.empty(0))[0][0]
 
 
-def _on_device(y: Any, prediction: DevicePrediction, levels: Array, factors: Array) -> Any:
+def _on_device(
+    y: AnyArray, prediction: DevicePrediction, levels: Array, factors: Array
+) -> AnyArray:
     """Return `check_losses` of a prediction on a device."""
     arrays = prediction.namespace
     xp = arrays.xp
@@ -69,7 +69,7 @@ def _on_device(y: Any, prediction: DevicePrediction, levels: Array, factors: Arr
         gap = y - prediction.mean
         piece = xp.searchsorted(knots, gap / prediction.std)
         return gap * xp.take(slopes, piece) + xp.take(heights, piece) * prediction.std
-    total: Any = 0.0
+    total: AnyArray = 0.0
     for level, factor in zip(levels.tolist(), factors.tolist(), strict=True):
         gap = y - prediction.quantile(level)
         total = total + factor * xp.where(gap > 0, level * gap, (level - 1) * gap)
@@ -81,25 +81,25 @@ def losses_together(
 ) -> tuple[list[Array], list[Array]]:
     """Return several `check_losses` (n,), and the quantiles (n,) at the levels ``extra_levels``.
 
-    Each quantile is computed once, whatever needs it.
+    Each quantile is computed once, even if several losses need it.
     """
     if isinstance(prediction, Gaussian):
-        each_loss = [check_losses(y, prediction, *own) for own in terms]
+        each_loss = [check_losses(y, prediction, *term) for term in terms]
         return each_loss, [prediction.quantile(level) for level in extra_levels]
     each = [*(levels for levels, _ in terms), extra_levels]
     levels, place = np.unique(np.round(np.concatenate(each), _DIGITS), return_inverse=True)
-    *places, ends = np.split(place, np.cumsum([len(own) for own in each])[:-1])
+    *places, ends = np.split(place, np.cumsum([len(term_levels) for term_levels in each])[:-1])
     factors = np.zeros((len(levels), len(terms)))
-    for column, (own, (_, factor)) in enumerate(zip(places, terms, strict=True)):
-        np.add.at(factors[:, column], own, factor)
+    for column, (term_levels, (_, factor)) in enumerate(zip(places, terms, strict=True)):
+        np.add.at(factors[:, column], term_levels, factor)
     losses: Array = np.empty((len(terms), len(y)))
     quantiles: Array = np.empty((len(extra_levels), len(y)))
 
     def work(rows: slice) -> None:
         part = prediction.take(np.arange(rows.start, rows.stop))
-        found = part.quantile(levels)
-        quantiles[:, rows] = found[:, ends].T
-        gaps = y[rows, None] - found
+        predicted = part.quantile(levels)
+        quantiles[:, rows] = predicted[:, ends].T
+        gaps = y[rows, None] - predicted
         losses[:, rows] = (np.maximum(levels * gaps, (levels - 1) * gaps) @ factors).T
 
     over_rows(work, len(y), _BLOCK // max(len(levels), _width(prediction)))
@@ -107,7 +107,7 @@ def losses_together(
 
 
 def _width(prediction: Predictive) -> int:
-    """Return the numbers a row holds itself: draws that quantiles are sorted from."""
+    """Return how many numbers a row holds: the draws that are sorted for quantiles."""
     return 1 if prediction.has_density else prediction.node_count
 
 
@@ -168,8 +168,8 @@ def check_score(
     >>> check_score([0.0], ([0.0], 1.0)).round(6).tolist()
     [0.117956]
     """
-    found = open_levels(PERCENTS if levels is None else levels, "levels")
-    return scored(y, prediction, *check_terms(found), nan_policy)
+    checked_levels = open_levels(PERCENTS if levels is None else levels, "levels")
+    return scored(y, prediction, *check_terms(checked_levels), nan_policy)
 
 
 mean_check_score = mean_of(
@@ -188,7 +188,7 @@ def check_terms(levels: Array) -> tuple[Array, Array]:
     return levels, np.full(len(levels), 1.0 / len(levels))
 
 
-def open_levels(value: Any, name: str) -> Array:
+def open_levels(value: ArrayLike, name: str) -> Array:
     """Return levels (j,) in (0, 1)."""
     levels = np.atleast_1d(as_array(value, name).astype(np.float64))
     if levels.ndim != 1 or not len(levels) or not ((levels > 0) & (levels < 1)).all():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
@@ -79,8 +77,8 @@ def reliability_curve(
     >>> curve.within.tolist()
     [1.0, 1.0]
     """
-    found = read_levels(levels, TOOLBOX_LEVELS)
-    return _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    checked_levels = read_levels(levels, TOOLBOX_LEVELS)
+    return _curve(y, prediction, checked_levels, kind, pit, random_state, sample_weight, nan_policy)
 
 
 @metric
@@ -88,7 +86,7 @@ def regression_ece(
     y: ArrayLike,
     prediction: PredictionLike,
     levels: ArrayLike | None = None,
-    weights: Any = "uniform",
+    weights: str | ArrayLike = "uniform",
     alpha: float = 1.0,
     pit: str = "randomized",
     random_state: RandomState = 0,
@@ -126,9 +124,11 @@ def regression_ece(
     True
     """
     alpha = check_positive(alpha, "alpha")
-    found = read_levels(levels, ECE_LEVELS, inner=True)
-    check_weights(weights, found)
-    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    checked_levels = read_levels(levels, ECE_LEVELS, inner=True)
+    check_weights(weights, checked_levels)
+    curve = _curve(
+        y, prediction, checked_levels, kind, pit, random_state, sample_weight, nan_policy
+    )
     return curve.ece(weights, alpha)
 
 
@@ -167,8 +167,10 @@ def rms_calibration_error(
     >>> fm.metrics.rms_calibration_error(y, (np.zeros(4000), 1.0)) < 0.02
     True
     """
-    found = read_levels(levels, TOOLBOX_LEVELS)
-    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    checked_levels = read_levels(levels, TOOLBOX_LEVELS)
+    curve = _curve(
+        y, prediction, checked_levels, kind, pit, random_state, sample_weight, nan_policy
+    )
     return curve.rms_calibration_error
 
 
@@ -202,8 +204,10 @@ def mean_absolute_calibration_error(
     >>> fm.metrics.mean_absolute_calibration_error(y, (np.zeros(4000), 3.0)) > 0.2
     True
     """
-    found = read_levels(levels, TOOLBOX_LEVELS)
-    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    checked_levels = read_levels(levels, TOOLBOX_LEVELS)
+    curve = _curve(
+        y, prediction, checked_levels, kind, pit, random_state, sample_weight, nan_policy
+    )
     return curve.mean_absolute_calibration_error
 
 
@@ -237,6 +241,8 @@ def miscalibration_area(
     >>> round(area, 12)
     0.5
     """
-    found = read_levels(levels, TOOLBOX_LEVELS)
-    curve = _curve(y, prediction, found, kind, pit, random_state, sample_weight, nan_policy)
+    checked_levels = read_levels(levels, TOOLBOX_LEVELS)
+    curve = _curve(
+        y, prediction, checked_levels, kind, pit, random_state, sample_weight, nan_policy
+    )
     return curve.miscalibration_area

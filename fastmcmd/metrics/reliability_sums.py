@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,7 +131,7 @@ class ReliabilityCurve:
         twice = np.where(crosses, (left**2 + right**2) / np.where(crosses, total, 1.0), total)
         return float(np.sum(steps * twice) / 2)
 
-    def ece(self, weights: Any = "uniform", alpha: float = 1.0) -> float:
+    def ece(self, weights: str | ArrayLike = "uniform", alpha: float = 1.0) -> float:
         """Return ``sum_j w_j |p_j - observed_j|^alpha``; see `fastmcmd.regression_ece`."""
         share = check_weights(weights, self.expected)
         if share is None:
@@ -169,17 +168,17 @@ def read_levels(levels: ArrayLike | None, default: Array, *, inner: bool = False
     """Return levels (j,) in [0, 1], or (0, 1) where ``inner``; the default for None."""
     if levels is None:
         return default
-    found = as_array(levels, "levels").astype(np.float64)
-    fits = (found > 0) & (found < 1) if inner else (found >= 0) & (found <= 1)
-    if found.ndim != 1 or len(found) == 0 or not fits.all():
+    values = as_array(levels, "levels").astype(np.float64)
+    fits = (values > 0) & (values < 1) if inner else (values >= 0) & (values <= 1)
+    if values.ndim != 1 or len(values) == 0 or not fits.all():
         ends = "" if inner else " (or equal to them)"
         raise ValueError(
             f"levels must be numbers between 0 and 1{ends} of shape (j,), got {levels!r}"
         )
-    return found
+    return values
 
 
-def check_weights(weights: Any, levels: Array) -> Array | None:
+def check_weights(weights: str | ArrayLike, levels: Array) -> Array | None:
     """Return the weights of levels, or None for "uniform" and "frequency"."""
     if isinstance(weights, str):
         check_choice(weights, "weights", ("uniform", "frequency"))

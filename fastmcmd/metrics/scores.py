@@ -31,7 +31,7 @@ __all__ = [
 def log_score(
     y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
 ) -> Array:
-    """Return negative log-likelihoods (n,), infinite where an outcome has no probability.
+    """Return negative log-likelihoods (n,), infinite if an outcome has no probability.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def crps(
     estimator : {"qd", "nrg", "pwm", "fair", "pinball"}, optional
         For draws: "qd" and "nrg" are the score of the empirical distribution (the default), "pwm" and
         "fair" the unbiased estimate of the score of the distribution that the draws come from; see
-        `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at the levels given, instead
-        of the exact score of the interpolated distribution. Other predictions have no estimator.
+        `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at their levels, instead of the
+        exact score of the interpolated distribution. Other predictions have no estimator.
 
     Returns
     -------
@@ -154,9 +154,9 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
 
         levels = prediction.levels
         return check_losses(y, prediction, levels, np.full(len(levels), 2.0 / len(levels)))
-    wanted = "Quantiles" if estimator == "pinball" else "draws"
+    needed_kind = "Quantiles" if estimator == "pinball" else "draws"
     raise ValueError(
-        f"estimator is {estimator!r}, which is for {wanted}, and prediction is a "
+        f"estimator is {estimator!r}, which is for {needed_kind}, and prediction is a "
         f"{family(prediction)}; leave it out"
     )
 

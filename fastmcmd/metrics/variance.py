@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import OUT_OF_RANGE, Outcomes, read
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.units import OUT_OF_RANGE
 from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array, PredictionLike
@@ -100,11 +97,11 @@ def _binned(
 def _curve(
     y: ArrayLike,
     prediction: PredictionLike,
-    bins: Any,
+    bins: int,
     binning: str,
     by: str,
-    limits: Any,
-    kurtosis: Any,
+    limits: ArrayLike | None,
+    kurtosis: float,
     sample_weight: ArrayLike | None,
     nan_policy: NanPolicy,
     positive: bool = True,
@@ -120,29 +117,29 @@ def _curve(
     return conclude_variance(binned, n, binning, by, kurtosis)
 
 
-def check_bins(bins: Any, n: int) -> int:
+def check_bins(bins: int, n: int) -> int:
     """Return the number of bins, at most n."""
     return check_count(bins, "bins", most=n, what=f"y has {n} rows")
 
 
-def check_kurtosis(kurtosis: Any) -> float:
+def check_kurtosis(kurtosis: float) -> float:
     """Return the kurtosis, which is at least 1 for every distribution."""
-    found = check_positive(kurtosis, "kurtosis")
-    if found < 1:
-        raise ValueError(f"kurtosis is {found:g}; it is at least 1 (3 for Gaussians)")
-    return found
+    value = check_positive(kurtosis, "kurtosis")
+    if value < 1:
+        raise ValueError(f"kurtosis is {value:g}; it is at least 1 (3 for Gaussians)")
+    return value
 
 
-def check_limits(limits: Any, binning: str) -> tuple[float, float] | None:
+def check_limits(limits: ArrayLike | None, binning: str) -> tuple[float, float] | None:
     """Return the ends of bins of equal width, or None."""
     if limits is None:
         return None
     if binning == "mass":
         raise ValueError("limits are for binning='width'; bins of equal mass follow from the data")
-    found = as_array(limits, "limits")
-    if found.shape != (2,) or not np.isfinite(found).all() or not found[0] < found[1]:
+    pair = as_array(limits, "limits")
+    if pair.shape != (2,) or not np.isfinite(pair).all() or not pair[0] < pair[1]:
         raise ValueError(f"limits is {shown(limits)}; two finite numbers, low < high, are needed")
-    return float(found[0]), float(found[1])
+    return float(pair[0]), float(pair[1])
 
 
 @metric
@@ -173,9 +170,9 @@ def ence_curve(
     Notes
     -----
     Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in Regression
-    Tasks* (2019). Bins of equal width hold few rows where spreads are skewed: netcal 1.4,
-    which knows no others, finds an ENCE of 0.18 for a calibrated model with log-normal spreads, 100,000
-    rows (0.008 by equal weight), and fails where all are equal.
+    Tasks* (2019). Bins of equal width hold few rows if spreads are skewed: netcal 1.4, which has no other
+    bins, returns an ENCE of 0.18 for a calibrated model with log-normal spreads and 100,000 rows (0.008
+    with bins of equal weight), and fails if all spreads are equal.
 
     Examples
     --------
@@ -316,10 +313,10 @@ def null_ence(
     rng = generator(random_state, Purpose.NULL)
     rows = read(y, prediction, sample_weight, nan_policy)
     bins = check_bins(bins, len(rows.y))
-    found = []
+    expectations = []
     for _ in range(repetitions):
         drawn = rows.prediction.sample(1, rng)[:, 0]
         again = Outcomes(drawn, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate)
         binned = _binned(again, bins, binning, by, limits)
-        found.append(conclude_variance(binned, len(drawn), binning, by).ence)
-    return float(np.mean(found))
+        expectations.append(conclude_variance(binned, len(drawn), binning, by).ence)
+    return float(np.mean(expectations))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import Namespace
 from fastmcmd.predictive.base import Array
 
@@ -26,8 +26,8 @@ __all__ = [
     "width_places",
 ]
 
-# Pieces from which rows are copied and summed on the host: a sum of its own for each piece takes some
-# microseconds to start, so many take as long as the copy of ten million rows.
+# Number of pieces from which rows are copied and summed on the host: each separate sum takes some
+# microseconds to start, so that this many cost as much as copying ten million rows.
 _MANY = 2048
 
 
@@ -166,8 +166,8 @@ def width_places(spread: Array, bins: int, limits: tuple[float, float]) -> NDArr
 def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArray[np.intp], Array]:
     """Return a group (m,) of each row, and the spread of each group, some of them empty.
 
-    Rows whose spread an edge of bins of equal weight cuts are a group of their own; what lies between two
-    edges is one. As cells they give the same bins, and few groups can have columns where rows cannot.
+    Rows whose spread equals an edge of the bins form one group; rows between two edges form another.
+    Binning groups gives the same bins as binning rows, and there are few enough groups for extra columns.
     """
     shares = np.arange(1, bins) / bins
     if weights is None:
@@ -184,20 +184,20 @@ def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArra
     return group, np.append(np.repeat(cuts, 2), spread.max())
 
 
-def piece_sums(arrays: Namespace, columns: Iterable[Any], edges: NDArray[np.int64]) -> Array:
+def piece_sums(arrays: Namespace, columns: Iterable[AnyArray], edges: NDArray[np.int64]) -> Array:
     """Return the sums (p, s) of columns (m,) over pieces of rows, from an edge (p + 1,) to the next.
 
     Each piece is added up by itself, as in `mass_bins`, and in the same order at every run, which the
     histograms of libraries for GPUs are not.
     """
-    found = []
+    sums = []
     for column in columns:
         if len(edges) - 1 > _MANY:
-            found.append(_sums_on_host(arrays.to_host(column), edges))
+            sums.append(_sums_on_host(arrays.to_host(column), edges))
         else:
             parts = [arrays.xp.sum(column[start:end]) for start, end in pairwise(edges.tolist())]
-            found.append(arrays.numbers(parts))
-    return np.stack(found, axis=1)
+            sums.append(arrays.numbers(parts))
+    return np.stack(sums, axis=1)
 
 
 def _sums_on_host(column: Array, edges: NDArray[np.int64]) -> Array:
@@ -209,9 +209,9 @@ def _sums_on_host(column: Array, edges: NDArray[np.int64]) -> Array:
 
 def bins_on_device(
     arrays: Namespace,
-    spread: Any,
-    weights: Any,
-    columns: Iterable[Any],
+    spread: AnyArray,
+    weights: AnyArray,
+    columns: Iterable[AnyArray],
     bins: int,
     binning: str,
     limits: tuple[float, float] | None = None,
@@ -248,7 +248,7 @@ def bins_on_device(
 
 
 def _mass_pieces(
-    arrays: Namespace, ordered: Any, weights: Any, bins: int
+    arrays: Namespace, ordered: AnyArray, weights: AnyArray, bins: int
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the spreads (bins - 1,) at the inner edges of bins of equal weight, and edges of pieces.
 
@@ -269,7 +269,7 @@ def _mass_pieces(
 
 
 def _width_pieces(
-    arrays: Namespace, ordered: Any, bins: int, limits: tuple[float, float] | None
+    arrays: Namespace, ordered: AnyArray, bins: int, limits: tuple[float, float] | None
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the edges (bins + 1,) of bins of equal width, and those of their pieces.
 

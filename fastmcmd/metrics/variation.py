@@ -84,7 +84,7 @@ def variance_variation(
     Returns
     -------
     float
-        ``sqrt(sum (s - mean s)^2 / (n - ddof)) / mean s``: 0 where all predictions are equally uncertain,
+        ``sqrt(sum (s - mean s)^2 / (n - ddof)) / mean s``: 0 if all predictions are equally uncertain,
         of which ENCE sees only the average.
 
     Notes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -117,7 +116,7 @@ def _energy(
             return prediction.crps(outcomes.y, estimator)
         if draws is None:
             return prediction.crps(outcomes.y)
-    from fastmcmd.metrics.vector_loops import energy_rows
+    from fastmcmd.metrics.loops import energy_rows
 
     count = _draw_count(outcomes, draws, estimator)
     pairs = float(count * (count - 1 if estimator == "fair" else count))
@@ -143,7 +142,7 @@ def variogram_score(
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return variogram scores (n,), which tell wrong dependence between components.
+    """Return variogram scores (n,), which detect wrong dependence between components.
 
     Parameters
     ----------
@@ -206,12 +205,12 @@ mean_variogram_score = mean_of(
 def _variogram(
     outcomes: Outcomes,
     p: float,
-    weights: Any,
+    weights: ArrayLike | None,
     estimator: str,
     draws: int | None,
     random_state: RandomState,
 ) -> Array:
-    from fastmcmd.metrics.vector_loops import variogram_rows
+    from fastmcmd.metrics.loops import variogram_rows
 
     p = check_positive(p, "p")
     check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
@@ -229,7 +228,7 @@ def _variogram(
     )
 
 
-def _pair_weights(value: Any, columns: int) -> Array:
+def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
     if value is None:
         return np.ones((columns, columns))
     weights = as_rows(value, "weights").astype(np.float64)
@@ -244,7 +243,7 @@ def _pair_weights(value: Any, columns: int) -> Array:
 
 
 def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
-    """Return the draws of a row, checked against what was asked for."""
+    """Return the number of draws of a row; check that it suits the estimator."""
     draws = check_count(draws, "draws", optional=True)
     if isinstance(outcomes.prediction, (Draws, DeviceDraws)):
         if draws is not None:
@@ -265,7 +264,7 @@ def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
 def _over_draws(
     outcomes: Outcomes, draws: int | None, random_state: RandomState, loop: Loop
 ) -> Array:
-    """Return the scores (m,) that a loop writes, of draws given or made block by block."""
+    """Return the scores (m,) that a loop writes, of the prediction's draws or of draws made by blocks."""
     prediction = outcomes.prediction
     n, k = len(prediction), prediction.columns
     y = outcomes.y.reshape(n, k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from fastmcmd._base.checks import check_instance
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.metrics.pit import PITHistogram
     from fastmcmd.metrics.reliability_sums import ReliabilityCurve
     from fastmcmd.metrics.variance_curve import VarianceCurve
@@ -21,11 +23,14 @@ _GREY = "0.6"
 
 
 def reliability(
-    curve: ReliabilityCurve, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
-    """Draw observed against expected shares, with what a calibrated model scatters (95 %).
+    curve: ReliabilityCurve,
+    ax: Axes | None = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+) -> Axes:
+    """Draw observed against expected shares, with the 95 % band of a calibrated model.
 
-    Where a curve is drawn already, the band stays that of the first.
+    If the axes have a curve already, they retain the band of the first.
 
     Parameters
     ----------
@@ -64,9 +69,12 @@ def reliability(
 
 
 def pit_histogram(
-    histogram: PITHistogram, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
-    """Draw densities of the PIT, with what a calibrated model scatters (95 %).
+    histogram: PITHistogram,
+    ax: Axes | None = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+) -> Axes:
+    """Draw densities of the PIT, with the 95 % band of a calibrated model.
 
     Flat: calibrated. A hump: predictions too wide. A valley: too narrow. A slope: biased.
 
@@ -99,11 +107,11 @@ def pit_histogram(
 
 
 def variance(
-    curve: VarianceCurve, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
+    curve: VarianceCurve, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Axes:
     """Draw the root mean squared error against the root mean predicted variance of each bin.
 
-    On the diagonal predicted spreads are right. Bars: what a calibrated model scatters (95 %).
+    On the diagonal predicted spreads are right. Bars: 95 % intervals of a calibrated model.
 
     Parameters
     ----------

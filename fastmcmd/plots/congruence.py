@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastmcmd._base.checks import as_array, as_float, as_rows, check_same_length
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastmcmd._base.annotations import InputsLike
+from fastmcmd._base.checks import as_array, as_float, as_rows, check_instance, check_same_length
+from fastmcmd.plots.inputs import Inputs
+from fastmcmd.plots.projection import Projection, line
 from fastmcmd.plots.style import COLOURS, axes, finish
-from fastmcmd.plots.values import histogram, over_inputs, over_plane
+from fastmcmd.plots.values import bins_of, histogram, over_inputs, over_plane
 
-__all__ = ["cce_histogram", "cce_over_inputs", "cce_projection", "witness"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fastmcmd.downsampling import DownsampledResult
+
+__all__ = ["cce_histogram", "cce_over_inputs", "cce_projection", "downsampled_cce", "witness"]
 
 
 def cce_over_inputs(
-    x: Any,
-    values: Any,
-    ax: Any = None,
+    x: InputsLike | Inputs,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     points: int = 20_000,
-) -> Any:
+) -> Axes:
     """Draw CCE over one input: points, and the median with the middle 80 % in bins of equal count.
 
     Parameters
@@ -35,7 +46,12 @@ def cce_over_inputs(
     return over_inputs(x, values, ax, label, colour, points, "CCE")
 
 
-def cce_projection(x: Any, values: Any, ax: Any = None, projection: Any = "pca") -> Any:
+def cce_projection(
+    x: InputsLike | Inputs,
+    values: ArrayLike,
+    ax: Axes | None = None,
+    projection: Projection = "pca",
+) -> Axes:
     """Draw the mean CCE over a plane of the inputs, in hexagons.
 
     Parameters
@@ -53,8 +69,8 @@ def cce_projection(x: Any, values: Any, ax: Any = None, projection: Any = "pca")
 
 
 def cce_histogram(
-    values: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
+    values: ArrayLike, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Axes:
     """Draw the distribution of CCE values, with a line at their mean.
 
     Parameters
@@ -72,13 +88,13 @@ def cce_histogram(
 
 
 def witness(
-    y: Any,
-    values: Any,
-    ax: Any = None,
+    y: ArrayLike,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     outcome: float | None = None,
-) -> Any:
+) -> Axes:
     """Draw the witness h(x, y) at one input over outputs.
 
     Parameters
@@ -106,10 +122,66 @@ def witness(
     if outcome is not None:
         ax.plot([outcome], [0], "D", color="0.4", markersize=6, zorder=2)
     ax.set(xlabel="y", ylabel="witness h(x, y)")
-    ax.margins(y=0.16)  # room for what the signs mean
+    ax.margins(y=0.16)  # space for the meaning of the signs
     if not ax.texts:
         style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes
         ax.text(0.98, 0.98, "above 0: the model puts too little mass", va="top", **style)
         ax.text(0.98, 0.02, "below 0: too much", va="bottom", **style)
+    return finish(ax, label)
+
+
+def downsampled_cce(
+    result: DownsampledResult,
+    x: InputsLike | None = None,
+    ax: Axes | None = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+) -> Axes:
+    """Draw the CCE of subsamples with the spread over repeats as a band of one std each way.
+
+    Parameters
+    ----------
+    result : DownsampledResult
+        What is drawn. One repeat has no band.
+    x : array_like (q,) or (q, d), optional
+        The inputs scored: values and band are medians in 15 bins of equal count; of several columns
+        the first principal component is drawn. Default: points in order of their CCE.
+    ax : matplotlib axes, optional
+        Where to draw.
+    label : str, optional
+        Name in the legend.
+    colour : str
+        Colour of line and band.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    from fastmcmd.downsampling import DownsampledResult
+
+    check_instance(result, "result", DownsampledResult, "what downsampled_cce returns")
+    values, std = result.values, result.std
+    if x is None:
+        order = np.argsort(values)
+        position, values, std = np.linspace(0, 100, len(order)), values[order], std[order]
+        name, marker = "points in order of their CCE, %", ""
+    else:
+        rows = as_rows(x, "x")
+        check_same_length(x=rows, values=values)
+        position, name = line(rows)
+        inside = bins_of(position)
+        position, values, std = (
+            np.array([np.median(part[rows]) for rows in inside]) for part in (position, values, std)
+        )
+        marker = "o"
+    ax = axes(ax)
+    if result.repeats > 1:
+        ax.fill_between(
+            position, np.maximum(values - std, 0), values + std, color=colour, alpha=0.2,
+            linewidth=0, zorder=2,
+        )  # fmt: skip
+    ax.plot(position, values, "-", marker=marker, markersize=3.5, color=colour, label=label)
+    ax.set(xlabel=name, ylabel="CCE")
+    ax.set_ylim(bottom=0, auto=None)
     return finish(ax, label)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd._base.checks import shown
 from fastmcmd.plots.panels import inputs_of, panels, panels_over_plane
+from fastmcmd.plots.projection import Projection
 from fastmcmd.plots.style import matplotlib, plain
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fastmcmd.evaluation.comparison import Comparison
     from fastmcmd.evaluation.result import Evaluation
 
@@ -18,15 +21,15 @@ __all__ = ["evaluation"]
 
 def evaluation(
     found: Evaluation | Mapping[str, Evaluation] | Comparison,
-    figure: Any = None,
-    projection: Any = "pca",
-) -> Any:
-    """Draw what there is of an evaluation: calibration, sharpness, CCE, and where it is high.
+    figure: Figure | None = None,
+    projection: Projection = "pca",
+) -> Figure:
+    """Draw all pictures of an evaluation: calibration, sharpness, CCE, and where it is high.
 
     Parameters
     ----------
     found : Evaluation, dict of Evaluation by the name of the model, or Comparison
-        What is drawn; models share pictures where they can be told apart there.
+        What is drawn; models share a picture if they remain distinguishable in it.
     figure : matplotlib figure, optional
         Where to draw; a new one by default.
     projection
@@ -61,13 +64,15 @@ def evaluation(
         found = compare({"model": found} if isinstance(found, Evaluation) else found)
     evaluations = found.evaluations
     inputs = inputs_of(evaluations)
-    known = panels(evaluations, inputs=inputs) + panels_over_plane(evaluations, projection, inputs)
-    if not known:
+    available = panels(evaluations, inputs=inputs) + panels_over_plane(
+        evaluations, projection, inputs
+    )
+    if not available:
         raise ValueError("there is nothing to draw: outputs are vectors and no inputs were given")
-    columns = min(3, len(known))
-    lines = -(-len(known) // columns)
+    columns = min(3, len(available))
+    lines = -(-len(available) // columns)
     figure = figure or plt.figure(figsize=(5 * columns, 4.2 * lines), layout="constrained")
-    for place, panel in enumerate(known, start=1):
+    for place, panel in enumerate(available, start=1):
         ax = figure.add_subplot(lines, columns, place)
         panel.draw(ax)
         ax.set_title(f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title)

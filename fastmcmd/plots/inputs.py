@@ -1,13 +1,11 @@
-"""Inputs as the kernel sees them, some rows at a time, wherever they lie."""
+"""Inputs of pictures: rows of arrays, of files or of an encoder, some at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray, Encoder, HostArray, InputsLike
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.seeds import Purpose, generator
@@ -37,7 +35,7 @@ def some(n: int, most: int) -> NDArray[np.intp]:
 
 
 class Inputs:
-    """Inputs that pictures show, encoded where there is an encoder.
+    """Inputs that pictures show, encoded if there is an encoder.
 
     Parameters
     ----------
@@ -46,7 +44,7 @@ class Inputs:
     n : int
         Rows there are.
     encoder : callable, optional
-        Turns inputs into rows; it is given the rows asked for only, where they can be told apart.
+        Turns inputs into rows; it receives only the requested rows if x can be indexed.
 
     Examples
     --------
@@ -54,11 +52,11 @@ class Inputs:
     [[1.0], [3.0]]
     """
 
-    def __init__(self, x: Any, n: int, encoder: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, x: InputsLike, n: int, encoder: Encoder | None = None) -> None:
         self._x, self._n, self.encoder = x, n, encoder
 
     @classmethod
-    def of(cls, x: Any) -> Inputs:
+    def of(cls, x: InputsLike | Inputs) -> Inputs:
         """Return inputs of an array or of rows on disk; inputs stay as they are."""
         if isinstance(x, cls):
             return x
@@ -69,7 +67,7 @@ class Inputs:
         return self._n
 
     @cached_property
-    def sample(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    def sample(self) -> tuple[NDArray[np.intp], HostArray]:
         """The rows that pictures are drawn from, and what is in them (m, d)."""
         rows = some(self._n, self.most)
         return rows, self.take(rows)
@@ -82,11 +80,11 @@ class Inputs:
         return min(_MANY, max(FEW, _ELEMENTS // self._rows.shape[1]))
 
     @cached_property
-    def _rows(self) -> NDArray[Any] | Rows:
-        """All rows; of an encoder's inputs these are made once, and only if they cannot be cut."""
+    def _rows(self) -> HostArray | Rows:
+        """All rows; inputs of an encoder are encoded once, and only if x cannot be indexed."""
         return open_rows(self._x, "x") if self.encoder is None else self._encode(self._x, self._n)
 
-    def _encode(self, part: Any, count: int) -> NDArray[Any]:
+    def _encode(self, part: AnyArray, count: int) -> HostArray:
         assert self.encoder is not None
         encoded = as_rows(self.encoder(part), "encoder(x)")
         if len(encoded) != count:
@@ -95,9 +93,9 @@ class Inputs:
             )
         return encoded
 
-    def take(self, rows: Any) -> NDArray[Any]:
-        """Return some rows (m, d) of the inputs, encoded; ascending where they lie in a file."""
-        rows = np.asarray(rows)
+    def take(self, places: ArrayLike) -> HostArray:
+        """Return the rows (m, d) of the inputs at ``places`` (m,), encoded; ascending for a file."""
+        rows = np.asarray(places, dtype=np.intp)
         part = None if self.encoder is None else self.raw(rows)
         if part is not None:
             return self._encode(part, len(rows))
@@ -106,9 +104,9 @@ class Inputs:
             return self._rows[:]  # no copy
         return self._rows[rows]
 
-    def raw(self, rows: NDArray[np.intp]) -> Any:
-        """Return some rows as they were given, or None where x does not say what its rows are."""
-        x = self._x
+    def raw(self, rows: NDArray[np.intp]) -> AnyArray:
+        """Return some rows of x before encoding, or None if its rows cannot be indexed."""
+        x: AnyArray = self._x
         if hasattr(x, "iloc"):  # of a data frame [] takes columns
             return x.iloc[rows]
         if isinstance(x, list | tuple):

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.checks import as_array
+from fastmcmd.metrics import PITHistogram
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.inputs import Inputs
-from fastmcmd.plots.projection import Plane, project
+from fastmcmd.plots.projection import Plane, Projection, project
 from fastmcmd.plots.style import COLOURS, plain
 from fastmcmd.plots.values import colour_limits, cumulative, histogram, over_inputs, over_plane
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.evaluation.result import Evaluation
 
     Evaluations = Mapping[str, Evaluation]
@@ -38,39 +41,39 @@ class Panel:
     title : str
     draw : callable (matplotlib axes)
     model : str
-        Whose it is where there are several models; "" where it shows all of them.
+        Whose it is if there are several models; "" where it shows all of them.
     drawn, n : int
         Rows that it is drawn from, and rows that there are.
     """
 
     title: str
-    draw: Callable[[Any], Any]
+    draw: Callable[[Axes], object]
     model: str = ""
     drawn: int = 0
     n: int = 0
 
 
 def used_rows(evaluation: Evaluation) -> NDArray[np.intp]:
-    """Return the rows given that were used: all but those left out for NaN."""
+    """Return the rows that were used: all but those left out for NaN."""
     return np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
 
 
 def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
-    """Return the inputs of every evaluation that has some, made once where they are the same.
+    """Return the inputs of every evaluation that has some, made once if they are the same.
 
     An iterator is used up by the evaluation: its inputs are not there.
     """
-    known: dict[tuple[int, int], Inputs] = {}
-    found = {}
+    by_array: dict[tuple[int, int], Inputs] = {}
+    by_name = {}
     for name, one in evaluations.items():
         if one.congruence is None or one.cce is None or hasattr(one.x, "__next__"):
             continue
         encoder = one.congruence.encoder
         key = (id(one.x), id(encoder))
-        if key not in known:
-            known[key] = Inputs(one.x, len(one.cce), encoder)
-        found[name] = known[key]
-    return found
+        if key not in by_array:
+            by_array[key] = Inputs(one.x, len(one.cce), encoder)
+        by_name[name] = by_array[key]
+    return by_name
 
 
 def panels(
@@ -85,7 +88,7 @@ def panels(
     points : int
         Points drawn at most, of all models together.
     inputs : dict of Inputs, optional
-        `inputs_of` the evaluations, where they are at hand.
+        `inputs_of` the evaluations, if they are at hand.
     """
     inputs = inputs_of(evaluations) if inputs is None else inputs
     several = len(evaluations) > 1
@@ -136,7 +139,9 @@ def _score_over_inputs(
 
 
 def panels_over_plane(
-    evaluations: Evaluations, projection: Any = "pca", inputs: Mapping[str, Inputs] | None = None
+    evaluations: Evaluations,
+    projection: Projection = "pca",
+    inputs: Mapping[str, Inputs] | None = None,
 ) -> list[Panel]:
     """Return CCE and a score of every model, and the outcomes, over a plane of the inputs.
 
@@ -145,7 +150,7 @@ def panels_over_plane(
     evaluations, inputs
         As in `panels`.
     projection
-        As in `project`; an array has a row for each row given to `evaluate`, or for each that was used.
+        As in `project`; an array has a row for each row of `evaluate`, or for each that was used.
         With "pca", inputs of one column have no plane.
 
     Raises
@@ -159,25 +164,25 @@ def panels_over_plane(
         raise ValueError(
             "projection needs the inputs: fastmcmd.evaluate(y, prediction, x), x not an iterator"
         )
-    wanted = {
+    shown = {
         name: evaluations[name]
         for name in inputs
         if not (default and _on_a_line(evaluations[name]))
     }
     planes: dict[int, Plane] = {}
-    for name, one in wanted.items():
+    for name, one in shown.items():
         if id(inputs[name]) not in planes:
             planes[id(inputs[name])] = project(inputs[name], _of_used(projection, one))
-    where = {name: planes[id(inputs[name])] for name in wanted}
+    where = {name: planes[id(inputs[name])] for name in shown}
     several = len(evaluations) > 1
-    values = {name: _values(one) for name, one in wanted.items()}
+    values = {name: _values(one) for name, one in shown.items()}
     limits = {
         title: colour_limits([(where[name], v[title]) for name, v in values.items() if title in v])
         for title in dict.fromkeys(title for v in values.values() for title in v)
     }
     pictures = []
     outcomes: set[int] = set()
-    for name, one in wanted.items():
+    for name, one in shown.items():
         plane = where[name]
         parts = dict(values[name])
         drawn = [(title, part, name if several else "") for title, part in parts.items()]
@@ -202,28 +207,28 @@ def _title(name: str) -> str:
 
 
 def _over(
-    plane: Plane, values: Any, name: str, limits: tuple[float, float] | None
-) -> Callable[[Any], Any]:
+    plane: Plane, values: ArrayLike, name: str, limits: tuple[float, float] | None
+) -> Callable[[Axes], object]:
     return lambda ax: over_plane(plane, values, ax, name=name, limits=limits)
 
 
-def _values(evaluation: Evaluation) -> dict[str, Any]:
+def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:
     """Return what is drawn over the plane for each model: CCE, and its score by row."""
     assert evaluation.cce is not None
     score = _score(evaluation)
-    values: dict[str, Any] = {"CCE": evaluation.cce.values}
+    values: dict[str, ArrayLike] = {"CCE": evaluation.cce.values}
     if score is not None:
         values[_SCORES[score]] = evaluation.rows[score][used_rows(evaluation)]
     return values
 
 
-def _of_used(projection: Any, evaluation: Evaluation) -> Any:
-    """Return a projection given as places, for the rows that were used."""
+def _of_used(projection: Projection, evaluation: Evaluation) -> Projection:
+    """Return a projection; if it is an array of places, those of the rows that were used."""
     if isinstance(projection, str) or callable(projection):
         return projection
     places = as_array(projection, "projection")
-    given = evaluation.n != len(evaluation.y) and len(places) == evaluation.n
-    return places[used_rows(evaluation)] if given else places
+    all_rows = evaluation.n != len(evaluation.y) and len(places) == evaluation.n
+    return places[used_rows(evaluation)] if all_rows else places
 
 
 def _score(evaluation: Evaluation) -> str | None:
@@ -242,7 +247,7 @@ def _together(
     title: str,
     evaluations: Evaluations,
     applies: Callable[[Any], bool],
-    draw: Callable[..., Any],
+    draw: Callable[..., object],
     inputs: Mapping[int, Inputs] | None = None,
 ) -> Iterable[Panel]:
     """Yield one picture of all models to which it applies: of more than there are colours, several.
@@ -265,9 +270,9 @@ def _together(
 
 
 def _each(
-    part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., Any], several: bool
-) -> Callable[[Any], Any]:
-    def every(ax: Any) -> Any:
+    part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., object], several: bool
+) -> Callable[[Axes], object]:
+    def every(ax: Axes) -> Axes:
         for name, (evaluation, colour) in part.items():
             draw(ax, evaluation, label=plain(name) if several else None, colour=colour)
         return ax
@@ -276,7 +281,7 @@ def _each(
 
 
 def _pit(evaluations: Evaluations) -> Iterable[Panel]:
-    """Yield a PIT histogram of each model, all of the same height: bars over bars are not told apart."""
+    """Yield a PIT histogram of each model, all of the same height: overlaid bars would be illegible."""
     curves = {name: one.curves["pit"] for name, one in evaluations.items() if "pit" in one.curves}
     top = _HEADROOM * max((curve.heights.max() for curve in curves.values()), default=1.0)
     for place, name in enumerate(evaluations):
@@ -288,8 +293,8 @@ def _pit(evaluations: Evaluations) -> Iterable[Panel]:
             )
 
 
-def _one_pit(curve: Any, colour: str, top: float) -> Callable[[Any], Any]:
-    def draw(ax: Any) -> Any:
+def _one_pit(curve: PITHistogram, colour: str, top: float) -> Callable[[Axes], object]:
+    def draw(ax: Axes) -> Axes:
         pit_histogram(curve, ax, colour=colour)
         ax.set_ylim(0, max(top, ax.get_ylim()[1]))
         return ax

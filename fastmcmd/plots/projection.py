@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.checks import as_rows, check_callable, check_same_length
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.plots.inputs import FEW, Inputs, some
 
-__all__ = ["PROJECTIONS", "Plane", "line", "principal", "project"]
+__all__ = ["PROJECTIONS", "Plane", "Projection", "line", "principal", "project"]
 
 Array = NDArray[np.float64]
+Projection: TypeAlias = str | ArrayLike | Callable[[HostArray], ArrayLike]
 
-_AXES = 20_000  # rows that principal axes are found from,
-_LARGEST = 2_000  # and the largest matrix whose eigenvectors are looked for: a second
+_AXES = 20_000  # rows from which principal axes are computed,
+_LARGEST = 2_000  # and the largest matrix whose eigenvectors are computed: a second
 _BLOCK = 1 << 22  # elements converted together
-_WIDE = 50  # columns that t-SNE is given at most, as its authors do (van der Maaten & Hinton, 2008)
+_WIDE = 50  # columns that t-SNE receives at most, as its authors do (van der Maaten & Hinton, 2008)
 _SEED = 0
 
 
@@ -50,12 +52,12 @@ class Plane:
 class _Named:
     """How a projection places rows (m, d), what its coordinates are called, how many rows it takes."""
 
-    make: Callable[[Any], Any]
+    make: Callable[[HostArray], ArrayLike]
     names: tuple[str, str]
     most: int | None = FEW
 
 
-def principal(rows: Any, count: int) -> Array:
+def principal(rows: HostArray, count: int) -> Array:
     """Return the first principal components (n, count) of rows (n, d), unscaled.
 
     Of more than 20,000 rows (2,000 of more than 2,000 columns) the axes are those of so many, drawn at
@@ -76,7 +78,7 @@ def principal(rows: Any, count: int) -> Array:
         axes = part.T @ axes
         axes /= np.maximum(np.linalg.norm(axes, axis=0), np.finfo(np.float64).tiny)
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-    scores = np.zeros((len(rows), count))  # axes that are not there have nothing along them
+    scores = np.zeros((len(rows), count))  # coordinates along missing axes are 0
     step = max(1, _BLOCK // d)
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
@@ -84,11 +86,11 @@ def principal(rows: Any, count: int) -> Array:
     return scores
 
 
-def _pca(rows: Any) -> Array:
+def _pca(rows: HostArray) -> Array:
     return principal(rows, 2)
 
 
-def _tsne(rows: Any) -> Any:
+def _tsne(rows: HostArray) -> Array:
     """Return t-SNE of rows (m, d), from scikit-learn."""
     try:
         from sklearn.manifold import TSNE
@@ -106,7 +108,7 @@ def _tsne(rows: Any) -> Any:
         return TSNE(init="pca", perplexity=perplexity, random_state=_SEED).fit_transform(wide)
 
 
-def _umap(rows: Any) -> Any:
+def _umap(rows: HostArray) -> Array:
     """Return UMAP of rows (m, d), from umap-learn."""
     try:
         from umap import UMAP
@@ -128,7 +130,7 @@ PROJECTIONS = {
 }
 
 
-def project(x: Any, projection: Any = "pca") -> Plane:
+def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
     """Return where inputs lie on a plane, to draw values over with `over_plane`.
 
     Parameters
@@ -148,15 +150,15 @@ def project(x: Any, projection: Any = "pca") -> Plane:
     Raises
     ------
     ValueError, TypeError
-        x has one column, or ``projection`` is none of these or gives something else.
+        x has one column, or ``projection`` is none of these or returns something else.
     MissingDependencyError
         A package that is not installed; the message has the command that installs it.
 
     Notes
     -----
     Columns are not scaled, as the kernel does not scale them. t-SNE (van der Maaten & Hinton, 2008)
-    begins at principal components and is given at most 50 of them; its perplexity is 30, UMAP's
-    (McInnes et al., 2018) neighbours 15, fewer where there are few rows. Both have a fixed seed.
+    starts from principal components and uses at most 50 of them; its perplexity is 30; UMAP (McInnes et
+    al., 2018) has 15 neighbours. Both numbers are smaller for few rows. Both have a fixed seed.
 
     Examples
     --------
@@ -205,7 +207,7 @@ def project(x: Any, projection: Any = "pca") -> Plane:
     return Plane(places.astype(np.float64), rows, len(inputs), names)
 
 
-def line(rows: NDArray[Any]) -> tuple[Array, str]:
+def line(rows: HostArray) -> tuple[Array, str]:
     """Return where rows (n, d) lie on a line, and its name: x itself, or its first component."""
     if rows.shape[1] == 1:
         return rows[:, 0].astype(np.float64), "x"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastmcmd.errors import MissingDependencyError
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["COLOURS", "axes", "finish", "matplotlib", "plain", "tidy"]
 
-# Okabe & Ito's palette: told apart with any colour vision, and in grey by lightness.
+# Okabe & Ito's palette: distinct with any colour vision, and in grey by lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
@@ -23,20 +26,22 @@ def matplotlib() -> Any:
     return plt
 
 
-def axes(ax: Any) -> Any:
+def axes(ax: Axes | None) -> Axes:
     """Return ``ax``, or new axes where None."""
     plt = matplotlib()
     return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
 
 
-def tidy(ax: Any) -> None:
+def tidy(ax: Axes) -> None:
     """Remove what carries no information."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
 
 
-def finish(ax: Any, label: str | None = None, place: str = "best") -> Any:
-    """Return the axes, tidied, with a legend where there is a label."""
+def finish(
+    ax: Axes, label: str | None = None, place: Literal["best", "upper left"] = "best"
+) -> Axes:
+    """Return the axes, tidied, with a legend if there is a label."""
     if label:
         ax.legend(frameon=False, loc=place)
     tidy(ax)

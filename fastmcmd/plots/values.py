@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.collections import PolyCollection
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import as_array, check_count, check_same_length, shown
 from fastmcmd.plots.inputs import Inputs, some
-from fastmcmd.plots.projection import Plane, line, project
+from fastmcmd.plots.projection import Plane, Projection, line, project
 from fastmcmd.plots.style import COLOURS, axes, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
 
@@ -29,12 +34,12 @@ _NEAR = 0.5  # of the range between these: extremes that are so near are shown a
 
 
 def histogram(
-    values: Any,
-    ax: Any = None,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     name: str = "value",
-) -> Any:
+) -> Axes:
     """Draw the distribution of values, with a line at their mean.
 
     Parameters
@@ -70,7 +75,9 @@ def histogram(
     middle = finite.mean()
     count = min(_BARS, math.ceil(math.sqrt(len(finite))))
     ends = finite.min(), finite.max()
-    if ends[1] - ends[0] <= _ROUNDING * abs(middle):  # bins could not be told apart: one thin bar
+    if ends[1] - ends[0] <= _ROUNDING * abs(
+        middle
+    ):  # bins would be indistinguishable: one thin bar
         margin = _THIN * abs(middle) or 0.5
         count, ends = 1, (middle - margin, middle + margin)
     heights, edges = np.histogram(finite, count, ends)
@@ -83,12 +90,12 @@ def histogram(
 
 
 def cumulative(
-    values: Any,
-    ax: Any = None,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     name: str = "value",
-) -> Any:
+) -> Axes:
     """Draw the share of points at which a value is at most so high: to compare models in one picture.
 
     Parameters
@@ -114,8 +121,8 @@ def cumulative(
     share = np.arange(1, len(numbers) + 1) / len(numbers)
     shown = np.unique(np.linspace(0, len(numbers) - 1, _STEPS).astype(int))
     height, share = numbers[shown], share[shown]
-    kept = np.isfinite(height)
-    height, share = height[kept], share[kept]
+    finite = np.isfinite(height)
+    height, share = height[finite], share[finite]
     if height.size:
         height, share = np.append(height[0], height), np.append(0.0, share)
     ax.plot(height, share, drawstyle="steps-post", color=colour, linewidth=1.8, label=label)
@@ -126,14 +133,14 @@ def cumulative(
 
 
 def over_inputs(
-    x: Any,
-    values: Any,
-    ax: Any = None,
+    x: InputsLike | Inputs,
+    values: ArrayLike,
+    ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
     points: int = 20_000,
     name: str = "value",
-) -> Any:
+) -> Axes:
     """Draw values over one input: points, and the median with the middle 80 % in 15 bins of equal count.
 
     Parameters
@@ -210,19 +217,19 @@ def _middle(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def over_plane(
-    x: Any,
-    values: Any,
-    ax: Any = None,
-    projection: Any = "pca",
+    x: InputsLike | Inputs | Plane,
+    values: ArrayLike,
+    ax: Axes | None = None,
+    projection: Projection = "pca",
     name: str = "value",
     limits: tuple[float, float] | None = None,
-) -> Any:
+) -> Axes:
     """Draw the mean of values in hexagons over a plane of the inputs, with a colour bar.
 
     Parameters
     ----------
     x : array_like (n, d), rows on disk, or Plane
-        Inputs, or what `project` found of them.
+        Inputs, or the result of `project`.
     values : array_like (n,)
         Values at the inputs, such as CCE, a score by row, or outcomes.
     ax : matplotlib axes, optional
@@ -257,7 +264,7 @@ def over_plane(
         raise ValueError(f"rows must match: x has {plane.n}, values has {len(numbers)}")
     ax = axes(ax)
     cells = _hexagons(ax, plane, numbers)
-    means = cells.get_array()
+    means = np.asarray(cells.get_array())
     low, high = _limits(means) if limits is None else check_limits(limits)
     cells.set_clim(low, high)
     below, above = bool((means < low).any()), bool((means > high).any())
@@ -267,7 +274,7 @@ def over_plane(
     return finish(ax)
 
 
-def check_limits(limits: Any) -> tuple[float, float]:
+def check_limits(limits: ArrayLike) -> tuple[float, float]:
     """Return the ends of a colour bar."""
     ends = as_array(limits, "limits")
     if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] > ends[1]:
@@ -275,27 +282,25 @@ def check_limits(limits: Any) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def colour_limits(drawn: Sequence[tuple[Plane, Any]]) -> tuple[float, float]:
+def colour_limits(drawn: Sequence[tuple[Plane, ArrayLike]]) -> tuple[float, float]:
     """Return ends of a colour bar that serves several pictures: planes with values (n,) over them."""
     from matplotlib.figure import Figure
 
     ax = Figure().subplots()
-    means = [_hexagons(ax, plane, _read(values)).get_array() for plane, values in drawn]
-    return _limits(np.concatenate(means))
+    cells = (_hexagons(ax, plane, _read(values)) for plane, values in drawn)
+    return _limits(np.concatenate([np.asarray(each.get_array()) for each in cells]))
 
 
-def _hexagons(ax: Any, plane: Plane, values: NDArray[np.float64]) -> Any:
+def _hexagons(ax: Axes, plane: Plane, values: NDArray[np.float64]) -> PolyCollection:
     """Draw means in hexagons; that of a hexagon with an infinite value is huge."""
     # Of infinite values hexbin would leave out the rows, and draw the mean of the others.
     shown = np.clip(values[plane.rows], -_HUGE, _HUGE)
-    return ax.hexbin(
-        *plane.places.T, C=shown, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1
-    )
+    x, y = plane.places.T
+    return ax.hexbin(x, y, C=shown, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1)
 
 
-def _limits(means: Any) -> tuple[float, float]:
-    finite = np.asarray(means)
-    finite = finite[np.abs(finite) < _HUGE_MEAN]
+def _limits(means: NDArray[np.float64]) -> tuple[float, float]:
+    finite = means[np.abs(means) < _HUGE_MEAN]
     if not finite.size:
         return 0.0, 1.0
     low, high = np.quantile(finite, _TRIMMED)
@@ -307,7 +312,7 @@ def _limits(means: Any) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _read(values: Any) -> NDArray[np.float64]:
+def _read(values: ArrayLike) -> NDArray[np.float64]:
     """Return values by point; infinite scores are values, too, NaN is not."""
     numbers = as_array(values, "values").astype(np.float64, copy=False)
     if numbers.ndim == 2 and numbers.shape[1] == 1:

@@ -7,10 +7,9 @@ siblings and three lines here: its import, its name, its registration for `load`
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
 from fastmcmd.recalibration.base import Recalibrator
 from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
-from fastmcmd.recalibration.interval_recalibrator import IntervalRecalibrator
 from fastmcmd.recalibration.isotonic_cdf import IsotonicCDF
+from fastmcmd.recalibration.level_recalibrators import IntervalRecalibrator, QuantileRecalibrator
 from fastmcmd.recalibration.monotone import MonotoneMap
-from fastmcmd.recalibration.quantile_recalibrator import QuantileRecalibrator
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 from fastmcmd.recalibration.rescaled import Rescaled
 from fastmcmd.recalibration.spread import HistogramBinningStd, IsotonicStd, StdScaling

@@ -52,8 +52,8 @@ class Fitted:
 
     def check_state(self) -> None:
         """Raise ValueError unless the fitted attributes, read from a file, are what ``fit`` sets."""
-        kinds = type(self).__annotations__
-        needed = {name for name in kinds if name.endswith("_")}
+        annotated = (inspect.get_annotations(kind) for kind in type(self).__mro__)
+        needed = {name for names in annotated for name in names if name.endswith("_")}
         if set(self.fitted) != needed:
             raise ValueError(f"it holds {sorted(self.fitted)}; {sorted(needed)} are needed")
 

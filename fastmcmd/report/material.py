@@ -1,14 +1,15 @@
-"""What the parts of the page are made from."""
+"""Input of the parts of the page: evaluations and a projection."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import inputs_of
+from fastmcmd.plots.projection import Projection
 
 if TYPE_CHECKING:
     from fastmcmd.evaluation.result import Evaluation
@@ -21,7 +22,7 @@ class Material:
     """Evaluations by the names of their models, and how inputs are laid on a plane."""
 
     evaluations: Mapping[str, Evaluation]
-    projection: Any = "pca"
+    projection: Projection = "pca"
 
     @property
     def several(self) -> bool:
@@ -34,11 +35,11 @@ class Material:
         return inputs_of(self.evaluations)
 
     def of(self, name: str, progress: str) -> str:
-        """Return a text with the model's name before it, where there are several."""
+        """Return a text with the model's name before it, if there are several."""
         return f"{name}: {progress}" if self.several else progress
 
     def label(self, label: str) -> str:
-        """Return what people call a number, with the level where it depends on one."""
+        """Return the usual name of a number, with its level if it depends on one."""
         levels = {one.settings["level"] for one in self.evaluations.values()}
         if "central interval" in label and len(levels) == 1:
             return f"{label} ({100 * levels.pop():g} %)"

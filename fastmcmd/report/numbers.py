@@ -1,17 +1,64 @@
-"""The parts of the page that hold numbers: the headline, all of them, by groups, how each is read."""
+"""The parts of the page with numbers: headline, table, groups, and how to read each number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.result import BEST
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Cell, Section, note, paragraph, table
-from fastmcmd.report.reading import READING
 
-__all__ = ["all_numbers", "groups", "headline", "reading"]
+__all__ = ["READING", "all_numbers", "groups", "headline", "reading"]
+
+READING = {
+    "mae": "Typical size of an error of the predicted mean, in units of y.",
+    "rmse": "As the mean absolute error, with large errors counting more; in units of y.",
+    "median_absolute_error": "Half of the errors are smaller; a few large ones do not change it.",
+    "marpd": "Error in per cent of the size of outcome and prediction, from 0 to 200.",
+    "bias": "Mean of prediction minus outcome: above 0, predictions are too high on average.",
+    "r2": "Share of the variance of y that the predicted means explain: 1 is all; below 0 the mean of "
+    "y would predict better.",
+    "pearson": "1: outcomes rise with predicted means along a line; 0: no linear relation. Blind to "
+    "bias and scale.",
+    "nll": "Minus the log of the density or probability predicted for what came. Compares models of "
+    "the same outcomes; of continuous ones it depends on the unit of y. A single surprise can "
+    "dominate it, and an outcome held impossible makes it infinite.",
+    "mean_crps": "Distance between predicted distribution and outcome, in units of y; the mean absolute "
+    "error of a prediction without spread. Less moved by single surprises than the likelihood.",
+    "mean_check_score": "Pinball loss of predicted quantiles, averaged over levels: about half "
+    "of the CRPS.",
+    "mean_interval_score": "Width of the central interval, plus a penalty for outcomes outside it; in "
+    "units of y.",
+    "mean_weighted_interval_score": "Interval scores of several levels and the error of the median, "
+    "weighted to come near the CRPS.",
+    "mean_dawid_sebastiani": "A score of mean and variance only: the log variance plus the squared error "
+    "in predicted standard deviations.",
+    "mean_energy_score": "The CRPS of vectors of outputs.",
+    "mean_variogram_score": "Whether the outputs of a row differ from each other as predicted: sees wrong "
+    "correlations.",
+    "regression_ece": "Mean absolute difference between stated shares of quantiles and the shares of "
+    "outcomes below them.",
+    "rms_calibration_error": "Typical difference between the stated share of a central interval and the "
+    "share of outcomes inside.",
+    "mean_absolute_calibration_error": "The same as a mean of absolute differences.",
+    "miscalibration_area": "Area between the curve of these shares and the diagonal: 0 to 0.5.",
+    "coverage": "Share of outcomes inside the central interval: compare with the level it is stated for. "
+    "Above: too wide. Below: too narrow.",
+    "ence": "Relative difference between predicted spread and actual error in bins of predicted "
+    "variance. Compare with what is expected if calibrated.",
+    "null_ence": "What a calibrated model would have on average in a sample of this size.",
+    "uce": "Difference between predicted variance and squared error in bins; in squared units of y.",
+    "sharpness": "How wide predictions are, in units of y. Small is good only where calibration is, too.",
+    "mean_interval_width": "How wide central intervals are, in units of y. Small is good only where "
+    "coverage is right.",
+    "variance_variation": "Spread of predicted standard deviations relative to their mean: 0 where all "
+    "predictions are equally wide, and then ENCE says little.",
+    "mean_cce": "Distance between predicted and true distribution, averaged over inputs. Without "
+    "units; compare models of the same data, kernels and lam only.",
+    "max_cce": "The same at the input where it is largest.",
+}
+
 
 # A score or two, whether stated uncertainty is right, how large it is, and CCE.
 _HEADLINE = (
@@ -24,13 +71,13 @@ _HOW = (
     "whether stated uncertainty is right on average over all inputs: a model that ignores its inputs "
     "can be calibrated. The conditional congruence error (CCE) says how far the predicted "
     "distribution is from the true one at each input, and sees both.",
-    "No number is exactly 0 for a finite sample of a perfect model: calibration errors stand beside "
+    "No number is exactly 0 for a finite sample of a perfect model: calibration errors appear beside "
     "what a right model of the same sharpness would have on average (if right), curves beside a band.",
 )
 
 
 def headline(material: Material) -> Section:
-    """Return the numbers to look at first, what to know of them, and how they belong together."""
+    """Return the most important numbers, with a short guide to scores, calibration and CCE."""
     body = _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
         legend = Comparison(material.evaluations).legend.removeprefix("* ")
@@ -57,12 +104,12 @@ def all_numbers(material: Material) -> Section:
     return Section("numbers", "All numbers", body)
 
 
-def _table(material: Material, wanted: Callable[[str], bool], sections: bool) -> str:
+def _table(material: Material, in_table: Callable[[str], bool], sections: bool) -> str:
     compared = Comparison(material.evaluations)
-    rows: list[Any] = []
+    rows: list[Sequence[Cell]] = []
     section = ""
     for one, values in compared.lines():
-        if not wanted(one.name):
+        if not in_table(one.name):
             continue
         if sections and one.section != section:
             section = one.section
@@ -93,7 +140,7 @@ def groups(material: Material) -> Section | None:
             continue
         head = [name if material.several else ""]
         head += [f"{label} ({rows:,} rows)" for label, (rows, _) in parts.items()]
-        rows: list[Any] = []
+        rows: list[Sequence[Cell]] = []
         for one in evaluation.measured:
             values = [
                 next((m.value for m in numbers if m.name == one.name), None)
@@ -124,8 +171,8 @@ def _random_groups(material: Material) -> str:
 
 
 def reading(material: Material) -> Section:
-    """Return how each number that is there is read."""
-    rows: list[Any] = []
+    """Return how to read each number in the report."""
+    rows: list[Sequence[Cell]] = []
     section = ""
     for one, _ in Comparison(material.evaluations).lines():
         if one.section != section:

@@ -56,7 +56,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def note(text: str) -> str:
-    """Return text that a reader should not miss."""
+    """Return a highlighted note."""
     return paragraph(text, "note")
 
 
@@ -90,7 +90,7 @@ def heading(text: str) -> str:
 
 
 def figure(svg: str, title: str, caption: str) -> str:
-    """Return a picture (SVG made by `pictures.svg`) with its title and how it is read."""
+    """Return a picture (SVG made by `pictures.svg`) with its title and a caption."""
     caption_html = f"<figcaption><strong>{_escape(title)}</strong> {_escape(caption)}</figcaption>"
     return f"<figure>{svg}{caption_html}</figure>"
 

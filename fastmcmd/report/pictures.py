@@ -1,4 +1,4 @@
-"""Matplotlib figures as SVG whose colours follow the page, light or dark."""
+"""Pictures of a report: matplotlib figures as SVG in the page's colours."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from fastmcmd.plots.panels import Panel, panels, panels_over_plane
 from fastmcmd.plots.style import COLOURS, matplotlib
+from fastmcmd.report.material import Material
+from fastmcmd.report.page import Section, figure, paragraph, pictures
 
-__all__ = ["svg"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["drawn", "over_plane", "svg"]
 
 # Colours as matplotlib writes them, and the page's own.
 _COLOURS = {colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)}
-_INK, _SOFT = "#000001", "#666667"  # told apart from colours that data might have
+_INK, _SOFT = "#000001", "#666667"  # different from colours that data might have
 _COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)"}
 _COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the plots
 _SIZE = (5.2, 3.6)
 _numbers = itertools.count(1)
 
 
-def svg(draw: Callable[[Any], Any], label: str, size: tuple[float, float] | None = None) -> str:
+def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | None = None) -> str:
     """Return what ``draw(ax)`` draws as an SVG element.
 
     Parameters
@@ -47,7 +53,7 @@ def svg(draw: Callable[[Any], Any], label: str, size: tuple[float, float] | None
         "legend.labelcolor": _INK,
     }
     with plt.rc_context(settings), warnings.catch_warnings():
-        # Letters of names that matplotlib's font lacks: the page has fonts of its own.
+        # Letters of names that matplotlib's font lacks: the page has its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         figure, ax = plt.subplots(figsize=size or _SIZE, layout="constrained")
         try:
@@ -62,7 +68,7 @@ def svg(draw: Callable[[Any], Any], label: str, size: tuple[float, float] | None
 
 
 def _inline(text: str, label: str) -> str:
-    """Return a file of SVG as an element of a page: names of its own, colours of the page."""
+    """Return a file of SVG as an element of a page: with unique names, and the colours of the page."""
     from html import escape
 
     from fastmcmd._base.tables import printable
@@ -74,9 +80,85 @@ def _inline(text: str, label: str) -> str:
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r"url\(#", f"url(#{prefix}", text)
     text = re.sub(r'href="#', f'href="#{prefix}', text)
-    for colour, own in _COLOURS.items():
-        text = text.replace(colour, own)
-    # The size follows the page; the view box that matplotlib wrote keeps the shape.
+    for colour, variable in _COLOURS.items():
+        text = text.replace(colour, variable)
+    # The size follows the page; the view box that matplotlib wrote fixes the aspect ratio.
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     return text.replace("<svg", f'<svg role="img" aria-label="{escape(printable(label))}"', 1)
+
+
+_POINTS = 2_000  # drawn in a picture: each is an element of the page
+_SMALL = (4.0, 3.4)  # inches: three beside each other
+
+# What a picture shows and how it is read, by its title.
+_CAPTIONS = {
+    "Reliability": "Share of outcomes below each predicted quantile. On the dashed line stated and "
+    "observed shares agree; the grey band is what a calibrated model scatters (95 %).",
+    "Probability integral transform": "Where outcomes fall in their predicted distributions. Flat: "
+    "calibrated. Hump: too wide. Valley: too narrow. Slope: biased. Grey: what a calibrated model "
+    "scatters (95 %).",
+    "Errors and predicted spread": "The curve behind ENCE: bins of predicted variance. On the dashed "
+    "line errors are as large as predicted, above it larger; bars are what a calibrated model "
+    "scatters (95 %).",
+    "Sharpness": "Predicted standard deviations, in units of y. Small is good only where calibration is.",
+    "CCE of all points": "Distance between predicted and true distribution at each input. 0 is perfect.",
+    "CCE over inputs": "Points (of many, some); median and middle 80 % in bins of the input.",
+    "Negative log-likelihood over inputs": "Median and middle 80 % in bins of the input. High where y is "
+    "hard to predict, too, and not only where the model is wrong.",
+    "CRPS over inputs": "Median and middle 80 % in bins of the input. High where y is hard to predict, "
+    "too, and not only where the model is wrong.",
+    "CCE over the plane": "Where predicted and true distribution differ: mean in each hexagon.",
+    "Negative log-likelihood over the plane": "Where outcomes surprise: mean in each hexagon. High where "
+    "y is hard to predict, too.",
+    "CRPS over the plane": "Where predictions are far from outcomes: mean in each hexagon. High where y "
+    "is hard to predict, too.",
+    "Outcome y over the plane": "Mean outcome in each hexagon.",
+}
+_PLANES = {
+    "pca": "Inputs by their first two principal components, unscaled; where there are only two columns, "
+    "by these.",
+    "tsne": "Inputs by t-SNE: neighbours in the picture are alike; distances between groups mean little.",
+    "umap": "Inputs by UMAP: neighbours in the picture are alike; distances between groups mean little.",
+}
+_CUSTOM = "Inputs by the projection that was given."
+_ONE = {
+    "Sharpness": " The line is their mean.",
+    "CCE of all points": " The line is their mean.",
+}
+_SEVERAL = {
+    "Sharpness": " Share of points with at most this value: a curve further left is sharper.",
+    "CCE of all points": " Share of points with at most this value: a curve further left is better.",
+}
+
+
+def drawn(material: Material) -> Section | None:
+    """Return the pictures of calibration, sharpness and CCE."""
+    available = panels(material.evaluations, _POINTS, material.inputs)
+    figures = [_figure(panel, material) for panel in available]
+    return Section("pictures", "Pictures", pictures(figures)) if figures else None
+
+
+def over_plane(material: Material) -> Section | None:
+    """Return CCE, a score and y over a plane of the inputs."""
+    available = panels_over_plane(material.evaluations, material.projection, material.inputs)
+    figures = [_figure(panel, material, _SMALL) for panel in available]
+    if not figures:
+        return None
+    projection = material.projection
+    how = _PLANES[projection] if isinstance(projection, str) else _CUSTOM
+    if any(one.encoder is not None for one in material.inputs.values()):
+        how += " Inputs are taken as encoded."
+    if material.several:
+        how += " Colours are the same for all models."
+    return Section("inputs", "Over the inputs", paragraph(how) + pictures(figures, "three"))
+
+
+def _figure(panel: Panel, material: Material, size: tuple[float, float] | None = None) -> str:
+    caption = _CAPTIONS[panel.title]
+    if not panel.model:
+        caption += (_SEVERAL if material.several else _ONE).get(panel.title, "")
+    if panel.drawn < panel.n:
+        caption += f" Drawn from {panel.drawn:,} of {panel.n:,} rows, taken at random."
+    title = f"{panel.title}: {panel.model}" if panel.model else panel.title
+    return figure(svg(panel.draw, title, size), title, caption)

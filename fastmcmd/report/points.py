@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.plots.congruence import witness
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import used_rows
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["points"]
 
-_LISTED = 15  # best and worst points
+_SHOWN = 15  # best and worst points
 _COLUMNS = 4  # of inputs that are shown beside a point: more do not fit
 _LETTERS = 60  # of an input or a label that is text
 _GRID = 200  # outputs at which a witness is drawn
@@ -42,19 +45,19 @@ def points(material: Material) -> Section | None:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for what, rows in _extremes(evaluation.rows["cce"]):
             body += paragraph(f"Points of {what} CCE (a click on a heading sorts).")
-            body += table(*_listed(evaluation, inputs, rows), sortable=True)
+            body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
     return Section("points", "Best and worst points", body) if body else None
 
 
-def _extremes(cce: Any) -> list[tuple[str, Any]]:
+def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
     order = np.argsort(cce)  # NaN, of rows left out, last
     order = order[: int(np.isfinite(cce).sum())]
-    return [("largest", order[::-1][:_LISTED]), ("smallest", order[:_LISTED])]
+    return [("largest", order[::-1][:_SHOWN]), ("smallest", order[:_SHOWN])]
 
 
-def _listed(
-    evaluation: Evaluation, inputs: Inputs | None, rows: Any
-) -> tuple[list[str], list[Any]]:
+def _rows_of_table(
+    evaluation: Evaluation, inputs: Inputs | None, rows: NDArray[np.intp]
+) -> tuple[list[str], list[Sequence[Cell]]]:
     """Return head and rows of a table of some points."""
     columns: list[tuple[str, list[Cell]]] = [("row", _numbers(rows))]
     if evaluation.labels is not None and evaluation.labels.index is not None:
@@ -76,11 +79,13 @@ def _listed(
     return head, [list(line) for line in zip(*(cells for _, cells in columns), strict=True)]
 
 
-def _inputs(evaluation: Evaluation, inputs: Inputs, where: Any) -> list[tuple[str, list[Cell]]]:
-    """Return the inputs of some points as columns, where they are few numbers or text."""
+def _inputs(
+    evaluation: Evaluation, inputs: Inputs, where: NDArray[np.intp]
+) -> list[tuple[str, list[Cell]]]:
+    """Return the inputs of some points as columns, if they are text or few numbers."""
     assert evaluation.congruence is not None
     if inputs.encoder is not None:
-        ascending = np.argsort(where)  # as rows in a file must be asked for
+        ascending = np.argsort(where)  # rows of a file must be read in order
         raw = inputs.raw(where[ascending])
         labels = [] if raw is None or getattr(raw, "ndim", 1) != 1 else list(raw)
         if len(labels) != len(where) or not all(isinstance(one, str) for one in labels):
@@ -98,21 +103,21 @@ def _inputs(evaluation: Evaluation, inputs: Inputs, where: Any) -> list[tuple[st
     ]
 
 
-def _numbers(values: Any) -> list[Cell]:
+def _numbers(values: HostArray) -> list[Cell]:
     return [Cell(_number(value), float(value)) for value in values]
 
 
-def _number(value: Any) -> str:
+def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.4g}"
 
 
-def _short(value: Any) -> str:
+def _short(value: float) -> str:
     text = str(value)
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
 def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> str:
-    """Return the witness at the point of largest CCE, where outputs are numbers."""
+    """Return the witness at the point of largest CCE, if outputs are numbers."""
     if evaluation.y.ndim != 1 or evaluation.congruence is None:
         return ""
     worst = int(np.nanargmax(evaluation.rows["cce"]))
@@ -123,7 +128,7 @@ def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> st
     if evaluation.prediction.discrete and high - low < _GRID:
         outputs = np.arange(np.floor(low), np.ceil(high) + 1)
     # Of encoded inputs, which the fitted object would encode once more.
-    grid = inputs.take([at]).astype(evaluation.congruence.input_dtype_, copy=False)
+    grid = inputs.take(np.array([at])).astype(evaluation.congruence.input_dtype_, copy=False)
     h = evaluation.congruence.fitted().witness(grid, outputs[:, None].astype(np.float64))[0]
     title = "Witness of the worst point"
     drawn = svg(

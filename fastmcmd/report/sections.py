@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import scipy
 
+from fastmcmd._base.annotations import FilePath
 from fastmcmd._version import __version__
-from fastmcmd.report.drawn import drawn, over_plane
+from fastmcmd.plots.projection import Projection
 from fastmcmd.report.material import Material
 from fastmcmd.report.numbers import all_numbers, groups, headline, reading
-from fastmcmd.report.page import Cell, Section, paragraph, table
+from fastmcmd.report.page import Cell, Section, page, paragraph, table
+from fastmcmd.report.pictures import drawn, over_plane
 from fastmcmd.report.points import points
 
-__all__ = ["SECTIONS"]
+if TYPE_CHECKING:
+    from fastmcmd.evaluation.result import Evaluation
+
+__all__ = ["SECTIONS", "write_report"]
 
 
 def _settings(material: Material) -> Section:
     body = ""
     for name, evaluation in material.evaluations.items():
-        rows: list[Any] = [[Cell("predictions"), Cell(repr(evaluation.prediction), kind="text")]]
+        rows: list[Sequence[Cell]] = [
+            [Cell("predictions"), Cell(repr(evaluation.prediction), kind="text")]
+        ]
         for key, value in evaluation.settings.items():
             rows.append([Cell(key), Cell(str(value), kind="text")])
         if evaluation.congruence is not None and evaluation.cce is not None:
@@ -57,3 +64,29 @@ SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
     reading,
     _settings,
 )
+
+
+def write_report(
+    evaluations: Mapping[str, Evaluation],
+    path: FilePath,
+    title: str | None = None,
+    projection: Projection = "pca",
+) -> None:
+    """Write the page atomically; see `Evaluation.report`."""
+    from fastmcmd.io import as_path, destination, write_atomically
+
+    target = as_path(path, "path")
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"path is {str(path)!r}; a name that ends in .html is needed")
+    destination(target, "path")  # before pictures are drawn
+    rows = next(iter(evaluations.values())).n
+    models = ", ".join(evaluations)
+    lead = f"{models}: predicted distributions judged at {rows:,} outcomes"
+    material = Material(evaluations, projection)
+    parts = [part for make in SECTIONS for part in [make(material)] if part is not None]
+    text = page(title or "Evaluation of predictions", lead, parts, f"fastmcmd {__version__}")
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(text.encode())
+
+    write_atomically(target, write)

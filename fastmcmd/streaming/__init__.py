@@ -1,4 +1,4 @@
-"""Metrics of test sets that pass by in batches: ``update``, ``merge``, ``compute``.
+"""Metrics of test sets that arrive in batches: ``update``, ``merge``, ``compute``.
 
 A new one is an `Accumulator` in the file of its family, which calls the gather and conclude of the
 function of the same metric.

@@ -1,4 +1,4 @@
-"""Accuracy of point predictions over a test set that passes by in batches."""
+"""Accuracy of point predictions over a test set that arrives in batches."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from fastmcmd.metrics.point_sums import (
     over_outputs,
     read_points,
 )
-from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.sketch import LogSketch, check_accuracy
+from fastmcmd.streaming.mass_sketch import LogSketch, check_accuracy
 
 __all__ = [
     "MAE",
@@ -91,7 +91,7 @@ class AccuracyOf(Accumulator[Any]):
         points = read_points(y, prediction, self._point, sample_weight, self._nan_policy)
         return type(self)._gather(points)
 
-    def conclude(self, state: Any) -> Any:
+    def conclude(self, state: Any) -> float | Array:
         """Return the metric."""
         return type(self)._conclude(state, self._multioutput)
 
@@ -205,7 +205,7 @@ class MedianAbsoluteError(AccuracyOf):
         parts = tuple(LogSketch.of(column, [weights], self._accuracy) for column in errors.T)
         return Sketches(parts, points.nan_result)
 
-    def conclude(self, state: Sketches) -> Any:
+    def conclude(self, state: Sketches) -> float | Array:
         """Return the median."""
-        found = np.asarray([part.median() for part in state.parts])
-        return over_outputs(found * (np.nan if state.nan_result else 1.0), self._multioutput)
+        medians = np.asarray([part.median() for part in state.parts])
+        return over_outputs(medians * (np.nan if state.nan_result else 1.0), self._multioutput)

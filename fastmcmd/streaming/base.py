@@ -5,7 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Accumulator", "Sums"]
+from numpy.typing import ArrayLike
+
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import check_choice
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes, read
+from fastmcmd.predictive.base import PredictionLike
+
+__all__ = ["Accumulator", "OfRows", "Sums"]
 
 Self = TypeVar("Self", bound="Accumulator[Any]")
 
@@ -20,7 +28,7 @@ State = TypeVar("State", bound=Sums)
 
 
 class Accumulator(ABC, Generic[State]):
-    """A metric of a test set that passes by in batches, or lies in several processes.
+    """A metric of a test set that arrives in batches, or is spread over several processes.
 
     A new one says what its sums are (`gather`) and what follows from them (`conclude`). The function
     of the same metric calls the same two, so both agree.
@@ -49,7 +57,7 @@ class Accumulator(ABC, Generic[State]):
         return self
 
     def merge(self: Self, other: Self) -> Self:
-        """Add what another accumulator of the same kind and settings has seen.
+        """Add the rows of another accumulator of the same kind and settings.
 
         Raises
         ------
@@ -84,9 +92,56 @@ class Accumulator(ABC, Generic[State]):
         return self
 
     def add(self, state: State) -> None:
-        """Add sums that `gather` has given, perhaps in another process."""
+        """Add sums that `gather` returned, perhaps in another process."""
         self._state = state if self._state is None else self._state + state
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"{type(self).__name__}({settings})"
+
+
+class OfRows(Accumulator[State]):
+    """An accumulator of checked rows; a new one says what is gathered from them.
+
+    Parameters
+    ----------
+    nan_policy : {"raise", "omit", "propagate"}
+        What to do with rows that hold NaN.
+    columns : int or None
+        Components that outcomes must have; None for any.
+    random_state : int, numpy.random.Generator or None
+        Source of randomised PIT values, one stream over all batches: batches in order give the result of
+        the function. Accumulators that are merged later should have different ones.
+    """
+
+    def __init__(
+        self,
+        nan_policy: NanPolicy,
+        random_state: RandomState = 0,
+        columns: int | None = 1,
+        **settings: Any,
+    ) -> None:
+        check_choice(nan_policy, "nan_policy", NAN_POLICIES)
+        super().__init__(**settings, nan_policy=nan_policy)
+        self._nan_policy, self._columns = nan_policy, columns
+        self._stream = generator(random_state, Purpose.PIT)
+
+    def gather(
+        self, y: ArrayLike, prediction: PredictionLike, sample_weight: ArrayLike | None = None
+    ) -> State:
+        """Return the sums of a batch.
+
+        Parameters
+        ----------
+        y : array_like (n,), or (n, k) where vectors are taken
+            Observed outputs.
+        prediction : Predictive or what converts to one
+            Predicted distributions.
+        sample_weight : array_like (n,), optional
+            Nonnegative weights.
+        """
+        return self.gather_rows(read(y, prediction, sample_weight, self._nan_policy, self._columns))
+
+    @abstractmethod
+    def gather_rows(self, rows: Outcomes) -> State:
+        """Return the sums of checked rows."""

@@ -1,4 +1,4 @@
-"""Calibration over a test set that passes by in batches: counts at fixed levels, sums, sketches."""
+"""Calibration over a test set that arrives in batches: counts at fixed levels, sums, sketches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from fastmcmd.metrics.reliability_sums import (
     read_levels,
 )
 from fastmcmd.predictive.base import Array, check_levels
-from fastmcmd.streaming.rows import OfRows
+from fastmcmd.streaming.base import OfRows
 
 __all__ = [
     "Coverage",
@@ -108,7 +108,7 @@ class Reliability(OfRows[ReliabilitySums]):
         """Return the curve."""
         return conclude_reliability(state, self._chosen)
 
-    def conclude(self, state: ReliabilitySums) -> Any:
+    def conclude(self, state: ReliabilitySums) -> ReliabilityCurve | float:
         """Return the curve."""
         return self.curve(state)
 
@@ -134,7 +134,7 @@ class RegressionECE(Reliability):
     def __init__(
         self,
         levels: ArrayLike | None = None,
-        weights: Any = "uniform",
+        weights: str | ArrayLike = "uniform",
         alpha: float = 1.0,
         *,
         kind: str = "quantile",
@@ -233,7 +233,7 @@ class _AtLevels(OfRows[IntervalSums]):
         self._scalar = levels.ndim == 0
         super().__init__(nan_policy, level=levels.tolist())
 
-    def conclude(self, state: IntervalSums) -> Any:
+    def conclude(self, state: IntervalSums) -> float | Array:
         """Return the mean, one for each level."""
         return conclude_intervals(state, self._scalar)
 

@@ -1,4 +1,4 @@
-"""Metrics of a classification whose test set passes by in batches."""
+"""Metrics of a classification whose test set arrives in batches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.accuracy import TIES, gather_top_k
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
-from fastmcmd.classification.calibration import NORMS, check_threshold, mean_error
+from fastmcmd.classification.calibration import (
+    NORMS,
+    ReliabilityCurve,
+    check_threshold,
+    curve_of,
+    mean_error,
+)
 from fastmcmd.classification.events import EVENTS, check_event, event_of, gather_event
 from fastmcmd.classification.inputs import LabelledRows, read
-from fastmcmd.classification.reliability import ReliabilityCurve, curve_of
+from fastmcmd.classification.metric import Totals, total
 from fastmcmd.classification.scores import brier_of, check_clip, halved, log_score_of
 from fastmcmd.classification.summary import summarize
-from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
 from fastmcmd.streaming.mass_sketch import MassSketch, error_bounds, sketch_classes, sketch_event
@@ -29,13 +34,13 @@ __all__ = [
     "ClassificationECE",
     "ClassificationNLL",
     "ClasswiseECE",
-    "MeanScore",
     "TopKAccuracy",
+    "WeightedMean",
     "read_batch",
 ]
 
 
-class MeanScore(Accumulator[Totals]):
+class WeightedMean(Accumulator[Totals]):
     """A weighted mean over rows."""
 
     def conclude(self, state: Totals) -> float:
@@ -43,7 +48,7 @@ class MeanScore(Accumulator[Totals]):
         return state.mean
 
 
-class TopKAccuracy(MeanScore):
+class TopKAccuracy(WeightedMean):
     """Share of rows whose label is among the ``k`` most probable classes; `top_k_accuracy`.
 
     Parameters
@@ -108,7 +113,7 @@ class Accuracy(TopKAccuracy):
         super().__init__(1, ties, nan_policy, sum_tolerance)
 
 
-class ClassificationNLL(MeanScore):
+class ClassificationNLL(WeightedMean):
     """Mean negative log likelihood; `nll`.
 
     Parameters
@@ -145,7 +150,7 @@ class ClassificationNLL(MeanScore):
         return 0 if self._state is None else self._state.infinite
 
 
-class BrierScore(MeanScore):
+class BrierScore(WeightedMean):
     """Mean Brier score; `mean_brier_score`.
 
     Parameters
@@ -183,9 +188,8 @@ class BrierScore(MeanScore):
 class BinnedError(Accumulator[Any]):
     """A calibration error of probabilities in bins, of even width or of even weight.
 
-    Bins of even weight depend on all rows. Their edges are found among fine bins, so a row that lies
-    in the same fine bin as an edge may be taken for one across it; `error_bound` says how much that can
-    change.
+    Bins of even weight depend on all rows. Their edges are edges of fine bins, so a row in the fine bin of
+    an edge may fall on its wrong side; `error_bound` limits what that can change.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Classification over a test set that passes by in batches: curves, tables, decompositions, areas."""
+"""Classification over a test set that arrives in batches: curves, tables, decompositions, areas."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from fastmcmd.classification.confidence import MEASURES, histogram_of, read_two_
 from fastmcmd.classification.confidence import UncertaintyHistogram as Histogram
 from fastmcmd.classification.decomposition import BrierDecomposition as Terms
 from fastmcmd.classification.decomposition import decomposition_of
+from fastmcmd.classification.metric import Totals, total
 from fastmcmd.classification.ranking import (
     ABSENT,
     AVERAGES,
@@ -30,10 +31,9 @@ from fastmcmd.classification.ranking import (
 )
 from fastmcmd.classification.scores import halved, ranked_probability_score_of
 from fastmcmd.classification.summary import summarize
-from fastmcmd.classification.totals import Totals, total
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.classification import MeanScore, read_batch
+from fastmcmd.streaming.classification import WeightedMean, read_batch
 
 __all__ = [
     "AUROC",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-class RankedProbabilityScore(MeanScore):
+class RankedProbabilityScore(WeightedMean):
     """Mean ranked probability score; `mean_ranked_probability_score`.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Means of scores over a test set that passes by in batches."""
+"""Means of scores over a test set that arrives in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastmcmd.metrics import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.streaming.rows import OfRows
+from fastmcmd.streaming.base import OfRows
 
 __all__ = [
     "CRPS",

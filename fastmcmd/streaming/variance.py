@@ -1,9 +1,8 @@
-"""Errors against predicted spread over a test set that passes by in batches, by sketches."""
+"""Errors against predicted spread over a test set that arrives in batches, by sketches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +29,8 @@ from fastmcmd.metrics.variance import (
 from fastmcmd.metrics.variance_bins import Cells, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.metrics.variation import SpreadSums, conclude_variation, gather_spread
-from fastmcmd.streaming.rows import OfRows
-from fastmcmd.streaming.sketch import LogSketch, check_accuracy, sketch_keys
+from fastmcmd.streaming.base import OfRows
+from fastmcmd.streaming.mass_sketch import LogSketch, check_accuracy, sketch_keys
 
 __all__ = ["ENCE", "QCE", "UCE", "ENCECurve", "SpreadSketch", "VarianceVariation"]
 
@@ -132,7 +131,7 @@ class ENCECurve(OfRows[SpreadSketch]):
         binned = into_bins(Cells(spread, sums[:, :3], sums[:, 3]), bins, self._equal, self._limits)
         return conclude_variance(binned, state.n, self._equal, self._spread, self._kurtosis)
 
-    def conclude(self, state: SpreadSketch) -> Any:
+    def conclude(self, state: SpreadSketch) -> VarianceCurve | float:
         """Return the curve."""
         return self.curve(state)
 

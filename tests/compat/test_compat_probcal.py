@@ -19,8 +19,7 @@ from scipy import stats
 
 import fastmcmd as fm
 from fastmcmd.compat import probcal
-from fastmcmd.compat.probcal.callable_kernel import CallableKernel
-from fastmcmd.compat.probcal.recognise import known_kernel
+from fastmcmd.compat.probcal.recognise import CallableKernel, known_kernel
 
 KERNELS = {
     "rbf": (probcal.rbf_kernel, published.rbf, {"gamma": 0.3}),

@@ -11,8 +11,8 @@ import pytest
 import fastmcmd as fm
 from fastmcmd import metrics
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.evaluation.context import Memo
 from fastmcmd.evaluation.measures import MEASURES
-from fastmcmd.evaluation.memo import Memo
 
 N = 400
 

@@ -7,8 +7,8 @@ import pytest
 from simulations import interval_coverage
 
 import fastmcmd as fm
+from fastmcmd.evaluation.bootstrap import studentized
 from fastmcmd.evaluation.pairs import _holm, _t_test
-from fastmcmd.evaluation.studentized import studentized
 
 NORMS = interval_coverage.ZERO_IF_RIGHT
 REPEATS = 40

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.evaluation.memo import Memo
+from fastmcmd.evaluation.context import Memo
 
 
 @pytest.mark.parametrize(

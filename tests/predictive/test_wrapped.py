@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import fastmcmd as fm
-from fastmcmd.evaluation.memo import Memo
+from fastmcmd.evaluation.context import Memo
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.truncated import Truncated

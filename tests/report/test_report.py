@@ -13,7 +13,7 @@ import scipy.stats
 
 import fastmcmd as fm
 from fastmcmd.evaluation.measures import MEASURES
-from fastmcmd.report.reading import READING
+from fastmcmd.report.numbers import READING
 
 pytest.importorskip("matplotlib")
 
@@ -353,7 +353,7 @@ def test_a_file_is_replaced_whole(evaluations, tmp_path, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fastmcmd.report.drawn.svg", fail)
+    monkeypatch.setattr("fastmcmd.report.pictures.svg", fail)
     with pytest.raises(KeyboardInterrupt):
         evaluations["right"].report(path)
     assert path.read_text() == "kept"

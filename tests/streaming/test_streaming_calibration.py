@@ -13,7 +13,7 @@ import fastmcmd as fm
 from fastmcmd import metrics
 from fastmcmd.metrics.point_sums import weighted_median
 from fastmcmd.streaming import accuracy, calibration, variance
-from fastmcmd.streaming.sketch import LogSketch
+from fastmcmd.streaming.mass_sketch import LogSketch
 
 EXACT = {
     "mae": (accuracy.MAE, metrics.mae),

@@ -8,7 +8,7 @@ What differs, because the published result is wrong or missing:
 
 - the MCMD is never NaN: it is the norm of a vector, where the published code takes the root of a
   difference that rounding can leave below zero; values near zero keep their digits. A
-  `fastmcmd.ToleranceWarning` says where an error of at most 1e-6 cannot be certified;
+  `fastmcmd.ToleranceWarning` says if an error of at most 1e-6 cannot be certified;
 - targets of a regression ECE stay real numbers under ``torch.distributions``, where the published code
   cuts them to integers;
 - Poisson and negative binomial probabilities are exact at any count, where the published code sums

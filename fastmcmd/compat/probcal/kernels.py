@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import (
     as_array,
     as_float,
@@ -25,7 +24,7 @@ __all__ = ["laplacian_kernel", "polynomial_kernel", "rbf_kernel"]
 _BLOCK = 1 << 22  # elements of a temporary array
 
 
-def rbf_kernel(x: Any, x_prime: Any, gamma: float | None = None) -> Any:
+def rbf_kernel(x: AnyArray, x_prime: AnyArray, gamma: float | None = None) -> AnyArray:
     """Return the matrix (n, m) of ``exp(-gamma |x - x'|_2^2)``.
 
     Parameters
@@ -62,8 +61,8 @@ def rbf_kernel(x: Any, x_prime: Any, gamma: float | None = None) -> Any:
 
 
 def laplacian_kernel(
-    x: Any, x_prime: Any, gamma: float | None = None, *, squared: bool = True
-) -> Any:
+    x: AnyArray, x_prime: AnyArray, gamma: float | None = None, *, squared: bool = True
+) -> AnyArray:
     """Return the matrix (n, m) of ``exp(-gamma |x - x'|_1^2)``, the square as published.
 
     Parameters
@@ -90,7 +89,7 @@ def laplacian_kernel(
     -----
     The published function is documented as scikit-learn's Laplacian kernel and squares the distance. Of
     one column, the outputs of the CCE, that is the RBF kernel with the same gamma: a valid kernel under
-    another name, and numbers computed with it are kept. Of more columns it is not positive semi-definite
+    another name, and published numbers used it. With more columns it is not positive semi-definite
     (``exp(-t r^2)`` of a norm r is so for all t only where the norm is Euclidean; Schoenberg, *Metric
     spaces and positive definite functions*, 1938), so that no MCMD belongs to it:
     `compute_mcmd_torch` then warns (inputs) or refuses (outputs), and
@@ -124,8 +123,8 @@ def laplacian_kernel(
 
 
 def polynomial_kernel(
-    x: Any, x_prime: Any, gamma: float = 1.0, coef0: float = 1.0, degree: int = 3
-) -> Any:
+    x: AnyArray, x_prime: AnyArray, gamma: float = 1.0, coef0: float = 1.0, degree: int = 3
+) -> AnyArray:
     """Return the matrix (n, m) of ``(gamma x.x' + coef0)^degree``.
 
     Parameters
@@ -163,7 +162,7 @@ def polynomial_kernel(
     return _matrix(Polynomial(degree, gamma, coef0), x, z)
 
 
-def _width(gamma: Any, columns: int) -> Any:
+def _width(gamma: float | None, columns: int) -> AnyArray:
     """Return gamma, 1/d for None and 0; a tensor, which may need a gradient, as it is."""
     if gamma is None:
         return 1.0 / columns
@@ -172,7 +171,7 @@ def _width(gamma: Any, columns: int) -> Any:
     return 1.0 / columns if as_float(gamma, "gamma") == 0 else check_positive(gamma, "gamma")
 
 
-def _pair(x: Any, z: Any) -> tuple[Any, Any]:
+def _pair(x: AnyArray, z: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return two sets of rows (n, d), (m, d), both arrays or both tensors."""
     if is_tensor(x) != is_tensor(z):
         raise TypeError(

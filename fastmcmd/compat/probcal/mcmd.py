@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_rows, check_positive, is_tensor
-from fastmcmd.compat.probcal.recognise import as_kernel, is_indefinite
+from fastmcmd.compat.probcal.recognise import (
+    Converter,
+    Converters,
+    KernelFunction,
+    as_kernel,
+    is_indefinite,
+)
 from fastmcmd.kernels.base import Array
 from fastmcmd.mcmd import mcmd
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["compute_mcmd_numpy", "compute_mcmd_torch"]
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _NAMES = ("grid", "x", "y", "x_prime", "y_prime")
-_Converters = list[tuple[Callable[[Array], Any], float]]
 
 
 def compute_mcmd_numpy(
-    grid: Any,
-    x: Any,
-    y: Any,
-    x_prime: Any,
-    y_prime: Any,
-    x_kernel: Callable[[Any, Any], Any],
-    y_kernel: Callable[[Any, Any], Any],
+    grid: AnyArray,
+    x: AnyArray,
+    y: AnyArray,
+    x_prime: AnyArray,
+    y_prime: AnyArray,
+    x_kernel: KernelFunction,
+    y_kernel: KernelFunction,
     lmbda: float = 0.01,
 ) -> NDArray[np.float64]:
     """Return the MCMD between two conditional distributions at the points of ``grid``.
@@ -88,15 +96,15 @@ def compute_mcmd_numpy(
 
 
 def compute_mcmd_torch(
-    grid: Any,
-    x: Any,
-    y: Any,
-    x_prime: Any,
-    y_prime: Any,
-    x_kernel: Callable[[Any, Any], Any],
-    y_kernel: Callable[[Any, Any], Any],
+    grid: AnyArray,
+    x: AnyArray,
+    y: AnyArray,
+    x_prime: AnyArray,
+    y_prime: AnyArray,
+    x_kernel: KernelFunction,
+    y_kernel: KernelFunction,
     lmbda: float = 0.01,
-) -> Any:
+) -> AnyArray:
     """Return the MCMD between two conditional distributions at the points of ``grid``, as a tensor.
 
     Parameters
@@ -105,7 +113,7 @@ def compute_mcmd_torch(
         As in `compute_mcmd_numpy`, on any device.
     x_kernel, y_kernel : callable or Kernel
         As in `compute_mcmd_numpy`. A function that is not recognised is called with tensors on the device
-        of ``x``, in float64, or in the precision of ``x`` where it cannot take float64.
+        of ``x``, in float64, or in the precision of ``x`` if it cannot take float64.
     lmbda : float
         Regulariser, positive.
 
@@ -163,11 +171,11 @@ def compute_mcmd_torch(
         for dtype in floating[1:]:
             widest = torch.promote_types(widest, dtype)
 
-    def converter(dtype: Any) -> tuple[Callable[[Array], Any], float]:
-        def own(block: Array) -> Any:
+    def converter(dtype: torch.dtype) -> Converter:
+        def convert(block: Array) -> AnyArray:
             return torch.tensor(block, dtype=dtype, device=x.device)
 
-        return own, float(torch.finfo(dtype).eps) / 2
+        return convert, float(torch.finfo(dtype).eps) / 2
 
     converters = [converter(torch.float64)]
     if x.device.type == "mps":  # has no float64
@@ -179,17 +187,21 @@ def compute_mcmd_torch(
     return torch.as_tensor(values, dtype=widest, device=x.device)
 
 
-def _arrays(values: tuple[Any, ...]) -> tuple[Array, ...]:
+def _arrays(values: tuple[AnyArray, ...]) -> tuple[Array, ...]:
     """Return the five arguments as arrays of rows; the same object stays the same."""
-    made: dict[int, Array] = {}
+    converted: dict[int, Array] = {}
     for name, value in zip(_NAMES, values, strict=True):
-        if id(value) not in made:
-            made[id(value)] = as_rows(value, name)
-    return tuple(made[id(value)] for value in values)
+        if id(value) not in converted:
+            converted[id(value)] = as_rows(value, name)
+    return tuple(converted[id(value)] for value in values)
 
 
 def _mcmd(
-    arrays: tuple[Array, ...], x_kernel: Any, y_kernel: Any, lmbda: Any, converters: _Converters
+    arrays: tuple[Array, ...],
+    x_kernel: KernelFunction,
+    y_kernel: KernelFunction,
+    lmbda: float,
+    converters: Converters,
 ) -> NDArray[np.float64]:
     grid, x, y, x_prime, y_prime = arrays
     lmbda = check_positive(lmbda, "lmbda")

@@ -44,7 +44,7 @@ def adversarial_group_calibration(
     draw_with_replacement : bool
         Whether a group may hold a row more than once.
     num_trials, num_group_draws : int
-        The worst of ``num_group_draws`` groups is found ``num_trials`` times.
+        Number of trials, each of which takes the worst of ``num_group_draws`` groups.
     verbose : bool
         Show how many groups are done.
 
@@ -56,8 +56,8 @@ def adversarial_group_calibration(
 
     Notes
     -----
-    Groups are drawn from ``numpy.random``, in the order of the original: ``numpy.random.seed`` gives the
-    same groups. `fastmcmd.metrics.adversarial_group_calibration` has a ``random_state`` of its own and is
+    Groups are drawn from ``numpy.random``, in the order of the original: ``numpy.random.seed`` sets the
+    same groups. `fastmcmd.metrics.adversarial_group_calibration` has its own ``random_state`` and is
     faster.
 
     Examples
@@ -65,7 +65,7 @@ def adversarial_group_calibration(
     >>> import numpy as np
     >>> from fastmcmd.compat.uncertainty_toolbox import adversarial_group_calibration
     >>> y = np.random.default_rng(0).normal(size=500)
-    >>> found = adversarial_group_calibration(np.zeros(500), np.ones(500), y, "mean_abs")
+    >>> calibration = adversarial_group_calibration(np.zeros(500), np.ones(500), y, "mean_abs")
     >>> bool(found.score_mean[0] > found.score_mean[-1])
     True
     """
@@ -79,7 +79,7 @@ def adversarial_group_calibration(
     if len(outcomes) < 2 and not draw_with_replacement:
         raise ValueError("y_true has 1 row; at least 2 are needed for groups without replacement")
     sizes = np.maximum(np.round(len(outcomes) * shares).astype(np.intp), 2)
-    found = metrics.adversarial_group_calibration(
+    result = metrics.adversarial_group_calibration(
         outcomes,
         predicted,
         np.linspace(0, 1, check_count(num_bins, "num_bins")),
@@ -90,7 +90,7 @@ def adversarial_group_calibration(
             len(outcomes), sizes, trials, draws, draw_with_replacement, bool(verbose)
         ),
     )
-    worst = found.worst.reshape(len(shares), trials)
+    worst = result.worst.reshape(len(shares), trials)
     deviation = worst.std(axis=1, ddof=1) if trials > 1 else np.full(len(shares), np.nan)
     return Namespace(group_size=shares, score_mean=worst.mean(axis=1), score_stderr=deviation)
 
@@ -105,16 +105,16 @@ def _drawn_groups(
     """
     progress = Progress(verbose, 0.0)
     sweep = progress.sweep("groups", len(sizes) * trials * draws, unit="groups")
-    done = 0
+    count = 0
     try:
         for size in sizes.tolist():
             for _ in range(trials):
                 rows = np.empty((1, draws, size), dtype=np.int32)
                 for draw in range(draws):
-                    # The original's generator: a seed set there gives the same groups.
+                    # The original's generator: with the same seed the groups are the same.
                     rows[0, draw] = np.random.choice(n, size, replace=replace)  # noqa: NPY002
                 yield rows
-                done += draws
-                sweep.done(done)
+                count += draws
+                sweep.done(count)
     finally:
         progress.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -41,7 +39,7 @@ verbose : bool
 )
 
 
-def vector(value: Any, name: str) -> Vector:
+def vector(value: ArrayLike, name: str) -> Vector:
     """Return a finite vector (n,) of float64, n at least 1."""
     array = as_array(value, name)
     if array.ndim != 1:
@@ -49,16 +47,16 @@ def vector(value: Any, name: str) -> Vector:
     return as_rows(array, name)[:, 0].astype(np.float64)
 
 
-def vectors(**values: Any) -> tuple[Vector, ...]:
+def vectors(**values: ArrayLike) -> tuple[Vector, ...]:
     """Return named vectors of equal length."""
-    found = {name: vector(value, name) for name, value in values.items()}
-    check_same_length(**found)
-    if "y_std" in found and not (found["y_std"] > 0).all():
-        bad = int((found["y_std"] <= 0).argmax())
+    checked = {name: vector(value, name) for name, value in values.items()}
+    check_same_length(**checked)
+    if "y_std" in checked and not (checked["y_std"] > 0).all():
+        bad = int((checked["y_std"] <= 0).argmax())
         raise ValueError(
-            f"y_std holds values that are not positive (first in row {bad}: {found['y_std'][bad]:g})"
+            f"y_std holds values that are not positive (first in row {bad}: {checked['y_std'][bad]:g})"
         )
-    return tuple(found.values())
+    return tuple(checked.values())
 
 
 def gaussian(y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike) -> tuple[Vector, Gaussian]:
@@ -67,7 +65,7 @@ def gaussian(y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike) -> tuple[Ve
     return outcomes, Gaussian(mean, std)
 
 
-def number(value: Any, name: str) -> float:
+def number(value: float, name: str) -> float:
     """Return a number, or the only element of an array, as a float."""
     array = as_array(value, name)
     if array.size != 1 or array.ndim > 1:

@@ -89,11 +89,11 @@ def get_all_average_calibration(
     dict
     """
     _tell(verbose, "average calibration")
-    given = (y_pred, y_std, y_true, num_bins)
+    arguments = (y_pred, y_std, y_true, num_bins)
     return {
-        "rms_cal": root_mean_squared_calibration_error(*given),
-        "ma_cal": mean_absolute_calibration_error(*given),
-        "miscal_area": miscalibration_area(*given),
+        "rms_cal": root_mean_squared_calibration_error(*arguments),
+        "ma_cal": mean_absolute_calibration_error(*arguments),
+        "miscal_area": miscalibration_area(*arguments),
     }
 
 
@@ -109,17 +109,17 @@ def get_all_adversarial_group_calibration(
         Of each "group_sizes", "adv_group_cali_mean" and "adv_group_cali_stderr".
     """
     _tell(verbose, "adversarial group calibration")
-    found = {}
+    results = {}
     for name, kind in (("ma_adv_group_cal", "mean_abs"), ("rms_adv_group_cal", "root_mean_sq")):
         one = adversarial_group_calibration(
             y_pred, y_std, y_true, kind, num_bins=num_bins, verbose=verbose
         )
-        found[name] = {
+        results[name] = {
             "group_sizes": one.group_size,
             "adv_group_cali_mean": one.score_mean,
             "adv_group_cali_stderr": one.score_stderr,
         }
-    return found
+    return results
 
 
 @documented
@@ -155,12 +155,12 @@ def get_all_scoring_rule_metrics(
     dict
     """
     _tell(verbose, "proper scores")
-    given = (y_pred, y_std, y_true, scaled)
+    arguments = (y_pred, y_std, y_true, scaled)
     return {
-        "nll": nll_gaussian(*given),
-        "crps": crps_gaussian(*given),
-        "check": check_score(*given, resolution=resolution),
-        "interval": interval_score(*given, resolution=resolution),
+        "nll": nll_gaussian(*arguments),
+        "crps": crps_gaussian(*arguments),
+        "check": check_score(*arguments, resolution=resolution),
+        "interval": interval_score(*arguments, resolution=resolution),
     }
 
 
@@ -203,7 +203,7 @@ def get_all_metrics(
     >>> found["sharpness"]
     {'sharp': 1.0}
     """
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "accuracy": get_all_accuracy_metrics(y_pred, y_true, verbose),
         "avg_calibration": get_all_average_calibration(y_pred, y_std, y_true, num_bins, verbose),
         "adv_group_calibration": get_all_adversarial_group_calibration(
@@ -215,8 +215,8 @@ def get_all_metrics(
         ),
     }
     if verbose:
-        _show(found)
-    return found
+        _show(results)
+    return results
 
 
 def _tell(verbose: bool, family: str) -> None:
@@ -224,10 +224,10 @@ def _tell(verbose: bool, family: str) -> None:
         print(f"computing {family}")
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(results: dict[str, Any]) -> None:
     """Print all numbers; of group calibration some sizes, the smallest left out."""
     rows = [["metric", "value"]]
-    for family in found.values():
+    for family in results.values():
         for name, value in family.items():
             if not isinstance(value, dict):
                 rows.append([METRIC_NAMES[name], f"{value:.4g}"])

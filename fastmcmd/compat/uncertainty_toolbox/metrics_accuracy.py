@@ -19,7 +19,7 @@ def prediction_error_metrics(y_pred: ArrayLike, y_true: ArrayLike) -> dict[str, 
     -------
     dict
         "mae", "rmse", "mdae" (median absolute error), "marpd" (mean absolute relative percent difference),
-        "r2" (of constant outputs 1 where all are predicted exactly, else 0, as in scikit-learn) and "corr"
+        "r2" (of constant outputs 1 if all are predicted exactly, else 0, as in scikit-learn) and "corr"
         (Pearson's; NaN where outputs or predictions are constant).
 
     Raises
@@ -34,14 +34,14 @@ def prediction_error_metrics(y_pred: ArrayLike, y_true: ArrayLike) -> dict[str, 
     0.0
     """
     predicted, outcomes = vectors(y_pred=y_pred, y_true=y_true)
-    determined = metrics.r2(outcomes, predicted)
+    determined = float(metrics.r2(outcomes, predicted))
     if np.isnan(determined) and len(outcomes) > 1:
         determined = float(np.array_equal(outcomes, predicted))
     return {
-        "mae": metrics.mae(outcomes, predicted),
-        "rmse": metrics.rmse(outcomes, predicted),
-        "mdae": metrics.median_absolute_error(outcomes, predicted),
-        "marpd": metrics.marpd(outcomes, predicted),
+        "mae": float(metrics.mae(outcomes, predicted)),
+        "rmse": float(metrics.rmse(outcomes, predicted)),
+        "mdae": float(metrics.median_absolute_error(outcomes, predicted)),
+        "marpd": float(metrics.marpd(outcomes, predicted)),
         "r2": determined,
-        "corr": metrics.pearson(outcomes, predicted),
+        "corr": float(metrics.pearson(outcomes, predicted)),
     }

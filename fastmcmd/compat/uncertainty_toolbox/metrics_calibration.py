@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import scipy
@@ -42,6 +42,12 @@ __all__ = [
 ]
 
 
+class RecalibrationModel(Protocol):
+    """Moves levels to observed shares, as ``sklearn.isotonic.IsotonicRegression`` does."""
+
+    def predict(self, levels: Vector, /) -> ArrayLike: ...
+
+
 @documented
 def sharpness(y_std: ArrayLike) -> float:
     """Return the root of the mean predicted variance.
@@ -72,7 +78,7 @@ def root_mean_squared_calibration_error(
     y_true: ArrayLike,
     num_bins: int = 100,
     vectorized: bool = False,
-    recal_model: Any = None,
+    recal_model: RecalibrationModel | None = None,
     prop_type: str = "interval",
 ) -> float:
     """Return the root mean square of observed minus expected proportions.
@@ -105,7 +111,7 @@ def mean_absolute_calibration_error(
     y_true: ArrayLike,
     num_bins: int = 100,
     vectorized: bool = False,
-    recal_model: Any = None,
+    recal_model: RecalibrationModel | None = None,
     prop_type: str = "interval",
 ) -> float:
     """Return the mean absolute difference of observed and expected proportions.
@@ -131,7 +137,7 @@ def miscalibration_area(
     y_true: ArrayLike,
     num_bins: int = 100,
     vectorized: bool = False,
-    recal_model: Any = None,
+    recal_model: RecalibrationModel | None = None,
     prop_type: str = "interval",
 ) -> float:
     """Return the area between the curve of observed over expected proportions and the diagonal.
@@ -151,7 +157,9 @@ def miscalibration_area(
 
 
 @documented
-def miscalibration_area_from_proportions(exp_proportions: Any, obs_proportions: Any) -> float:
+def miscalibration_area_from_proportions(
+    exp_proportions: ArrayLike, obs_proportions: ArrayLike
+) -> float:
     """Return the area between a curve of observed over expected proportions and the diagonal.
 
     Parameters
@@ -185,7 +193,7 @@ def get_proportion_lists_vectorized(
     y_std: ArrayLike,
     y_true: ArrayLike,
     num_bins: int = 100,
-    recal_model: Any = None,
+    recal_model: RecalibrationModel | None = None,
     prop_type: str = "interval",
 ) -> tuple[Vector, Vector]:
     """Return expected and observed proportions (j,) over even levels.
@@ -211,7 +219,7 @@ def get_proportion_lists(
     y_std: ArrayLike,
     y_true: ArrayLike,
     num_bins: int = 100,
-    recal_model: Any = None,
+    recal_model: RecalibrationModel | None = None,
     prop_type: str = "interval",
 ) -> tuple[Vector, Vector]:
     """Return expected and observed proportions (j,) over even levels.
@@ -276,7 +284,10 @@ def get_proportion_under_quantile(
 
 @documented
 def get_prediction_interval(
-    y_pred: ArrayLike, y_std: ArrayLike, quantile: Any, recal_model: Any = None
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    quantile: float,
+    recal_model: RecalibrationModel | None = None,
 ) -> Namespace:
     """Return central prediction intervals of a probability.
 
@@ -305,7 +316,10 @@ def get_prediction_interval(
 
 @documented
 def get_quantile(
-    y_pred: ArrayLike, y_std: ArrayLike, quantile: Any, recal_model: Any = None
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    quantile: float,
+    recal_model: RecalibrationModel | None = None,
 ) -> Vector:
     """Return predicted quantiles (n,) at a level.
 
@@ -334,9 +348,9 @@ def _curve(
     y_pred: ArrayLike,
     y_std: ArrayLike,
     y_true: ArrayLike,
-    num_bins: Any,
-    recal_model: Any,
-    prop_type: Any,
+    num_bins: int,
+    recal_model: RecalibrationModel | None,
+    prop_type: str,
 ) -> ReliabilityCurve:
     """Return observed proportions over even levels, at the levels of a recalibration model."""
     check_choice(prop_type, "prop_type", PROPORTIONS)
@@ -347,22 +361,25 @@ def _curve(
     return replace(curve, expected=expected)
 
 
-def _recalibrated(recal_model: Any, levels: Vector) -> Vector:
+def _recalibrated(recal_model: RecalibrationModel, levels: Vector) -> Vector:
     """Return the levels of a recalibration model, checked."""
     if not callable(getattr(recal_model, "predict", None)):
         raise TypeError(
             f"recal_model is {recal_model!r}; an object with a method predict is needed"
         )
-    found = as_array(recal_model.predict(levels), "what recal_model predicts").astype(np.float64)
-    if found.shape != levels.shape or not ((found >= 0) & (found <= 1)).all():
+    predicted = as_array(recal_model.predict(levels), "what recal_model predicts").astype(
+        np.float64
+    )
+    if predicted.shape != levels.shape or not ((predicted >= 0) & (predicted <= 1)).all():
         raise ValueError(
-            f"recal_model predicts {found!r} for {len(levels)} levels; as many numbers in [0, 1] are needed"
+            f"recal_model predicts {predicted!r} for {len(levels)} levels; as many numbers in [0, 1] "
+            "are needed"
         )
-    return found
+    return predicted
 
 
 def _share(
-    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, quantile: Any, kind: str
+    y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, quantile: float, kind: str
 ) -> float:
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
     level = number(quantile, "quantile")
@@ -372,7 +389,7 @@ def _share(
     return float(curve.observed[0])
 
 
-def _one_level(quantile: Any, recal_model: Any) -> float:
+def _one_level(quantile: float, recal_model: RecalibrationModel | None) -> float:
     level = number(quantile, "quantile")
     if not 0 < level < 1:
         raise ValueError(f"quantile is {level:g}; a number between 0 and 1 is needed")

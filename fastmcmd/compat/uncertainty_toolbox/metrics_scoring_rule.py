@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -150,11 +148,11 @@ def interval_score(
     return score * (1 if check_flag(scaled, "scaled") else len(levels))
 
 
-def _levels(start: Any, start_name: str, end: Any, end_name: str, resolution: Any) -> Vector:
+def _levels(start: float, start_name: str, end: float, end_name: str, resolution: int) -> Vector:
     ends = []
     for value, name in ((start, start_name), (end, end_name)):
-        found = number(value, name)
-        if not 0 < found < 1:
-            raise ValueError(f"{name} is {found:g}; a number between 0 and 1 is needed")
-        ends.append(found)
+        level = number(value, name)
+        if not 0 < level < 1:
+            raise ValueError(f"{name} is {level:g}; a number between 0 and 1 is needed")
+        ends.append(level)
     return np.linspace(ends[0], ends[1], check_count(resolution, "resolution"))

@@ -33,7 +33,7 @@ __all__ = [
 
 
 @documented
-def get_q_idx(exp_props: Any, q: float) -> int:
+def get_q_idx(exp_props: ArrayLike, q: float) -> int:
     """Return the index of the proportion at or next below a level.
 
     Parameters
@@ -41,7 +41,7 @@ def get_q_idx(exp_props: Any, q: float) -> int:
     exp_props : array_like (j,)
         Expected proportions.
     q : float
-        Level. At the end the last proportion is found, where both agree to two decimals.
+        Level. At the end of the range it matches the last proportion if both agree to two decimals.
 
     Returns
     -------
@@ -59,9 +59,9 @@ def get_q_idx(exp_props: Any, q: float) -> int:
     (1, 2)
     """
     expected, level = vector(exp_props, "exp_props"), number(q, "q")
-    held = np.flatnonzero((expected[:-1] <= level) & (level < expected[1:]))
-    if len(held):
-        return int(held[0])
+    segments = np.flatnonzero((expected[:-1] <= level) & (level < expected[1:]))
+    if len(segments):
+        return int(segments[0])
     if round(level, 2) == round(float(expected[-1]), 2):
         return len(expected) - 1
     raise ValueError(
@@ -71,7 +71,7 @@ def get_q_idx(exp_props: Any, q: float) -> int:
 
 
 @documented
-def iso_recal(exp_props: Any, obs_props: Any) -> Any:
+def iso_recal(exp_props: ArrayLike, obs_props: ArrayLike) -> Any:
     """Return the isotonic regression of expected on observed proportions.
 
     Parameters
@@ -145,7 +145,7 @@ def _first(observed: Vector, zero: int, one: int) -> int:
     if below < least:
         return int(np.flatnonzero(observed[:zero] <= below)[-1])
     many = np.count_nonzero(observed[zero : one + 1] == least) > 1
-    # The last smallest, before the row of level 1 where there are several.
+    # The last smallest, before the row of level 1 if there are several.
     return int(np.flatnonzero(observed[: one if many else one + 1] <= least)[-1])
 
 
@@ -157,8 +157,8 @@ def _last(observed: Vector, zero: int, one: int, first: int) -> int:
     start, least = (one + 1, above) if above > most else (zero, most)
     if above <= most and np.count_nonzero(observed[zero : one + 1] == most) > 1:
         start = first
-    found = np.flatnonzero(observed[start:] >= least)
-    return int(start + found[0]) if len(found) else first - 1
+    places = np.flatnonzero(observed[start:] >= least)
+    return int(start + places[0]) if len(places) else first - 1
 
 
 @documented
@@ -204,8 +204,8 @@ def optimize_recalibration_ratio(
     """
     mean, std, outcomes = vectors(y_mean=y_mean, y_std=y_std, y_true=y_true)
     predicted = Gaussian(mean, std)
-    found = StdRatio(criterion, optimizer_bounds).fit(predicted, outcomes)
-    return found.ratio_
+    fitted = StdRatio(criterion, optimizer_bounds).fit(predicted, outcomes)
+    return fitted.ratio_
 
 
 @documented
@@ -215,7 +215,7 @@ def get_std_recalibrator(
     y_true: ArrayLike,
     criterion: str = "ma_cal",
     optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
-) -> Callable[[Any], Vector]:
+) -> Callable[[ArrayLike], Vector]:
     """Return a function that scales standard deviations by the factor with the least error.
 
     Parameters
@@ -230,7 +230,7 @@ def get_std_recalibrator(
     """
     ratio = optimize_recalibration_ratio(y_mean, y_std, y_true, criterion, optimizer_bounds)
 
-    def recalibrate(std: Any) -> Vector:
+    def recalibrate(std: ArrayLike) -> Vector:
         return ratio * vector(std, "std")
 
     return recalibrate
@@ -239,7 +239,7 @@ def get_std_recalibrator(
 @documented
 def get_quantile_recalibrator(
     y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike
-) -> Callable[[Any, Any, Any], Vector]:
+) -> Callable[[ArrayLike, ArrayLike, float], Vector]:
     """Return a function of means, standard deviations and a level that returns recalibrated quantiles.
 
     Parameters
@@ -258,7 +258,7 @@ def get_quantile_recalibrator(
     """
     model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="quantile"))
 
-    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: Any) -> Vector:
+    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: float) -> Vector:
         return get_quantile(y_pred, y_std, quantile, recal_model=model)
 
     return recalibrate
@@ -267,7 +267,7 @@ def get_quantile_recalibrator(
 @documented
 def get_interval_recalibrator(
     y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike
-) -> Callable[[Any, Any, Any], Namespace]:
+) -> Callable[[ArrayLike, ArrayLike, float], Namespace]:
     """Return a function of means, standard deviations and a probability that returns intervals.
 
     Returns
@@ -282,7 +282,7 @@ def get_interval_recalibrator(
     """
     model = iso_recal(*get_proportion_lists_vectorized(y_pred, y_std, y_true, prop_type="interval"))
 
-    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: Any) -> Namespace:
+    def recalibrate(y_pred: ArrayLike, y_std: ArrayLike, quantile: float) -> Namespace:
         return get_prediction_interval(y_pred, y_std, quantile, recal_model=model)
 
     return recalibrate
