@@ -135,9 +135,9 @@ def __getattr__(name: str) -> Any:
         if name in names:
             if place == "fastmcmd":
                 return importlib.import_module(f"fastmcmd.{name}")
-            found = getattr(importlib.import_module(place), name)
-            globals()[name] = found
-            return found
+            value = getattr(importlib.import_module(place), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'fastmcmd' has no attribute {name!r}")
 
 

@@ -140,8 +140,8 @@ def cce(
     nature, model, kernels = samples_of(
         x, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state
     )
-    found = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
-    return found if out is not None else on_device_of(found, given)
+    result = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
+    return result if out is not None else on_device_of(result, given)
 
 
 def encoded(x: Any, encoder: Callable[[Any], Any] | None) -> Any:
@@ -160,8 +160,8 @@ def encoded_inputs(
     columns: int | None = None,
 ) -> NDArray[Any] | Rows:
     """Return checked inputs, encoded where there is an encoder; messages say which of both they blame."""
-    told = name if encoder is None else f"encoder({name})"
-    return inputs(encoded(value, encoder), told, options, columns)
+    label = name if encoder is None else f"encoder({name})"
+    return inputs(encoded(value, encoder), label, options, columns)
 
 
 def samples_of(

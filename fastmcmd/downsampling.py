@@ -298,7 +298,7 @@ def downsampled_cce(
         chosen, share[j] = sampler(source)
         rows[j] = part[chosen]
         weigh = share[j] if own_weights is None else share[j] * own_weights[rows[j]]
-        found = cce(
+        result = cce(
             x[rows[j]], y[rows[j]], prediction.take(rows[j]), at=grid, x_kernel=x_kernel,
             y_kernel=y_kernel, lam=lam, draws=draws, weights=None if (weigh == 1).all() else weigh,
             random_state=source, tol=tol, solver=solver, backend=backend, dtype=dtype,
@@ -306,15 +306,15 @@ def downsampled_cce(
             cache_dir=cache_dir, devices=devices, device_memory_limit=device_memory_limit,
         )  # fmt: skip
         # Welford's updates: no values are kept, and equal values have a spread of exactly 0.
-        off = found.values - mean
+        off = result.values - mean
         mean += off / (j + 1)
-        squares += off * (found.values - mean)
-        means[j] = found.mean
-        worst = max(worst, found.error_bound)
-        infos.append(found.info)
+        squares += off * (result.values - mean)
+        means[j] = result.mean
+        worst = max(worst, result.error_bound)
+        infos.append(result.info)
     std = np.full(len(grid), np.nan) if repeats == 1 else np.sqrt(squares / (repeats - 1))
     return DownsampledResult(
-        mean, std, means, rows, share, worst, found.tol, len(part), method, tuple(infos)
+        mean, std, means, rows, share, worst, result.tol, len(part), method, tuple(infos)
     )
 
 

@@ -195,7 +195,7 @@ class ConditionalCongruence(Parameters):
             x, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
-        found = {}
+        estimators = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
             fits = fit(nature, models, *kernels, options, x, progress)
@@ -206,8 +206,8 @@ class ConditionalCongruence(Parameters):
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
                 one.restore(fitted, replace(result, name="CCE"), x.shape[1], columns, x.dtype)
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
-                found[name] = one
-        return found
+                estimators[name] = one
+        return estimators
 
     def fitted(self) -> Fit:
         """Return the fitted embeddings, or raise if there are none yet."""

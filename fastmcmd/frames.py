@@ -111,9 +111,9 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
         raise MissingDependencyError(
             "a frame needs pandas: pip install 'fastmcmd[frame]'; the values by row are arrays without it"
         ) from None
-    found = labels if isinstance(labels, RowLabels) else row_labels(labels)
+    labels_of_rows = labels if isinstance(labels, RowLabels) else row_labels(labels)
     index = None
-    if found is None and labels is not None:
+    if labels_of_rows is None and labels is not None:
         try:
             given = np.asarray(labels)
         except Exception as error:  # __array__ of other libraries raises what it likes
@@ -124,7 +124,7 @@ def to_frame(columns: Mapping[str, Array], labels: Any = None) -> pd.DataFrame:
             index = pd.Index(given)
         except Exception as error:  # types that pandas has no index of
             raise TypeError(f"index cannot be one of pandas: {error}") from None
-    index = found.index if found is not None else index
+    index = labels_of_rows.index if labels_of_rows is not None else index
     _check_length(columns, index)
     return pd.DataFrame(dict(columns), index=index)
 

@@ -199,8 +199,8 @@ def mcmd(
     x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, x, y, x_prime, y_prime)
     nature = Sample(x, DrawnOutputs(y[:, None, :]), weights, lam)
     model = Sample(x_prime, DrawnOutputs(y_prime[:, None, :]), weights_prime, lam_prime)
-    found = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
-    return found if out is not None else on_device_of(found, given)
+    result = evaluate_at(nature, model, x_kernel, y_kernel, options, grid, "MCMD", out)[1]
+    return result if out is not None else on_device_of(result, given)
 
 
 def evaluate_at(

@@ -135,8 +135,8 @@ def leverage_scores(
     landmarks = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
     pivots = backend.points(x[landmarks], np.float64)
     values, vectors = np.linalg.eigh(np.asarray(backend.gram(kernel, pivots), dtype=np.float64))
-    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    whiten = vectors[:, kept] / np.sqrt(values[kept])
+    significant = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    whiten = vectors[:, significant] / np.sqrt(values[significant])
 
     def features() -> Any:
         step = max(1, _BLOCK // len(landmarks))
@@ -153,8 +153,8 @@ def leverage_scores(
     scores = np.empty(n)
     for rows, f in features():
         inside = share[rows] * np.einsum("ij,ij->i", f @ precision, f)
-        missed = share[rows] * np.maximum(diagonal[rows] - np.einsum("ij,ij->i", f, f), 0.0)
-        scores[rows] = inside + missed / (missed + lam)
+        residual = share[rows] * np.maximum(diagonal[rows] - np.einsum("ij,ij->i", f, f), 0.0)
+        scores[rows] = inside + residual / (residual + lam)
     return scores
 
 

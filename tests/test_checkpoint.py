@@ -365,8 +365,8 @@ class Fragile(GramOperator):
             raise self.error
 
 
-def operator_of(x, backend="cpu", dtype=np.float64, room=10**9, left=np.inf, error=None):
-    operator = Fragile(get_backend(backend, KERNEL), KERNEL, x, np.dtype(dtype), room)
+def operator_of(x, backend="cpu", dtype=np.float64, budget=10**9, left=np.inf, error=None):
+    operator = Fragile(get_backend(backend, KERNEL), KERNEL, x, np.dtype(dtype), budget)
     operator.left, operator.error = left, error or Stopped()
     return operator
 
@@ -395,7 +395,7 @@ def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=3
 
 
 @pytest.mark.parametrize(
-    ("backend", "dtype", "room", "order"),
+    ("backend", "dtype", "budget", "order"),
     [
         ("numpy", np.float64, 10**9, "C"),
         ("numpy", np.float32, 0, "F"),
@@ -405,16 +405,16 @@ def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=3
     ],
 )
 @pytest.mark.parametrize("certificate", ["rigorous", "sampled"])
-def test_resumed_after_any_product(rng, path, backend, dtype, room, order, certificate):
+def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, certificate):
     lam = 1e-3 if dtype == np.float64 else 1e-2
     x, systems = systems_of(rng, 600, lam, order=order)
-    whole = operator_of(x, backend, dtype, room)
+    whole = operator_of(x, backend, dtype, budget)
     expected = run(whole, systems, certificate)
     if dtype == np.float32 and certificate == "rigorous":
         assert whole.passes > expected.iterations  # refined: rounds are resumed as well
     for step in (2, 4):  # certifying may take two products, which are not kept apart
         for _ in range(99):
-            operator = operator_of(x, backend, dtype, room, left=step)
+            operator = operator_of(x, backend, dtype, budget, left=step)
             keep = Checkpoint(path, "f", every=0).stage("cg")
             try:
                 found = run(operator, systems, certificate, keep)
@@ -423,7 +423,7 @@ def test_resumed_after_any_product(rng, path, backend, dtype, room, order, certi
             break
         equal(found, expected)
         assert operator.passes == whole.passes
-        again = run(operator_of(x, backend, dtype, room, left=0), systems, certificate, keep)
+        again = run(operator_of(x, backend, dtype, budget, left=0), systems, certificate, keep)
         equal(again, expected)  # what is done is not done again
         keep.checkpoint.finish()
 

@@ -43,11 +43,11 @@ class ExponentialSum:
     @staticmethod
     def of(kernel: Kernel, columns: int) -> ExponentialSum | None:
         """Return a resolved kernel of outputs (u, columns) in this form; None where it has another."""
-        found = _parts(kernel, columns)
-        if found is None or len(found.terms) > _MOST_TERMS:
+        parts = _parts(kernel, columns)
+        if parts is None or len(parts.terms) > _MOST_TERMS:
             return None
-        rates = [rate for rate, _ in found.terms if rate]
-        return found if all(1 / _RANGE < rate < _RANGE for rate in rates) else None
+        rates = [rate for rate, _ in parts.terms if rate]
+        return parts if all(1 / _RANGE < rate < _RANGE for rate in rates) else None
 
     @property
     def at_zero(self) -> float:

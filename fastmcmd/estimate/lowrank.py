@@ -123,8 +123,8 @@ class LowRankPart:
                 return image, np.asarray(at_rows)
         if known is None:
             rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
-            found, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
-            known = off, found.sizes
+            row_features, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
+            known = off, row_features.sizes
         off, sizes = known
         size = np.zeros(len(x)) if sizes is None else sizes
         error = sum(solution.error(scale, off, size) for solution in self.solutions)

@@ -98,7 +98,7 @@ class _Fitting:
         search.take(np.arange(len(rows)))
         if search.rank < len(rows):
             self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
-        return search.found()
+        return search.kernel_features()
 
     def chosen(self) -> list[LowRankPart | None]:
         """Choose landmarks until the predicted error is within the goal, then make the passes."""
@@ -131,7 +131,7 @@ class _Fitting:
                     return [None] * len(models)
             elif left:
                 self._extend(search, most)
-        parts, errors = self.run(search.found(), setting.rank is not None, kinds)
+        parts, errors = self.run(search.kernel_features(), setting.rank is not None, kinds)
         return [
             None if model not in kinds or (setting.give_up and error > 1.0) else part
             for model, (part, error) in enumerate(zip(parts, errors, strict=True))
@@ -150,7 +150,7 @@ class _Fitting:
             self._extend(search, rank)
             predicted = candidates.errors(kind)
             error = max(predicted[model] for model in left) * self.setting.goal
-            self.progress.tell(
+            self.progress.report(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
             )
             reached |= {model for model in left if predicted[model] <= SURE[kind]}
@@ -179,7 +179,7 @@ class _Fitting:
 
     def _candidates(self, most: int) -> Index:
         """Return rows of positive weight drawn uniformly, in order."""
-        size = int(np.clip(self.setting.room // 4 // (8 * most), 2 * most, _CANDIDATES))
+        size = int(np.clip(self.setting.budget // 4 // (8 * most), 2 * most, _CANDIDATES))
         weights = self.stream.weights
         rows = np.arange(len(self.stream)) if weights is None else np.flatnonzero(weights)
         if len(rows) <= size:
@@ -214,7 +214,7 @@ class _Fitting:
         importance: Array | None,
     ) -> LandmarkSearch:
         """Return a search with more landmarks, from the points that were missed most."""
-        size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
+        size = int(np.clip(self.setting.budget // 4 // (8 * rank), rank, _CANDIDATES))
         rows = self._drawn(
             residual_diagonal if importance is None else residual_diagonal * importance, size
         )
@@ -267,20 +267,20 @@ class _Fitting:
             errors = self.problem.errors(solutions, max_residual_diagonal, self.size)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
-            asked = {model for model, kind in kinds.items() if kind == "sampled"}
+            sampled = {model for model, kind in kinds.items() if kind == "sampled"}
             if last and self.setting.certificate != "rigorous":
                 late = {model for model in kinds if errors[model] > 1.0}
             else:
                 late = set()
             if whole:  # no reason to estimate; the trace alone may do
-                asked = {model for model in asked | late if errors[model] > 1.0}
-            if asked or late:
+                sampled = {model for model in sampled | late if errors[model] > 1.0}
+            if sampled or late:
                 if whole:
                     measured = self.passes.all_residuals(features, done, solutions)
                 else:
                     measured = self.passes.residuals(features, dtype, done, solutions)
                 better = self.problem.errors(measured, max_residual_diagonal, self.size)
-                taken = asked | {model for model in late if better[model] < errors[model]}
+                taken = sampled | {model for model in late if better[model] < errors[model]}
                 solutions = [
                     other if term.model in taken else one
                     for term, one, other in zip(
@@ -296,22 +296,22 @@ class _Fitting:
                 (residual_diagonal, done.sizes), self.searched, self.passes.whole_bytes,
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # rounding: more would only cost
-                kept = best[1][0].features.rank
-                self.notes.append(f"{features.rank} landmarks were no better: kept {kept}")
+                best_rank = best[1][0].features.rank
+                self.notes.append(f"{features.rank} landmarks were no better: kept {best_rank}")
                 break
             best = worst, [part.of_model(model) for model in range(self.problem.models)], errors
             if worst <= 1.0 or last:
                 break
-            found = self._more(
-                features, residual_diagonal, rank, self._importance(done, bool(asked or late))
+            enlarged = self._more(
+                features, residual_diagonal, rank, self._importance(done, bool(sampled or late))
             )
-            if found.rank <= features.rank:
+            if enlarged.rank <= features.rank:
                 break
             self.notes.append(
                 f"{features.rank} landmarks left an error of {worst * self.setting.goal:.1e}: "
-                f"went on with {found.rank}"
+                f"went on with {enlarged.rank}"
             )
-            features = found.found()
+            features = enlarged.kernel_features()
         assert best is not None
         return best[1], best[2]
 
@@ -322,9 +322,9 @@ class _Fitting:
         grid = self.setting.grid
         if grid is None:
             return 0.0
-        found, _, off = features.of_rows(grid, dtype, keep=False, sizes=sizes)
-        if found.sizes is not None:
-            self.size = max(self.size, float(found.sizes.max()))
+        row_features, _, off = features.of_rows(grid, dtype, keep=False, sizes=sizes)
+        if row_features.sizes is not None:
+            self.size = max(self.size, float(row_features.sizes.max()))
         self.grid_residual = off
         return float(off.max())
 

@@ -122,13 +122,13 @@ class CandidateProblem:
     def rigorous(self) -> Array:
         """Return the error of each model by the trace certificate, relative to the goal; no rounding."""
         sums = self._sums()
-        solutions = self.problem.solve(sums, self.search.found(), None)
+        solutions = self.problem.solve(sums, self.search.kernel_features(), None)
         return self.problem.errors(solutions, sums.max_residual_diagonal)
 
     def sampled(self) -> Array:
         """Return the error of each model by the sampled certificate of all rows, relative to the goal."""
         problem, search = self.problem, self.search
-        features, sums = search.found(), self._sums()
+        features, sums = search.kernel_features(), self._sums()
         solutions = problem.solve(sums, features, None)
         weights = np.hstack([solution.weights for solution in solutions])
         image = times(search.columns.T, weights)

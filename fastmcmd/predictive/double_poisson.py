@@ -167,8 +167,8 @@ class DoublePoisson(Predictive):
     def quantile(self, level: Any) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.atleast_1d(levels)[None, :])
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
@@ -195,9 +195,9 @@ class DoublePoisson(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> DoublePoisson:
         """Return the distributions of some rows."""
-        found = DoublePoisson.__new__(DoublePoisson)
-        found.mu, found.phi = self.mu[rows], self.phi[rows]
-        return found
+        part = DoublePoisson.__new__(DoublePoisson)
+        part.mu, part.phi = self.mu[rows], self.phi[rows]
+        return part
 
     @property
     def node_count(self) -> int:

@@ -32,11 +32,11 @@ def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Arr
     shape = len(one), len(other)
 
     def known(leaf: Kernel) -> Array | None:
-        found = one.closed_form_pairs(leaf, other)
-        if found is None:  # a mixture knows about its components, a component not about mixtures
-            found = other.closed_form_pairs(leaf, one)
-            found = None if found is None else found.T
-        return found
+        values = one.closed_form_pairs(leaf, other)
+        if values is None:  # a mixture knows about its components, a component not about mixtures
+            values = other.closed_form_pairs(leaf, one)
+            values = None if values is None else values.T
+        return values
 
     return by_parts(kernel, shape, known)
 
@@ -45,8 +45,8 @@ def closed_form_rows(one: Predictive, kernel: Kernel, other: Predictive) -> Arra
     """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y', row by row, or None where none is known."""
 
     def known(leaf: Kernel) -> Array | None:
-        found = one.closed_form_rows(leaf, other)
-        return other.closed_form_rows(leaf, one) if found is None else found
+        values = one.closed_form_rows(leaf, other)
+        return other.closed_form_rows(leaf, one) if values is None else values
 
     return by_parts(kernel, (len(one),), known)
 

@@ -139,10 +139,10 @@ class Gaussian(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
         """Return the distributions of some rows."""
-        found = Gaussian.__new__(Gaussian)  # no rows are none to check
-        object.__setattr__(found, "mean", self.mean[rows])
-        object.__setattr__(found, "std", self.std[rows])
-        return found
+        part = Gaussian.__new__(Gaussian)  # no rows are none to check
+        object.__setattr__(part, "mean", self.mean[rows])
+        object.__setattr__(part, "std", self.std[rows])
+        return part
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid).

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import beside, inner, scaled, times
+from fastmcmd.backends.tall_skinny import beside, inner, scaled, times
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall import beside, row_squares, scaled
+from fastmcmd.backends.tall_skinny import beside, row_squares, scaled
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
@@ -138,7 +138,7 @@ def sampled(
     ``recurred`` are the residuals that the solver believes in; the image ``K B`` follows from them.
     """
     # A fixed seed: the same call gives the same bound.
-    rng = generator(len(operator), Purpose.AUDIT)
+    rng = generator(len(operator), Purpose.CERTIFICATE)
     sizes = _rounding_guesses(operator, systems, values)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows

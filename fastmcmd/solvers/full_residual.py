@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import inner
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import rounding

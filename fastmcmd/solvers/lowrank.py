@@ -27,7 +27,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd.backends.base import Backend, Products
-from fastmcmd.backends.tall import inner
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import relative_error

@@ -99,7 +99,7 @@ class LinearProblem:
         Smallest regulariser, for the choice of solver.
     goal : Goal
         Error that the certificate of each system may leave.
-    room : int
+    budget : int
         Bytes that prepared rows, cached tiles or a factor may take.
     name : str
         Name of the problem in a checkpoint.
@@ -113,13 +113,13 @@ class LinearProblem:
     systems: list[System]
     lam: float
     goal: Goal
-    room: int
+    budget: int
     name: str = "both"
     stop: Callable[[], bool] | None = None
 
     def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``; ``reserved`` bytes of the room are for something else."""
-        return GramOperator(self.backend, self.kernel, self.x, dtype, self.room - reserved)
+        return GramOperator(self.backend, self.kernel, self.x, dtype, self.budget - reserved)
 
     def size(self, operator: GramOperator) -> ProblemSize:
         """Return what costs depend on, with the products of ``operator``."""

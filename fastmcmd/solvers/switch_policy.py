@@ -37,13 +37,13 @@ class Preconditioners:
         One for each system.
     step : int
         Steps in which the landmarks were found.
-    room : int
+    budget : int
         Bytes that the search for them could take.
     """
 
     apply: list[Preconditioner]
     step: int
-    room: int
+    budget: int
 
     @property
     def rank(self) -> int:
@@ -52,16 +52,16 @@ class Preconditioners:
 
 
 def preconditioners_of(
-    operator: GramOperator, systems: list[System], step: int, room: int
+    operator: GramOperator, systems: list[System], step: int, budget: int
 ) -> Preconditioners:
     """Return the preconditioners of ``step`` steps of landmarks; the same each time."""
-    landmarks = Landmarks(operator, _least_shift(systems), room)
+    landmarks = Landmarks(operator, _least_shift(systems), budget)
     landmarks.grow_to(step)
-    return _of_landmarks(operator, systems, landmarks, room)
+    return _of_landmarks(operator, systems, landmarks, budget)
 
 
 def _of_landmarks(
-    operator: GramOperator, systems: list[System], landmarks: Landmarks, room: int
+    operator: GramOperator, systems: list[System], landmarks: Landmarks, budget: int
 ) -> Preconditioners:
     features, least = landmarks.features(), _least_shift(systems)
     applied: dict[int, Preconditioner] = {}
@@ -70,7 +70,7 @@ def _of_landmarks(
         mu = 1.0 + landmarks.damping * float(np.median(least / shift))
         applied |= dict.fromkeys(numbers, Preconditioner(operator, shift, features, mu))
     return Preconditioners(
-        [applied[number] for number in range(len(systems))], landmarks.step, room
+        [applied[number] for number in range(len(systems))], landmarks.step, budget
     )
 
 
@@ -91,16 +91,16 @@ class SwitchPolicy:
         Residual norm at which the run ends.
     limit : int
         Products at most.
-    room : int
+    budget : int
         Bytes that the search for landmarks may take.
     """
 
     def __init__(
         self, operator: GramOperator, systems: list[System], size: ProblemSize, target: float,
-        limit: int, room: int,
+        limit: int, budget: int,
     ) -> None:  # fmt: skip
         self._operator, self._systems, self._size = operator, systems, size
-        self._target, self._limit, self._room = target, limit, room
+        self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
         self._landmarks: Landmarks | None = None
         self._begun = 0
@@ -123,7 +123,7 @@ class SwitchPolicy:
             return None
         decades = math.log10(max(history[-1] / self._target, 10.0))
         if self._landmarks is None:
-            self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._room)
+            self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._budget)
             self._landmarks.grow_to(self._begun)
         landmarks, before = self._landmarks, None
         most = min(_WORTH * plain, (self._limit - len(history)) * self._product)
@@ -144,7 +144,7 @@ class SwitchPolicy:
         if total > most or landmarks.rank == 0:
             return None
         try:
-            return _of_landmarks(self._operator, self._systems, landmarks, self._room)
+            return _of_landmarks(self._operator, self._systems, landmarks, self._budget)
         except np.linalg.LinAlgError:  # a kernel that is not positive semi-definite
             return None
 

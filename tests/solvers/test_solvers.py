@@ -31,13 +31,13 @@ KERNEL = fm.RBF(0.5)
 SOLVERS = [Auto(), BlockCG(), Cholesky(), PreconditionedCG()]
 
 
-def problem(n=400, lam=1e-2, room=10**9, **options):
+def problem(n=400, lam=1e-2, budget=10**9, **options):
     rng = np.random.default_rng(n)
     x = rng.normal(size=(n, 2))
     rhs = np.cos(np.outer(x[:, 0], np.arange(1, 8))) + 0.1 * rng.normal(size=(n, 7))
     systems = [System(rhs, np.full(n, n * lam)), System(rhs[:, :2], np.full(n, 3 * n * lam))]
     backend = get_backend("cpu", KERNEL)
-    return LinearProblem(backend, KERNEL, x, systems, lam, Goal(1e-7, 1.0), room, **options)
+    return LinearProblem(backend, KERNEL, x, systems, lam, Goal(1e-7, 1.0), budget, **options)
 
 
 def size_of(n, columns=(30,), condition=10.0, dim=2, error=1e-6):
@@ -92,9 +92,9 @@ def test_auto_takes_the_solver_with_the_lower_estimate():
 
 def test_auto_asks_whether_the_factor_itself_fits():
     """The factor is in float64: tiles in float32 take half as much, and say nothing about it."""
-    task = problem(1500, 1e-3, room=8_000_000)
+    task = problem(1500, 1e-3, budget=8_000_000)
     operator = task.operator(np.dtype(np.float32))
-    assert operator.packed_bytes < task.room < task.operator(EXACT).packed_bytes
+    assert operator.packed_bytes < task.budget < task.operator(EXACT).packed_bytes
     solved = Auto().solve(task, Progress(False, 1e-7))  # was a MemoryLimitError
     assert solved.solver == "cg"
     assert solved.worst(task.goal) <= task.goal.error

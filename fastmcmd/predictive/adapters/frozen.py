@@ -208,8 +208,8 @@ class ScipyPredictive(Predictive):
 
     def _rows(self, function: Any, values: Array) -> Array:
         """Return ``function`` of values (n, L) or (1, L), by rows."""
-        found = np.asarray(function(values.T), dtype=np.float64).T
-        return np.broadcast_to(found, (self._n, values.shape[1]))
+        result = np.asarray(function(values.T), dtype=np.float64).T
+        return np.broadcast_to(result, (self._n, values.shape[1]))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         def density(values: Array) -> Array:

@@ -35,8 +35,8 @@ def by_halving(
         if own.shape[1] > 1:
             wide = prediction.take(np.repeat(np.arange(n), own.shape[1]))
         flat = np.ascontiguousarray(own).ravel()
-        found = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
-        out[:, columns] = found.reshape(own.shape)
+        result = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
+        out[:, columns] = result.reshape(own.shape)
     return out
 
 

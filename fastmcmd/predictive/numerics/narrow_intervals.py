@@ -105,21 +105,21 @@ class Narrow:
                 gap = np.where(u < 0.5, part.below(u) - level, 1 - level - part.above(u))
                 slope = np.exp(part.base.log_prob(part.at(u)) - part._height) / part._total
                 u = np.clip(u - gap / slope, 0.0, 1.0)
-                missed = np.abs(gap) > _CLOSE * np.minimum(level, 1 - level)
-                if not (missed & (level > 0) & (level < 1)).any():
+                unsolved = np.abs(gap) > _CLOSE * np.minimum(level, 1 - level)
+                if not (unsolved & (level > 0) & (level < 1)).any():
                     break
-        found = part.at(u)
-        found = np.where(level <= 0, part.low, np.where(level >= 1, part.high, found))
+        result = part.at(u)
+        result = np.where(level <= 0, part.low, np.where(level >= 1, part.high, result))
         # What Newton's method has not found: to the next double, by halving.
-        resolved = np.spacing(np.abs(found)) * slope / part.width
+        resolved = np.spacing(np.abs(result)) * slope / part.width
         lost = np.flatnonzero(~(np.abs(gap) <= 1e-9 * np.minimum(level, 1 - level) + 4 * resolved))
         lost = lost[(level[lost] > 0) & (level[lost] < 1)]
         if len(lost):
             from fastmcmd.predictive.truncated import Truncated
 
             own = Truncated(part.base.take(lost), part.low[lost], part.high[lost])
-            found[lost] = by_halving(own, level[lost][:, None], Truncated.reaches)[:, 0]
-        return found.reshape(n, count)
+            result[lost] = by_halving(own, level[lost][:, None], Truncated.reaches)[:, 0]
+        return result.reshape(n, count)
 
     def _integral(
         self,
