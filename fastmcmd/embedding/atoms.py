@@ -8,8 +8,8 @@ its own, and a Gaussian mixture is several with weights. Inner products of their
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
@@ -24,7 +24,6 @@ __all__ = [
     "quadratic_forms",
 ]
 
-Array = NDArray[np.float64]
 CLOSED_FORM_ERROR = 16  # units of rounding of a closed form, for each component of outputs
 _BLOCK = 1 << 22  # kernel values held together
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import variation_length
@@ -14,7 +14,6 @@ from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
-Array = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
 _GRID = 2500  # candidates over the range; twice as many among the nodes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
@@ -16,7 +16,6 @@ from fastmcmd.predictive.expectation import closed_form, closed_form_rows
 
 __all__ = ["Expectation", "Expected"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 _PROBES = 64  # draws a row that stand for vector predictions without nodes

@@ -12,13 +12,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Constant, Delta, Kernel, Laplacian, Matern, Product, Sum
 
 __all__ = ["ExponentialSum", "split_delta"]
 
-Array = NDArray[np.float64]
 
 _MOST_TERMS = 8
 _RANGE = 1e280  # of a rate and its inverse: differences of outputs keep their digits

@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.variation import local_reach, variation_length
 
 __all__ = ["PanelSums"]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.candidates import row_candidates
@@ -22,7 +23,6 @@ from fastmcmd.predictive import Predictive
 
 __all__ = ["Pool", "Predicted", "rows_to_add"]
 
-Array = NDArray[np.float64]
 
 _ROWS = 200  # rows that add outputs in a round
 _CERTAIN = 0.25  # share of them that are those which are missed most

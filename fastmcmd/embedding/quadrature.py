@@ -12,6 +12,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.embedding.candidates import chunks
 from fastmcmd.embedding.exponential_sums import ExponentialSum
 from fastmcmd.embedding.panels import PanelSums
@@ -20,11 +21,9 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import local_reach, variation_length
 from fastmcmd.predictive import Draws, Predictive
-from fastmcmd.predictive.base import Nodes
 
 __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 

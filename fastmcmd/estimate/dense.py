@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -43,7 +44,6 @@ from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits,
 
 __all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are compiled

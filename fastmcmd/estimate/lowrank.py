@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.primal import Truncation
@@ -19,8 +20,6 @@ from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.lowrank import LowRankSolution
 
 __all__ = ["LowRankFit", "LowRankPart", "Term"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
@@ -40,7 +41,6 @@ from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 
 __all__ = ["fit_part"]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
 

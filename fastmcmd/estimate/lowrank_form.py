@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.checkpoint import Checkpoint, stages_of
@@ -27,7 +28,6 @@ from fastmcmd.gram import KernelFeatures
 
 __all__ = ["POOL", "fit_low_rank"]
 
-Array = NDArray[np.float64]
 
 POOL = 40000  # outputs of a sample among which pivots are looked for
 _LEAST_POOL = 2000

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
@@ -29,7 +30,6 @@ from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 _MOST_DRAWN = 1024  # rows whose residuals are looked at

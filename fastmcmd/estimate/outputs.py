@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.embedding.atoms import has_atoms
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
@@ -29,7 +30,6 @@ __all__ = [
     "sums_exponentials",
 ]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 MOST_RANK = 2000  # of the output features

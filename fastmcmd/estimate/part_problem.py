@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
@@ -21,7 +22,6 @@ from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["PartProblem", "Setting"]
 
-Array = NDArray[np.float64]
 
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.pieces import times
@@ -26,7 +27,6 @@ __all__ = [
     "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "cannot_converge", "slope", "trace_may_suffice",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -17,8 +18,6 @@ from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["Block", "RowStream", "StackedRowStream", "StreamState"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
@@ -24,7 +25,6 @@ from fastmcmd.solvers import LinearProblem
 
 __all__ = ["Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
 
-Array = NDArray[np.float64]
 Y_KERNEL = RBF(0.5)  # on outputs of about unit variance: the paper's
 _EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
 _MOST_FEATURES = 200

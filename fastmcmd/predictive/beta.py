@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import parameters
 from fastmcmd.predictive.numerics.gamma_ratios import (
     half_excess,

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, parameter
+from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Categorical"]

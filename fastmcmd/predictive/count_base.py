@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, check_levels, parameter
+from fastmcmd.predictive.base import check_levels, parameter
 
 __all__ = ["STEP", "Counts", "beside", "terms", "vector"]
 

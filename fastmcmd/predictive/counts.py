@@ -8,7 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, parameter
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.base import parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
 
 __all__ = ["NegativeBinomial", "Poisson"]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import shown
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
-from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.numerics.narrow_kernels import around_points
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
 
 __all__ = ["by_parts", "closed_form", "closed_form_pairs", "closed_form_rows", "expected_kernel"]
 
@@ -130,9 +134,7 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
 
 
 def _exact_nodes(prediction: Predictive) -> bool:
-    from fastmcmd.predictive.draws import Draws
-
-    return prediction.discrete or prediction.columns > 1 or isinstance(prediction, Draws)
+    return prediction.discrete or prediction.columns > 1 or prediction._sums_are_exact
 
 
 def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array, splits: int) -> Array:

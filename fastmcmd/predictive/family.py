@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, check_levels, parameter
+from fastmcmd.predictive.base import check_levels, parameter
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Family", "parameters"]

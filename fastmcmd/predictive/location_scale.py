@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel, Laplacian
-from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.gamma_ratios import half_ratio

@@ -9,11 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_count, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached

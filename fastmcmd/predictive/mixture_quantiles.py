@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.numerics import gaussian_mixture
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.arrays import Namespace, shape_only
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.predictive.adapters.convert import as_predictive
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws, crps_factors, places_of, refuse_density
 from fastmcmd.predictive.gaussian import Gaussian
 

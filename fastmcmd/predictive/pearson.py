@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.predictive.base import Array, check_levels
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.base import check_levels
 from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.numerics.marching import FEW, between_tails
 

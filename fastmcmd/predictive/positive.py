@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_tails
 from fastmcmd.predictive.numerics.gamma_ratios import half_excess, half_ratio

@@ -9,16 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import (
-    Array,
-    Nodes,
-    Predictive,
-    check_levels,
-)
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
@@ -262,7 +258,7 @@ class Truncated(Predictive):
         )
         out = np.empty(level.shape)
         rows = self._cancelled
-        out[rows] = self._narrow.quantiles(level[rows])
+        out[rows] = self._narrow.quantiles(level[rows], _by_halving)
         others = np.setdiff1d(np.arange(len(self)), rows)
         if len(others):
             out[others] = self.take(others)._inverse(level[others], complement[others])
@@ -449,6 +445,11 @@ class Truncated(Predictive):
             lower = lambda levels: self.quantiles_at(at(levels))  # noqa: E731
             upper = lambda levels: self.upper_quantiles_at(at(levels))  # noqa: E731
         return composite(lower, upper, density, order, splits, length)
+
+
+def _by_halving(base: Predictive, low: Array, high: Array, level: Array) -> Array:
+    """Return quantiles (m,) of distributions cut to intervals, from the cdf alone."""
+    return by_halving(Truncated(base, low, high), level[:, None], Truncated.reaches)[:, 0]
 
 
 def _partly_discrete(base: Predictive) -> bool:

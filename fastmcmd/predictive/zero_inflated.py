@@ -7,17 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import (
-    Array,
-    Nodes,
-    Predictive,
-    check_levels,
-    parameter,
-)
+from fastmcmd.predictive.base import Predictive, check_levels, parameter
 
 __all__ = ["ZeroInflated"]
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import beside, row_squares, scaled
@@ -29,7 +30,6 @@ from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sampled_cost"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _TILE = 256  # terms summed one after the other inside a tile
 _ROWS = 4096  # rows of a block of temporary arrays

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
@@ -28,7 +28,6 @@ __all__ = [
     "report_resumed", "solve_cg",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 MOST_PRODUCTS = 2000
 _REFINEMENTS = 4
 _AFFORDABLE = 0.6  # of the work so far: an exact pass that costs no more is always made

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.rows import as_blocks
@@ -23,7 +23,6 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 
-Array = NDArray[np.float64]
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _CANDIDATES = 6000  # rows that landmarks are drawn from, at most
 _SEEN = 400  # rows whose part of E tells its largest eigenvalue

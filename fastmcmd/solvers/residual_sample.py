@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.solvers.lowrank import LowRankSolution
@@ -26,7 +27,6 @@ from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = ["DRAWN", "ResidualSample", "SampleState"]
 
-Array = NDArray[np.float64]
 
 DRAWN = 256  # rows drawn; as many as 1,024 where landmarks are many
 _CERTAIN = 24  # rows that each guess always takes

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System, by_diagonal
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
@@ -16,7 +16,6 @@ from fastmcmd.solvers.protocol import ProblemSize
 
 __all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
 
-Array = NDArray[np.float64]
 
 _FIRST = (
     4  # products before the fall of the residual is looked at; then each time half as many more

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.lattice import shared_support

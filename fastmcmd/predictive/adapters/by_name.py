@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import as_array
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import as_array
-from fastmcmd.predictive.base import Array
 
 __all__ = ["Caller", "bounds", "has_methods", "library", "rows_of", "says_discrete"]
 

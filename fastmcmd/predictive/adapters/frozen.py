@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.numerics.gamma_ratios import scaled_deviance, stirling_error
 
 __all__ = ["log_x_density", "lower", "lower_inverse", "upper", "upper_inverse"]

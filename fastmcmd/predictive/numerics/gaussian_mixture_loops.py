@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 
 __all__ = ["quantiles"]
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
-from fastmcmd.predictive.base import Array, Predictive
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
 
 __all__ = ["by_halving", "least"]
 
-One = TypeVar("One", bound=Predictive)
+One = TypeVar("One", bound="Predictive")
 
 _BLOCK = 1 << 16  # rows and columns that are halved together
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd._base.annotations import Array
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
+
 
 __all__ = ["invert_continuous", "invert_steps"]
 

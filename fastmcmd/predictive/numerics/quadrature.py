@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes
 
 __all__ = ["COARSE", "FINE", "composite", "node_count"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 
 __all__ = ["root", "root_of_squares"]
 
