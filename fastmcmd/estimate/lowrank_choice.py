@@ -15,13 +15,13 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
 from fastmcmd.estimate.lowrank import LowRankFit
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
 from fastmcmd.solvers import BlockCG, ProblemSize
-from fastmcmd.solvers.costs import most_landmarks
 
 __all__ = ["low_rank_forms", "low_rank_setting"]
 
@@ -55,7 +55,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     # Landmarks must pay even where CG needs few products: a search may fail, and is paid for then, too.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
-    affordable = most_landmarks(size, _SHARE * easy.total)
+    affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
     if n < _PATIENT:  # small dense problems of the search weigh more
         affordable //= 3
     return min(n // 4, _MOST_LANDMARKS, affordable)

@@ -12,7 +12,8 @@ pivoted Cholesky of the whole matrix, one pass a block).
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,10 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Stages
-from fastmcmd.estimate.lowrank import LowRankPart, Term
+from fastmcmd.estimate.lowrank import LowRankPart
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
-from fastmcmd.estimate.part_problem import PartProblem, Setting
+from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.rank_forecast import (
     LADDER,
     LOOKED_AT,
@@ -33,13 +33,13 @@ from fastmcmd.estimate.rank_forecast import (
     cannot_converge,
     trace_may_suffice,
 )
-from fastmcmd.estimate.row_stream import StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
-from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.costs import low_rank_cost, most_landmarks
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
+from fastmcmd.solvers.protocol import Cost, ProblemSize
 
-__all__ = ["fit_part"]
+__all__ = ["LowRank"]
 
 Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
@@ -51,30 +51,52 @@ _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough d
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
-def fit_part(
-    stream: StackedRowStream,
-    terms: list[Term],
-    backend: Backend,
-    kernel: Kernel,
-    setting: Setting,
-    progress: Progress,
-    stages: Stages | None = None,
-) -> list[LowRankPart | None]:
-    """Fit the embeddings of each model over one set of inputs; None where the goal is out of reach.
+@dataclass(frozen=True)
+class LowRank:
+    """The solver of a `PartProblem`: normal equations at a few landmarks, summed in passes over the rows.
 
-    ``stages`` returns where the state of a named pass is kept. Landmarks are found again: the same ones.
+    Attributes
+    ----------
+    landmarks : int
+        How many, at most.
     """
-    lam = min(term.lam for term in terms)
-    goal, scale, most = setting.goal, setting.scale, setting.most
-    hasty = setting.give_up and not setting.patient
-    if hasty and not trace_may_suffice(stream.x, backend, kernel, lam, goal, scale, most):
-        return [None] * len(stream.streams)
-    problem = PartProblem(stream, terms, backend, kernel, setting)
-    fitting = _Fitting(problem, progress, stages)
-    if isinstance(setting.landmarks, np.ndarray):
-        kind: CertificateKind = "sampled" if setting.certificate == "sampled" else "rigorous"
-        return [*fitting.run(fitting.given(), True, dict.fromkeys(range(problem.models), kind))[0]]
-    return fitting.chosen()
+
+    landmarks: int
+    name: ClassVar[str] = "lowrank"
+
+    @classmethod
+    def affordable(cls, size: ProblemSize, work: float) -> LowRank:
+        """Return the solver with the most landmarks whose estimate is no more than ``work``."""
+        return cls(most_landmarks(size, work))
+
+    def estimate(self, size: ProblemSize) -> Cost:
+        """Return the expected cost of two passes."""
+        return low_rank_cost(size, self.landmarks)
+
+    def solve(
+        self, problem: PartProblem, progress: Progress, state: Stages | None = None
+    ) -> list[LowRankPart | None]:
+        """Return the certified embeddings of each model; None where the goal is out of reach.
+
+        ``state`` returns where the state of a named pass is saved. A resumed run chooses the same
+        landmarks anew.
+        """
+        stream, setting = problem.stream, problem.setting
+        if setting.most != self.landmarks:
+            setting = replace(setting, most=self.landmarks)
+            problem = replace(problem, setting=setting)
+        hasty = setting.give_up and not setting.patient
+        if hasty and not trace_may_suffice(
+            stream.x, problem.backend, problem.kernel, problem.lam, setting.goal, setting.scale,
+            setting.most,
+        ):  # fmt: skip
+            return [None] * problem.models
+        fitting = _Fitting(problem, progress, state)
+        if isinstance(setting.landmarks, np.ndarray):
+            kind: CertificateKind = "sampled" if setting.certificate == "sampled" else "rigorous"
+            kinds = dict.fromkeys(range(problem.models), kind)
+            return [*fitting.run(fitting.given(), True, kinds)[0]]
+        return fitting.chosen()
 
 
 class _Fitting:

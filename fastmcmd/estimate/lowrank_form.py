@@ -18,9 +18,9 @@ from fastmcmd.embedding.pivots import Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
-from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.outputs import MOST_RANK
-from fastmcmd.estimate.part_problem import Setting
+from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
@@ -118,19 +118,19 @@ def _fitted(
     parts: list[list[LowRankPart | None]] = []
     streams: list[list[RowStream]] = []
     groups = [groups for *_, groups in known]  # two of one model, or one of each of several
-    for number, abreast in enumerate(zip(*groups, strict=True)):
+    for number, side_by_side in enumerate(zip(*groups, strict=True)):
         rows = [
             RowStream(group.samples, features, group.difference)
-            for group, (_, features, _) in zip(abreast, known, strict=True)
+            for group, (_, features, _) in zip(side_by_side, known, strict=True)
         ]
         share = replace(setting, goal=setting.goal / len(groups[0]))
         if number and share.grid is None:  # the grid is the rows of the first group
             share = replace(share, grid=some_rows(task.grid))
         stages = stages_of(checkpoint, f"low rank {attempt} {number}")
-        known_parts = fit_part(
-            StackedRowStream(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share,
-            progress, stages,
-        )  # fmt: skip
+        problem = PartProblem(
+            StackedRowStream(rows), _terms(side_by_side, rows), task.backend, task.x_kernel, share
+        )
+        known_parts = LowRank(share.most).solve(problem, progress, stages)
         if not any(known_parts):
             return []
         parts.append(known_parts)
@@ -235,7 +235,7 @@ def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     return [_Group([nature, model], terms, False)]
 
 
-def _side_by_side(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
+def _terms(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
     """Return the systems of all models, whose right-hand sides stand beside each other."""
     terms, begin = [], 0
     for model, (group, stream) in enumerate(zip(groups, streams, strict=True)):

@@ -105,6 +105,11 @@ class PartProblem:
     kernel: Kernel
     setting: Setting
 
+    @property
+    def lam(self) -> float:
+        """The smallest regulariser."""
+        return min(term.lam for term in self.terms)
+
     def sums(self, rank: int) -> RowSums:
         """Return sums over no rows yet, of features at ``rank`` landmarks."""
         return RowSums(self.backend, rank, [term.columns for term in self.terms])

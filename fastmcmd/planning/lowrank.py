@@ -14,7 +14,7 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
-from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.rank_forecast import (
@@ -220,10 +220,9 @@ class _Look:
         landmarks = self._search.kernel_features()
         setting = replace(self._setting, landmarks=landmarks.pivots, rank=None, certificate=kind)
         stream = StackedRowStream(problem.stream.streams)
-        part = fit_part(
-            stream, problem.terms, problem.backend, problem.kernel, setting,
-            Progress(False, setting.goal),
-        )[0]  # fmt: skip
+        part = LowRank(setting.most).solve(
+            replace(problem, stream=stream, setting=setting), Progress(False, setting.goal)
+        )[0]
         assert part is not None, "landmarks that are given are taken"
         assert part.known is not None
         residual_diagonal, sizes = part.known

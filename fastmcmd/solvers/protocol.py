@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 
-__all__ = ["Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
+__all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
 
 
 @dataclass(frozen=True)
@@ -176,15 +176,22 @@ class Solved:
         return any(goal.out_of_reach(s.certificate) for s in self.solutions)
 
 
-class Solver(Protocol):
-    """One way of solving a `LinearProblem`: a frozen object that holds its own options."""
+Problem = TypeVar("Problem", contravariant=True)
+State = TypeVar("State", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+class AnySolver(Protocol[Problem, State, Result]):
+    """One way of solving a kind of problem: a frozen object that holds its own options."""
 
     name: ClassVar[str]
 
     def estimate(self, size: ProblemSize) -> Cost:
         """Return the expected cost."""
 
-    def solve(
-        self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None
-    ) -> Solved:
+    def solve(self, problem: Problem, progress: Progress, state: State | None = None) -> Result:
         """Return certified solutions; the run is saved in ``state`` and resumed from it."""
+
+
+# Those of a `LinearProblem`; `fastmcmd.estimate.lowrank_fit.LowRank` solves another one.
+Solver: TypeAlias = AnySolver[LinearProblem, Checkpoint, Solved]

@@ -13,6 +13,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.gram import EXACT
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.solvers import (
@@ -24,7 +25,6 @@ from fastmcmd.solvers import (
     PreconditionedCG,
     ProblemSize,
     System,
-    costs,
 )
 
 KERNEL = fm.RBF(0.5)
@@ -124,9 +124,9 @@ def test_a_few_points_in_dense_form_are_solved_for_by_cg():
 def test_landmarks_that_cost_as_much_as_allowed():
     size = size_of(20_000)
     for work in (1e9, 1e10, 1e12):
-        most = costs.most_landmarks(size, work)
-        assert costs.low_rank_cost(size, most).total <= work
-        assert costs.low_rank_cost(size, most + 1).total > work
+        solver = LowRank.affordable(size, work)
+        assert solver.estimate(size).total <= work
+        assert LowRank(solver.landmarks + 1).estimate(size).total > work
 
 
 def test_estimates_grow_with_the_problem():
