@@ -17,7 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, TypeVar, overload
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,11 @@ from fastmcmd.io.archive import member_array, write_member
 from fastmcmd.io.state import decode, encode
 from fastmcmd.io.temporary import remove_stale, tag_of
 
-__all__ = ["Checkpoint", "Stage", "Stages", "State", "fingerprint_of", "stages_of"]
+__all__ = ["Checkpoint", "Stage", "Stages", "fingerprint_of", "stages_of"]
 
-State = dict[str, NDArray[Any]]
 T = TypeVar("T")
 
-_FORMAT = 2  # 2: states by field name
+_FORMAT = 3  # 2: states by field name; 3: fields renamed
 _DOCUMENT = "_document"  # of a stage: what of its state is no array; no field has this name
 _ABOUT = "about.npy"  # no stage has this name: theirs hold a "/"
 _COPIED = 1 << 22  # bytes at a time of stages that are carried over
@@ -82,12 +81,16 @@ class Checkpoint:
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Sum:
+    ...     total: float
+    ...     rows: int
     >>> path = tempfile.mkdtemp() + "/run.ckpt"
-    >>> Checkpoint(path, "lam=0.1", every=0).save("sum", lambda: {"done": np.arange(3)})
+    >>> Checkpoint(path, "lam=0.1", every=0).save("sum", lambda: Sum(4.5, 3))
     >>> later = Checkpoint(path, "lam=0.1")
-    >>> later.load("sum")["done"]
-    array([0, 1, 2])
+    >>> later.load("sum", Sum)
+    Sum(total=4.5, rows=3)
     >>> later.finish()
     """
 
@@ -120,28 +123,20 @@ class Checkpoint:
         """Values of the run that began the file."""
         return dict(self._about["plan"])
 
-    @overload
-    def load(self, stage: str, kind: None = None) -> State | None: ...
-    @overload
-    def load(self, stage: str, kind: type[T]) -> T | None: ...
-
-    def load(self, stage: str, kind: type[T] | None = None) -> T | State | None:
-        """Return the state of type ``kind`` saved for ``stage``; None if there is none.
-
-        Without ``kind`` the arrays are returned by name.
-        """
+    def load(self, stage: str, kind: type[T]) -> T | None:
+        """Return the state of type ``kind`` saved for ``stage``; None if there is none."""
         if stage in self._dropped or not self.path.exists():
             return None
-        state: State = {}
+        arrays: dict[str, NDArray[Any]] = {}
         try:
             with zipfile.ZipFile(self.path) as file:
                 for member in file.namelist():
                     owner, _, name = member.partition("/")
                     if owner == stage and name:
-                        state[name.removesuffix(".npy")] = member_array(file, file.getinfo(member))
-            if kind is None or not state:
-                return state or None
-            return decode(kind, state, json.loads(state.pop(_DOCUMENT).tobytes()))
+                        arrays[name.removesuffix(".npy")] = member_array(file, file.getinfo(member))
+            if not arrays:
+                return None
+            return decode(kind, arrays, json.loads(arrays.pop(_DOCUMENT).tobytes()))
         except _BROKEN as error:
             raise self._damaged(error) from None
 
@@ -155,8 +150,7 @@ class Checkpoint:
         stage : str
             Name of the stage, without "/".
         state : callable
-            Returns a frozen dataclass, see `fastmcmd.io.state`, or arrays by name; called only if something
-            is written.
+            Returns a frozen dataclass, see `fastmcmd.io.state`; called only if something is written.
         force : bool, default False
             Whether to write however recent the last save is.
 
@@ -167,7 +161,8 @@ class Checkpoint:
         """
         if not force and time.monotonic() - self._saved < self.every:
             return
-        arrays = _arrays_of(state())
+        arrays, document = encode(state())
+        arrays[_DOCUMENT] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:
@@ -267,12 +262,7 @@ class Stage:
         self.checkpoint = checkpoint
         self.name = name
 
-    @overload
-    def load(self, kind: None = None) -> State | None: ...
-    @overload
-    def load(self, kind: type[T]) -> T | None: ...
-
-    def load(self, kind: type[T] | None = None) -> T | State | None:
+    def load(self, kind: type[T]) -> T | None:
         """Return the state of type ``kind`` saved for this stage; None if there is none."""
         return self.checkpoint.load(self.name, kind)
 
@@ -351,14 +341,6 @@ def _hash_array(digest: Any, array: NDArray[Any]) -> None:
     for start in range(0, len(rows), step):
         block = np.ascontiguousarray(rows[start : start + step])
         digest.update(block.reshape(-1).view(np.uint8))
-
-
-def _arrays_of(state: Any) -> State:
-    """Return a state as arrays by name; what is no array is JSON text in one of them."""
-    if isinstance(state, dict):
-        return state
-    arrays, document = encode(state)
-    return {_DOCUMENT: np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays}
 
 
 _AFRESH = "Remove it to start afresh, or name another file"

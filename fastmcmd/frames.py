@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import shown
 from fastmcmd.errors import MissingDependencyError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
 
-Array = NDArray[np.float64]
 
 _DIM = "row"  # what xarray calls the rows if they had no name
 

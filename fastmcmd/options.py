@@ -136,10 +136,10 @@ def _devices(devices: Any, backend: str) -> tuple[int, ...] | None:
     _needs_cuda("devices", backend)
     if isinstance(devices, str) or not isinstance(devices, Iterable):
         raise TypeError(f"devices is {devices!r}; a list of devices such as [0, 1] is needed")
-    found = tuple(check_count(index, "devices", 0) for index in devices)
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"devices is {list(found)}; different devices, at least one, are needed")
-    return found
+    indices = tuple(check_count(index, "devices", 0) for index in devices)
+    if not indices or len(set(indices)) < len(indices):
+        raise ValueError(f"devices is {list(indices)}; different devices, at least one, are needed")
+    return indices
 
 
 def _device_limit(limit: Any, backend: str) -> int | None:
@@ -206,13 +206,13 @@ def _path(value: Any, name: str, needed: str) -> Path:
     return Path(value).expanduser().absolute()
 
 
-def _check_writable(folder: Path, told: str) -> None:
+def _check_writable(folder: Path, message: str) -> None:
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OSError(error.errno or 0, f"{told} ({reason})") from None
+        raise OSError(error.errno or 0, f"{message} ({reason})") from None
 
 
 def _only_low_rank(name: str, solver: str) -> None:

@@ -105,8 +105,8 @@ class PointValues:
     def _named_quantiles(self) -> dict[str, float]:
         """Return the 5, 25, 50, 75 and 95 % quantiles of the values, by name."""
         levels = (5, 25, 50, 75, 95)
-        found = self.quantile(np.divide(levels, 100))
-        return {f"q{level:02d}": float(v) for level, v in zip(levels, found, strict=True)}
+        values = self.quantile(np.divide(levels, 100))
+        return {f"q{level:02d}": float(v) for level, v in zip(levels, values, strict=True)}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the values, for ``np.asarray(result)``."""

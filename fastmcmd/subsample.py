@@ -153,8 +153,8 @@ def leverage_scores(
     scores = np.empty(n)
     for rows, f in features():
         inside = share[rows] * np.einsum("ij,ij->i", f @ precision, f)
-        missed = share[rows] * np.maximum(diagonal[rows] - np.einsum("ij,ij->i", f, f), 0.0)
-        scores[rows] = inside + missed / (missed + lam)
+        residual = share[rows] * np.maximum(diagonal[rows] - np.einsum("ij,ij->i", f, f), 0.0)
+        scores[rows] = inside + residual / (residual + lam)
     return scores
 
 

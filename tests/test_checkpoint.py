@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -27,6 +30,13 @@ from fastmcmd.solvers.block_cg import block_cg
 from fastmcmd.solvers.cg import solve_cg
 
 KERNEL = fm.RBF(0.5)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The state of a stage."""
+
+    arrays: dict[str, NDArray[Any]]
 
 
 @pytest.fixture
@@ -65,38 +75,39 @@ def test_what_is_saved_comes_back(tmp_path_factory, arrays, fortran):
     path = tmp_path_factory.mktemp("saved") / "run.ckpt"
     if fortran:
         arrays = {name: np.asarray(array, order="F") for name, array in arrays.items()}
-    Checkpoint(path, "f", every=0).save("stage", lambda: arrays)
-    loaded = Checkpoint(path, "f").load("stage")
+    Checkpoint(path, "f", every=0).save("stage", lambda: Saved(arrays))
+    loaded = Checkpoint(path, "f").load("stage", Saved).arrays
     same(loaded, arrays)
     for name, array in arrays.items():  # the layout too: sums depend on it
         assert loaded[name].flags.f_contiguous == array.flags.f_contiguous
     with np.load(path, allow_pickle=False) as plain:  # an .npz as any other
-        assert len(plain.files) == len(arrays) + 1
+        assert len(plain.files) == len(arrays) + 2
 
 
 def test_stages_keep_what_others_saved(path):
     checkpoint = Checkpoint(path, "f", every=0)
-    assert checkpoint.load("one") is None
-    first, second = {"a": np.arange(5.0)}, {"a": np.eye(2), "b": np.array(3)}
+    assert checkpoint.load("one", Saved) is None
+    first = Saved({"a": np.arange(5.0)})
+    second, third = Saved({"a": np.eye(2), "b": np.array(3)}), Saved({"b": np.array(4)})
     checkpoint.stage("one").save(lambda: first)
     checkpoint.stage("two").save(lambda: second)
-    checkpoint.stage("two").save(lambda: {"b": np.array(4)})
+    checkpoint.stage("two").save(lambda: third)
     later = Checkpoint(path, "f", every=0)
-    same(later.stage("one").load(), first)
-    same(later.load("two"), {"b": np.array(4)})
-    assert later.load("on") is None
+    same(later.stage("one").load(Saved).arrays, first.arrays)
+    same(later.load("two", Saved).arrays, third.arrays)
+    assert later.load("on", Saved) is None
     later.stage("one").drop()
-    assert later.load("one") is None
+    assert later.load("one", Saved) is None
     later.save("three", lambda: first)
     last = Checkpoint(path, "f")
-    assert last.load("one") is None
-    same(last.load("two"), {"b": np.array(4)})
-    same(last.load("three"), first)
+    assert last.load("one", Saved) is None
+    same(last.load("two", Saved).arrays, third.arrays)
+    same(last.load("three", Saved).arrays, first.arrays)
     assert files(path) == ["run.ckpt"]
     last.finish()
     assert files(path) == []
     last.finish()
-    assert last.load("two") is None
+    assert last.load("two", Saved) is None
 
 
 def test_nothing_is_gathered_before_it_is_time(path):
@@ -107,9 +118,9 @@ def test_nothing_is_gathered_before_it_is_time(path):
 
     checkpoint.save("stage", never)
     assert files(path) == []
-    checkpoint.save("stage", lambda: {"a": np.zeros(1)}, force=True)
+    checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}), force=True)
     checkpoint.save("stage", never)
-    assert Checkpoint(path, "f").load("stage") is not None
+    assert Checkpoint(path, "f").load("stage", Saved) is not None
 
 
 def test_time_passes(path, monkeypatch):
@@ -120,7 +131,7 @@ def test_time_passes(path, monkeypatch):
 
     def state():
         saved.append(now[0])
-        return {"a": np.zeros(1)}
+        return Saved({"a": np.zeros(1)})
 
     for now[0] in np.arange(100.0, 200.0, 7.0):
         checkpoint.save("stage", state)
@@ -138,7 +149,7 @@ def test_stage_names(path):
 
 def test_other_settings_are_named(path):
     mine = {"lam": 0.1, "kernel": "RBF(0.5)", "n": 100, "old": None}
-    Checkpoint(path, "one", 0, mine).save("stage", lambda: {"a": np.zeros(1)})
+    Checkpoint(path, "one", 0, mine).save("stage", lambda: Saved({"a": np.zeros(1)}))
     theirs = {"lam": 0.2, "kernel": "RBF(0.5)", "n": 100, "new": [1, 2]}
     with pytest.raises(ValueError, match="belongs to another computation") as told:
         Checkpoint(path, "two", 0, theirs)
@@ -148,12 +159,12 @@ def test_other_settings_are_named(path):
     assert "kernel" not in text
     with pytest.raises(ValueError, match="the data differ"):
         Checkpoint(path, "two", 0, mine)
-    assert Checkpoint(path, "one", 0, mine).load("stage") is not None
+    assert Checkpoint(path, "one", 0, mine).load("stage", Saved) is not None
 
 
 def saved(path, **arrays):
     arrays = arrays or {"a": np.arange(1000.0)}
-    Checkpoint(path, "f", every=0).save("stage", lambda: arrays)
+    Checkpoint(path, "f", every=0).save("stage", lambda: Saved(arrays))
     return path.read_bytes()
 
 
@@ -170,11 +181,13 @@ def test_every_flipped_byte_is_noticed_or_harmless(path):
     for place in range(0, len(content), 3):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
         try:
-            state = Checkpoint(path, "f").load("stage")
+            state = Checkpoint(path, "f").load("stage", Saved)
         except ValueError as error:
             assert "checkpoint" in str(error)  # noqa: PT017
         else:  # a byte that no reader looks at, or the name of the stage
-            assert state is None or np.array_equal(state.get("a", np.arange(40.0)), np.arange(40.0))
+            assert state is None or np.array_equal(
+                state.arrays.get("a", np.arange(40.0)), np.arange(40.0)
+            )
 
 
 def test_other_files(path):
@@ -191,14 +204,14 @@ def test_no_pickle(path):
     with zipfile.ZipFile(path, "a") as file, file.open("stage/evil.npy", "w") as member:
         np.lib.format.write_array(member, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="damaged"):
-        Checkpoint(path, "f").load("stage")
+        Checkpoint(path, "f").load("stage", Saved)
 
 
 def test_other_format(path, monkeypatch):
     monkeypatch.setattr("fastmcmd.checkpoint._FORMAT", 99)
     saved(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 2"):
+    with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 3"):
         Checkpoint(path, "f")
 
 
@@ -224,7 +237,7 @@ def test_read_only_folder(path, monkeypatch):
     monkeypatch.setattr("os.open", refuse)
     told = r"checkpoint \(.*run.ckpt\) cannot be written: Permission denied$"
     with pytest.raises(PermissionError, match=told):
-        checkpoint.save("stage", lambda: {"a": np.zeros(1)})
+        checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
 
 
 def test_unreadable_file(path, monkeypatch):
@@ -252,7 +265,7 @@ def test_full_disk(path, monkeypatch, error):
 
     monkeypatch.setattr(np.lib.format, "write_array", write)
     with pytest.raises(type(error)) as told:
-        checkpoint.save("stage", lambda: {"a": np.zeros(9), "b": np.ones(9)})
+        checkpoint.save("stage", lambda: Saved({"a": np.zeros(9), "b": np.ones(9)}))
     if isinstance(error, OSError):
         assert told.value.errno == errno.ENOSPC
         assert str(told.value).endswith(f"checkpoint ({path}) cannot be written: {error.strerror}")
@@ -269,7 +282,7 @@ def test_only_files_of_the_package_are_removed(path):
     for file in mine:
         file.write_bytes(b"mine")
     checkpoint = Checkpoint(path, "f", every=0)
-    checkpoint.save("stage", lambda: {"a": np.zeros(1)})
+    checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
     Checkpoint(path, "f").finish()
     assert files(path) == sorted(file.name for file in mine)
     assert {file.read_bytes() for file in mine} == {b"mine"}
@@ -365,8 +378,8 @@ class Fragile(GramOperator):
             raise self.error
 
 
-def operator_of(x, backend="cpu", dtype=np.float64, room=10**9, left=np.inf, error=None):
-    operator = Fragile(get_backend(backend, KERNEL), KERNEL, x, np.dtype(dtype), room)
+def operator_of(x, backend="cpu", dtype=np.float64, budget=10**9, left=np.inf, error=None):
+    operator = Fragile(get_backend(backend, KERNEL), KERNEL, x, np.dtype(dtype), budget)
     operator.left, operator.error = left, error or Stopped()
     return operator
 
@@ -395,7 +408,7 @@ def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=3
 
 
 @pytest.mark.parametrize(
-    ("backend", "dtype", "room", "order"),
+    ("backend", "dtype", "budget", "order"),
     [
         ("numpy", np.float64, 10**9, "C"),
         ("numpy", np.float32, 0, "F"),
@@ -405,16 +418,16 @@ def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=3
     ],
 )
 @pytest.mark.parametrize("certificate", ["rigorous", "sampled"])
-def test_resumed_after_any_product(rng, path, backend, dtype, room, order, certificate):
+def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, certificate):
     lam = 1e-3 if dtype == np.float64 else 1e-2
     x, systems = systems_of(rng, 600, lam, order=order)
-    whole = operator_of(x, backend, dtype, room)
+    whole = operator_of(x, backend, dtype, budget)
     expected = run(whole, systems, certificate)
     if dtype == np.float32 and certificate == "rigorous":
         assert whole.passes > expected.iterations  # refined: rounds are resumed as well
     for step in (2, 4):  # certifying may take two products, which are not kept apart
         for _ in range(99):
-            operator = operator_of(x, backend, dtype, room, left=step)
+            operator = operator_of(x, backend, dtype, budget, left=step)
             keep = Checkpoint(path, "f", every=0).stage("cg")
             try:
                 found = run(operator, systems, certificate, keep)
@@ -423,7 +436,7 @@ def test_resumed_after_any_product(rng, path, backend, dtype, room, order, certi
             break
         equal(found, expected)
         assert operator.passes == whole.passes
-        again = run(operator_of(x, backend, dtype, room, left=0), systems, certificate, keep)
+        again = run(operator_of(x, backend, dtype, budget, left=0), systems, certificate, keep)
         equal(again, expected)  # what is done is not done again
         keep.checkpoint.finish()
 

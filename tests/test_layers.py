@@ -15,16 +15,6 @@ PACKAGE = ROOT / "fastmcmd"
 
 # Imports inside functions may point upwards to these only, for `.plot()` and `.report()`.
 PRESENTATION = {"plots", "report"}
-# Imports inside functions that lead back, each within one package: operations that make another kind.
-LAZY_CYCLES = {
-    ("kernels.base", "kernels.combined"): "a sum of two kernels is a Sum",
-    ("predictive.base", "predictive.expectation"): "expected values by quadrature",
-    ("predictive.base", "predictive.numerics.crps"): "CRPS by quadrature",
-    ("predictive.base", "predictive.numerics.inverse"): "quantiles by inversion",
-    ("predictive.draws", "predictive.numerics.draw_loops"): "loops are compiled at first use",
-    ("predictive.expectation", "predictive.draws"): "draws are their own nodes",
-    ("predictive.numerics.narrow_intervals", "predictive.truncated"): "closed forms",
-}
 
 
 def modules() -> dict[str, Path]:
@@ -101,15 +91,8 @@ def test_no_cycle_among_files():
         module: {
             target
             for target, lazy in imports(path)
-            if target != module
-            and not (lazy and (layer(target) in PRESENTATION or not target))
-            and (module, target) not in LAZY_CYCLES
+            if target != module and not (lazy and (layer(target) in PRESENTATION or not target))
         }
         for module, path in MODULES.items()
     }
     list(TopologicalSorter(graph).static_order())  # a CycleError names the cycle
-
-
-def test_named_exceptions_are_used():
-    lazy = {(module, t) for module in MODULES for t, inside in imports(MODULES[module]) if inside}
-    assert set(LAZY_CYCLES) - lazy == set()

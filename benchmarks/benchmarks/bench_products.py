@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fastmcmd as fm
-from fastmcmd.backends import get_backend, tall
+from fastmcmd.backends import get_backend, tall_skinny
 
 from .problems import clip_like, smooth
 
@@ -128,25 +128,25 @@ class Tall:
         self.x = rng.standard_normal((n // 10, 512), dtype=np.float32)
 
     def time_inner(self, n):
-        tall.inner(self.a, self.b)
+        tall_skinny.inner(self.a, self.b)
 
     def time_inner_numpy(self, n):
         _ = self.a.T @ self.b
 
     def time_times_subtracted(self, n):
-        tall.times(self.a, self.small, base=self.b, sign=-1.0)
+        tall_skinny.times(self.a, self.small, base=self.b, sign=-1.0)
 
     def time_times_subtracted_numpy(self, n):
         _ = self.b - self.a @ self.small
 
     def time_scaled(self, n):
-        tall.scaled(self.scale, self.a, base=self.b)
+        tall_skinny.scaled(self.scale, self.a, base=self.b)
 
     def time_scaled_numpy(self, n):
         _ = self.scale[:, None] * self.a + self.b
 
     def time_row_squares(self, n):
-        tall.row_squares(self.x)
+        tall_skinny.row_squares(self.x)
 
     def time_row_squares_numpy(self, n):
         np.einsum("ij,ij->i", self.x, self.x, dtype=np.float64)

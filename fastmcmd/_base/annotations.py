@@ -1,4 +1,4 @@
-"""Types of arguments that recur in public signatures."""
+"""Types that recur in signatures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "PIT",
     "AnyArray",
+    "Array",
     "Encoder",
     "FilePath",
     "HostArray",
@@ -19,9 +20,13 @@ __all__ = [
     "Landmarks",
     "MemoryLimit",
     "NanPolicy",
+    "Nodes",
     "RandomState",
 ]
 
+Array: TypeAlias = NDArray[np.float64]
+# Values (n, L) or (n, L, k) and their weights (n, L), or of all rows.
+Nodes: TypeAlias = tuple[Array, Array]
 NanPolicy: TypeAlias = Literal["raise", "omit", "propagate"]
 RandomState: TypeAlias = int | np.random.Generator | np.random.SeedSequence | None
 PIT: TypeAlias = Literal["randomized", "mid", "plain"]

@@ -137,11 +137,11 @@ class Namespace(ABC):
         """Return the sums (n + 1,) of the first values (n,), of none to of all."""
         return self.xp.cumulative_sum(values, include_initial=True)
 
-    def scatter(self, values: Any, kept: Any, n: int) -> Any:
+    def scatter(self, values: Any, valid: Any, n: int) -> Any:
         """Return values (m,) of the rows that a mask (n,) keeps as (n,), NaN elsewhere."""
-        place = self.running(self.cast(kept, "float64"))[1:] - 1.0
+        place = self.running(self.cast(valid, "float64"))[1:] - 1.0
         place = self.cast(self.clip(place, 0.0, math.inf), "int64")
-        return self.xp.where(kept, self.xp.take(values, place), math.nan)
+        return self.xp.where(valid, self.xp.take(values, place), math.nan)
 
     def concat(self, parts: Sequence[Any]) -> Any:
         """Return arrays joined along their first axis."""
@@ -188,8 +188,8 @@ class Namespace(ABC):
     def positions(self, ordered: Any, levels: Any, side: str) -> NDArray[np.int64]:
         """Return where ``levels`` (j,) of the host belong in ascending values: `numpy.searchsorted`."""
         there = self.cast(self.from_host(np.asarray(levels)), kind_of(ordered))
-        found = self.to_host(self.xp.searchsorted(ordered, there, side=side))
-        return found.astype(np.int64, copy=False)
+        positions = self.to_host(self.xp.searchsorted(ordered, there, side=side))
+        return positions.astype(np.int64, copy=False)
 
     def at(self, values: Any, places: NDArray[Any]) -> NDArray[Any]:
         """Return the values (j,) at ``places`` of the host, for NumPy."""
@@ -234,9 +234,9 @@ class _NumPy(_LikeNumPy):
     def bring(self, value: Any, name: str) -> Any:
         return as_array(value, name)
 
-    def scatter(self, values: Any, kept: Any, n: int) -> Any:
+    def scatter(self, values: Any, valid: Any, n: int) -> Any:
         out = np.full((n, *values.shape[1:]), np.nan)
-        out[kept] = values
+        out[valid] = values
         return out
 
     @property

@@ -11,7 +11,7 @@ from fastmcmd._base.threads import get_num_threads, one_of_many
 
 __all__ = ["ahead", "over_rows", "row_blocks"]
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 def row_blocks(n: int, step: int, start: int = 0) -> list[slice]:
@@ -35,13 +35,13 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
         return list(pool.map(work, blocks))
 
 
-def ahead(work: Callable[[slice], Found], blocks: list[slice], threads: int) -> Iterator[Found]:
+def ahead(work: Callable[[slice], Value], blocks: list[slice], threads: int) -> Iterator[Value]:
     """Yield what ``work`` gives for each block, in their order, while threads make those that follow.
 
     As many are made ahead as there are threads. Where the caller ends early those that are not begun are
     left. Within ``work`` there are no more threads, but where one makes all.
     """
-    made: deque[Future[Found]] = deque()
+    made: deque[Future[Value]] = deque()
     alone = one_of_many if threads > 1 else None
     with ThreadPoolExecutor(threads, "fastmcmd-rows", initializer=alone) as pool:
         try:

@@ -24,7 +24,7 @@ def free_memory() -> int | None:
     Pages of files that were read (``inactive_file``) count as usage in the kernel's books, and are
     given back as soon as memory is short: they are free.
     """
-    found: list[int] = []
+    free: list[int] = []
     for folder, version in _folders("memory", _ROOT):
         names = (
             ("memory.max", "memory.current", "inactive_file")
@@ -38,13 +38,13 @@ def free_memory() -> int | None:
         usage = _number(folder / names[1]) if known else None
         if usage is not None:
             used = max(0, usage - _field(folder / "memory.stat", names[2]))
-            found.append(max(0, min(known) - used))
-    return min(found) if found else None
+            free.append(max(0, min(known) - used))
+    return min(free) if free else None
 
 
 def processors() -> float | None:
     """Return the processors whose time the groups of this process may use, or None without a quota."""
-    found: list[float] = []
+    quotas: list[float] = []
     for folder, version in _folders("cpu", _ROOT):
         if version == 2:
             text = _text(folder / "cpu.max").split()
@@ -53,8 +53,8 @@ def processors() -> float | None:
             quota = _text(folder / "cpu.cfs_quota_us").strip()
             period = _text(folder / "cpu.cfs_period_us").strip()
         if quota.isdecimal() and period.isdecimal() and int(quota) > 0 and int(period) > 0:
-            found.append(int(quota) / int(period))
-    return min(found) if found else None
+            quotas.append(int(quota) / int(period))
+    return min(quotas) if quotas else None
 
 
 @lru_cache(maxsize=4)
@@ -86,7 +86,7 @@ def _search(controller: str) -> Iterator[tuple[Path, int]]:
 
 def _mounts(version: int, controller: str) -> list[tuple[str, str]]:
     """Return where a hierarchy is mounted, and which of its groups is the root there."""
-    found = []
+    mounts = []
     for line in _text(_ROOT / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()
@@ -94,8 +94,8 @@ def _mounts(version: int, controller: str) -> list[tuple[str, str]]:
             continue
         options = kind[2].split(",") if len(kind) > 2 else []
         if kind[0] == "cgroup2" if version == 2 else kind[0] == "cgroup" and controller in options:
-            found.append((_unescaped(fields[4]), _unescaped(fields[3])))
-    return found
+            mounts.append((_unescaped(fields[4]), _unescaped(fields[3])))
+    return mounts
 
 
 def _below(path: str, inside: str) -> str:
@@ -107,7 +107,7 @@ def _below(path: str, inside: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _text(path: Path) -> str:

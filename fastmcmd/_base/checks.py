@@ -135,10 +135,10 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
                 "first, or use NaN for missing values"
             )
         if kind.__name__ == "NAType":
-            kept = [None if type(one) is kind else one for one in array.ravel()]
-            array = np.array(kept, dtype=object).reshape(array.shape)
+            entries = [None if type(one) is kind else one for one in array.ravel()]
+            array = np.array(entries, dtype=object).reshape(array.shape)
     try:
-        found: NDArray[Any] = array.astype(np.float64)
+        numbers: NDArray[Any] = array.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds integers beyond the range of float64") from None
     except (TypeError, ValueError):
@@ -149,7 +149,7 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
     for one in integers:
         if int(float(one)) != one:
             _refuse_integer(one, name)
-    return found
+    return numbers
 
 
 def _check_exact(array: NDArray[Any], name: str) -> None:
@@ -245,8 +245,8 @@ def check_same_length(**arrays: Sized) -> None:
     """Raise unless all named arrays have the same number of rows."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"rows must match: {told}")
+        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"rows must match: {listed}")
 
 
 def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
@@ -267,14 +267,14 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
             f"{name} has a largest value of {largest:g}; weights whose largest lies in [{_LEAST_WEIGHT:g}, "
             f"{_MOST_WEIGHT:g}] are needed, so that sums of their squares stay in range: rescale them"
         )
-    found = weights.astype(np.float64)
-    least = float(np.min(found, where=found > 0, initial=np.inf))
+    result = weights.astype(np.float64)
+    least = float(np.min(result, where=result > 0, initial=np.inf))
     if least < _LEAST_SHARE * largest:
         raise ValueError(
             f"{name} has a positive value of {least:g} beside {largest:g}; their ratio leaves the range of "
             "float64: use 0 for rows that do not count"
         )
-    return found
+    return result
 
 
 def weights_of_rows(value: Any, name: str, n: int) -> NDArray[Any]:
@@ -397,15 +397,18 @@ def check_count(
     else:
         needed = "a positive integer" if least == 1 else f"an integer >= {least}"
     others = [*(["None"] if optional else []), *map(repr, also)]
-    told = f"{''.join(f'{other} or ' for other in others)}{needed}{f' ({what})' if what else ''} is needed"
+    message = (
+        f"{''.join(f'{other} or ' for other in others)}{needed}"
+        f"{f' ({what})' if what else ''} is needed"
+    )
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         number = operator.index(value)
     except (TypeError, ValueError, RuntimeError, NotImplementedError):  # arrays and tensors
-        raise TypeError(f"{name} is {shown(value)}; {told}") from None
+        raise TypeError(f"{name} is {shown(value)}; {message}") from None
     if number < least or number > (_MOST_COUNT if most is None else most):
-        raise ValueError(f"{name} is {shown(number)}; {told}")
+        raise ValueError(f"{name} is {shown(number)}; {message}")
     return number
 
 

@@ -19,11 +19,11 @@ _HEADER = re.compile(rf"^({_TITLES})\n-{{3,}}\n", re.MULTILINE)
 
 def entries(text: str) -> dict[str, str]:
     """Return the entries of a numpydoc parameter list by the names that they describe."""
-    found = {}
+    texts = {}
     for entry in re.split(r"\n(?=\S)", dedent(text).strip()):
         names = entry.partition("\n")[0].partition(" :")[0]
-        found[names] = entry.rstrip()
-    return found
+        texts[names] = entry.rstrip()
+    return texts
 
 
 def with_shared_parameters(shared: Mapping[str, str]) -> Callable[[Function], Function]:

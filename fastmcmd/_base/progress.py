@@ -89,7 +89,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         """Whether it is time for another look at the same work."""
         return self._line is not None and self._line.due
 
-    def tell(self, name: str, share: float | None = None, rest: str = "") -> None:
+    def report(self, name: str, share: float | None = None, rest: str = "") -> None:
         """Show now what is being done, the share that is done if it is known, and more words."""
         if self._line is not None:
             count = self._products
@@ -99,11 +99,11 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
     def stage(self, name: str) -> None:
         """Tell what is being done now."""
         self._history.clear()
-        self.tell(name)
+        self.report(name)
 
     def sweep(self, name: str, rows: int, work: float = 0.0, unit: str = "rows") -> Sweep:
         """Return what is told of a pass over ``rows`` rows of ``work`` operations each."""
-        self.tell(name)
+        self.report(name)
         return Sweep(self, name, rows, work, unit)
 
     def product(self, certificate: float, work: float = 0.0) -> None:
@@ -116,15 +116,15 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         self._before = now
         self._history.append((now, max(certificate, 1e-300)))
         if len(self._history) == 1 or certificate <= self.target or self.due:
-            share, left = self._outlook()
+            share, left = self._forecast()
             message = f"{left}, certificate {certificate:.1e} (target {self.target:.1e}){speed}"
-            self.tell("solving", share, message)
+            self.report("solving", share, message)
 
     def certified(self, certificate: float) -> None:
         """Tell the certificate that a pass has led to."""
-        self.tell(f"certificate {certificate:.1e} (target {self.target:.1e})")
+        self.report(f"certificate {certificate:.1e} (target {self.target:.1e})")
 
-    def _outlook(self) -> tuple[float | None, str]:
+    def _forecast(self) -> tuple[float | None, str]:
         """Return the share that is done, None where it is not known, and the time left in words.
 
         The logarithm of the certificate, which falls about linearly, is extrapolated.
@@ -197,4 +197,4 @@ class Sweep:
             done = f"{rows:,} of {self.rows:,} {self.unit}"
             speed = work if self.work else f"{rate:,.0f} {self.unit}/s"
             share = rows / self.rows if self.rows else 1.0
-            self.progress.tell(self.name, share, f"{left} left, {done}, {speed}")
+            self.progress.report(self.name, share, f"{left} left, {done}, {speed}")

@@ -93,8 +93,8 @@ class Line:
 
 def _how(stream: Any) -> tuple[bool, Any]:
     """Return whether a stream is a terminal, and tqdm's class where a line can be drawn, else None."""
-    asked = getattr(stream, "isatty", None)
-    terminal = asked is not None and bool(asked())
+    isatty = getattr(stream, "isatty", None)
+    terminal = isatty is not None and bool(isatty())
     # As tqdm itself tells notebooks, where only standard error is shown.
     if not terminal and not ("ipykernel.zmqshell" in sys.modules and stream is sys.stderr):
         return False, None

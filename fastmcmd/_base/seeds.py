@@ -38,7 +38,7 @@ class Purpose(Enum):
     DEMO = "data of the demonstration"
     PROBE = "rows and vectors that an algorithm looks at"
     LANDMARKS = "landmarks of a low-rank approximation"
-    AUDIT = "rows at which a certificate is measured"
+    CERTIFICATE = "rows at which a certificate is measured"
     TEST = "outcomes that a test ranks the observed ones among"
     PLAN = "rows from which the cost of a computation is predicted"
 

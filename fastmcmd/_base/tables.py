@@ -30,12 +30,12 @@ def printable(text: str, *, lines: bool = False) -> str:
     >>> printable("north\x1b[2J")
     'north\\x1b[2J'
     """
-    kept = "\n\t" if lines else ""
+    preserved = "\n\t" if lines else ""
     if text.isprintable():
         return text
     return "".join(
         ascii(c)[1:-1]
-        if c not in kept and (c in _TURNING or unicodedata.category(c) in _UNSEEN)
+        if c not in preserved and (c in _TURNING or unicodedata.category(c) in _UNSEEN)
         else c
         for c in text
     )

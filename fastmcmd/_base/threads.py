@@ -30,9 +30,9 @@ def get_num_threads() -> int:
         return 1
     if _chosen is not None:
         return _chosen
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if told.isdecimal() and int(told) > 0:
-        return int(told)
+    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if setting.isdecimal() and int(setting) > 0:
+        return int(setting)
     return _usable_processors()
 
 

@@ -195,12 +195,12 @@ class Backend(ABC):
         del dim
         return float(np.finfo(dtype).eps) / 2
 
-    def keeps(self, packed: int, rows: int, room: int) -> bool:
+    def keeps(self, packed: int, rows: int, budget: int) -> bool:
         """Tell whether packed tiles and prepared rows, of so many bytes, fit where they are kept.
 
-        ``room`` is what the memory of the host has for them.
+        ``budget`` is what the memory of the host has for them.
         """
-        return packed + rows <= room
+        return packed + rows <= budget
 
     def takes(self, rows: Any) -> bool:
         """Tell whether `points` takes rows of the caller's that lie on a device, where they are."""

@@ -97,9 +97,9 @@ class CupyBackend(Backend):
         """
         return 2.0**-21 if self.splits(dtype, dim) else super().unit(dtype, dim)
 
-    def keeps(self, packed: int, rows: int, room: int) -> bool:
+    def keeps(self, packed: int, rows: int, budget: int) -> bool:
         """Tell whether packed tiles and rows fit on the devices."""
-        del room
+        del budget
         per_device = packed // len(self.devices) + rows
         return all(per_device <= device.budget - device.budget // 4 for device in self.devices)
 
@@ -130,10 +130,10 @@ class CupyBackend(Backend):
         tile: int, tiles: int = 1,
     ) -> Layout:  # fmt: skip
         sides = (held,) if held is streamed else (held, streamed)
-        kept = [side.kept(device) is not None for side in (held, streamed)]
-        own = sum(side.room(len(side)) for side in sides if side.kept(device) is not None)
+        resident = [side.resident(device) is not None for side in (held, streamed)]
+        own = sum(side.laid_bytes(len(side)) for side in sides if side.resident(device) is not None)
         free = device.budget - device.held + own
-        return choose(free, held, streamed, fixed, columns, tile, (kept[0], kept[1]), tiles)
+        return choose(free, held, streamed, fixed, columns, tile, (resident[0], resident[1]), tiles)
 
     def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
         """Return K(x, z) in full."""
@@ -202,21 +202,21 @@ class CupyBackend(Backend):
                 sweep(device, program, held, streamed, mine, layout, visit)
                 return sums.result()
 
-            for found in self._on_each(work):
-                out[:, part] += found
+            for partial in self._on_each(work):
+                out[:, part] += partial
         return out
 
     def _on_each(self, work: Callable[[int, Device, int], Any]) -> list[Any]:
         """Return what each device gives, with smaller tiles where one has no room."""
 
         def run(place: int, device: Device) -> Any:
-            with self._told((device,), ", with tiles of the smallest size"):
+            with self._limits_explained((device,), ", with tiles of the smallest size"):
                 return shrinking(self.tile, lambda tile: work(place, device, tile))
 
         return on_each(self.devices, run)
 
     @contextmanager
-    def _told(self, devices: tuple[Device, ...] = (), how: str = "") -> Iterator[None]:
+    def _limits_explained(self, devices: tuple[Device, ...] = (), how: str = "") -> Iterator[None]:
         """Let a device that has no room be told as a limit; by default any of them."""
         try:
             yield
@@ -241,11 +241,11 @@ class CupyBackend(Backend):
     ) -> RowFeatures:
         """Return features of rows, each device those of its share."""
         program = self._program(kernel, x)
-        with self._told():
-            found = features_of(
+        with self._limits_explained():
+            features = features_of(
                 self.devices, program, landmarks.rows, x.rows, factor, keep=keep, sizes=sizes
             )
-        return RowFeatures(*found)
+        return RowFeatures(*features)
 
     def to_host(self, values: Any) -> Array:
         """Return features as an array (p, b) of the host."""
@@ -262,7 +262,7 @@ class CupyBackend(Backend):
 
     def products(self, rank: int, columns: int) -> Products:
         """Return sums of `add_products`, a part on each device."""
-        with self._told():
+        with self._limits_explained():
             return DeviceProducts(self.devices, rank, columns)
 
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
@@ -284,7 +284,7 @@ class CupyBackend(Backend):
             return tiles
 
         tile = self._packed_tile(x.n)
-        with self._told():
+        with self._limits_explained():
             parts = on_each(self.devices, lambda place, device: work(place, device, tile))
         return PackedGram(DeviceTiles.joined(parts), x.n)
 
@@ -317,8 +317,8 @@ class CupyBackend(Backend):
                 sums.add_symmetric(made, tiles.rows(i), tiles.rows(j))
             return sums.result()
 
-        for found in on_each(self.devices, work):
-            out += found
+        for partial in on_each(self.devices, work):
+            out += partial
         return out
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
@@ -327,14 +327,14 @@ class CupyBackend(Backend):
 
     def packed_cholesky(self, packed: PackedGram) -> None:
         """Factor in place, on the devices that hold the tiles."""
-        with self._told():
+        with self._limits_explained():
             bad = packed.tiles.cholesky()
         if bad >= 0:
             raise NotPositiveDefiniteError(bad)
 
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
         """Return the solution with a factor."""
-        with self._told():
+        with self._limits_explained():
             return np.asarray(packed.tiles.solve(b), dtype=np.float64)
 
     def packed_shape(self, n: int) -> tuple[int, int, int]:

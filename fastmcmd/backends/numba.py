@@ -150,15 +150,15 @@ def _custom(function: Callable[[Any, Any], float]) -> TileFunction:
 
     def checked(x: Array, z: Array) -> Array:
         try:
-            found = np.asarray(tile(x, z))
+            values = np.asarray(tile(x, z))
         except numba.core.errors.NumbaError as error:
             raise _not_compiled(function, error) from error
-        if not np.isfinite(found).all():
+        if not np.isfinite(values).all():
             raise ValueError(
                 f"function {getattr(function, '__name__', function)!r} of the CustomKernel returned "
-                f"{found[~np.isfinite(found)][0]} for a pair of rows; a finite number is needed"
+                f"{values[~np.isfinite(values)][0]} for a pair of rows; a finite number is needed"
             )
-        return found
+        return values
 
     return checked
 

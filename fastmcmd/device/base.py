@@ -164,7 +164,7 @@ class Device(ABC):
         self.clear(out)
         return out
 
-    def has_room(self, size: int) -> bool:
+    def has_memory(self, size: int) -> bool:
         """Tell whether so many bytes more are within the budget."""
         return self.held + size <= self.budget
 

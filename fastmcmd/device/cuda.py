@@ -192,40 +192,40 @@ class CudaDevice(Device):
     def copy_in(self, slot: int, rows: Any) -> None:
         """Begin to copy rows of the host, or of another device, into a slot."""
         size = rows.size * rows.itemsize
-        found = self._slot(slot, size)
-        found.view = found.rows[:size].view(rows.dtype).reshape(rows.shape)
+        place = self._slot(slot, size)
+        place.view = place.rows[:size].view(rows.dtype).reshape(rows.shape)
         if isinstance(rows, np.ndarray):
-            if found.pinned is None:
-                found.pinned = self._cp.cuda.alloc_pinned_memory(found.rows.nbytes)
-            found.copied.synchronize()  # the pinned memory is still being read
-            pinned = np.frombuffer(found.pinned, rows.dtype, rows.size).reshape(rows.shape)
+            if place.pinned is None:
+                place.pinned = self._cp.cuda.alloc_pinned_memory(place.rows.nbytes)
+            place.copied.synchronize()  # the pinned memory is still being read
+            pinned = np.frombuffer(place.pinned, rows.dtype, rows.size).reshape(rows.shape)
             copy_rows(self._copiers, pinned, rows)
-            self.copies.wait_event(found.used)
-            found.view.set(pinned, stream=self.copies)
+            self.copies.wait_event(place.used)
+            place.view.set(pinned, stream=self.copies)
         else:
-            self.copies.wait_event(found.used)
-            self._copy_peer(found.view, rows, self.copies)
-        found.copied.record(self.copies)
+            self.copies.wait_event(place.used)
+            self._copy_peer(place.view, rows, self.copies)
+        place.copied.record(self.copies)
 
     def _slot(self, slot: int, size: int) -> Slot:
         """Return a slot of at least so many bytes."""
         cp, slots = self._cp, self._slots.by_number
-        found = slots.get(slot)
-        if found is None or found.rows.nbytes < size:
+        current = slots.get(slot)
+        if current is None or current.rows.nbytes < size:
             slots.pop(slot, None)
-            del found
+            del current
             copied, used = (cp.cuda.Event(disable_timing=True) for _ in range(2))
-            found = Slot(self.empty((size,), np.uint8), copied, used, self.copies)
-            found.used.record(self.stream)
-            slots[slot] = found
-        return found
+            current = Slot(self.empty((size,), np.uint8), copied, used, self.copies)
+            current.used.record(self.stream)
+            slots[slot] = current
+        return current
 
     @on_device
     def arrived(self, slot: int) -> Any:
         """Return the rows copied last into a slot; queued work waits for them."""
-        found = self._slots.by_number[slot]
-        self.stream.wait_event(found.copied)
-        return found.view
+        place = self._slots.by_number[slot]
+        self.stream.wait_event(place.copied)
+        return place.view
 
     @on_device
     def done_with(self, slot: int) -> None:
@@ -295,14 +295,14 @@ class CudaDevice(Device):
         single = matrix.itemsize == 4
         size_of = cusolver.spotrf_bufferSize if single else cusolver.dpotrf_bufferSize
         potrf = cusolver.spotrf if single else cusolver.dpotrf
-        told = handle, cublas.CUBLAS_FILL_MODE_UPPER, order, matrix.data.ptr, leading(matrix)
-        size = int(size_of(*told))
+        call = handle, cublas.CUBLAS_FILL_MODE_UPPER, order, matrix.data.ptr, leading(matrix)
+        size = int(size_of(*call))
         work, info = self.empty((max(1, size),), matrix.dtype), self.empty((1,), np.int32)
-        potrf(*told, work.data.ptr, size, info.data.ptr)
-        (found,) = self.download(info)
-        if found < 0:
-            raise RuntimeError(f"cuSOLVER refused argument {-found} of potrf, of order {order}")
-        return int(found) - 1
+        potrf(*call, work.data.ptr, size, info.data.ptr)
+        (status,) = self.download(info)
+        if status < 0:
+            raise RuntimeError(f"cuSOLVER refused argument {-status} of potrf, of order {order}")
+        return int(status) - 1
 
     @on_device
     def launch(self, source: Source, name: str, size: tuple[int, int], *arguments: Any) -> None:
@@ -311,10 +311,10 @@ class CudaDevice(Device):
             return
         block = _LINE if size[1] == 1 else _BLOCK
         grid = tuple(-(-count // threads) for count, threads in zip(size, block, strict=True))
-        told = [np.int64(value) if isinstance(value, int) else value for value in arguments]
+        values = [np.int64(value) if isinstance(value, int) else value for value in arguments]
         # A missing array is a null pointer.
-        told = [np.uintp(0) if value is None else value for value in told]
-        self._kernel(source, name)(grid, block, tuple(told))
+        values = [np.uintp(0) if value is None else value for value in values]
+        self._kernel(source, name)(grid, block, tuple(values))
 
     def _kernel(self, source: Source, name: str) -> Any:
         """Return a compiled kernel."""

@@ -61,10 +61,10 @@ class DeviceFeatures:
         """Yield the blocks of a device, brought there."""
         for piece in self.pieces:
             if piece.device is device:
-                found = piece.values
+                values = piece.values
                 if not piece.there:
-                    found = device.upload(np.ascontiguousarray(found))
-                yield piece.columns, found
+                    values = device.upload(np.ascontiguousarray(values))
+                yield piece.columns, values
 
     def to_host(self) -> Array:
         """Return all features (p, b)."""
@@ -124,24 +124,24 @@ def _features_on(
         for some in row_blocks(mine.stop - mine.start, step)
     ]
     step = wanted[0].stop - wanted[0].start
-    room = [x.empty(device, step) for _ in range(2)]
-    found = device.empty((step,), np.float64)
+    buffers = [x.empty(device, step) for _ in range(2)]
+    buffer = device.empty((step,), np.float64)
     pieces: list[Piece] = []
     f = None
-    for rows, block in x.blocks(device, wanted, room):
+    for rows, block in x.blocks(device, wanted, buffers):
         count = len(block)
         if f is None or keep:
             f = device.empty((p, count if keep else step), dtype)
         here = f[:, :count]
         program.fill(device, here, pivots, block)
         _substitute(device, source, lower, here)
-        squares[rows] = _squares(device, source, here, found)
+        squares[rows] = _squares(device, source, here, buffer)
         if norms is not None:
             at = device.copy(here) if keep else here
             _substitute(device, source, lower, at, transposed=True)
-            norms[rows] = np.sqrt(_squares(device, source, at, found))
+            norms[rows] = np.sqrt(_squares(device, source, at, buffer))
         if keep:
-            there = len(wanted) == 1 or device.has_room(3 * p * step * dtype.itemsize)
+            there = len(wanted) == 1 or device.has_memory(3 * p * step * dtype.itemsize)
             pieces.append(Piece(device, rows, here if there else device.download(here), there))
     device.drop_slots()
     return pieces
@@ -167,10 +167,10 @@ def _substitute(
         )  # fmt: skip
 
 
-def _squares(device: Device, source: Any, f: Any, room: Any) -> NDArray[np.float64]:
+def _squares(device: Device, source: Any, f: Any, buffers: Any) -> NDArray[np.float64]:
     p, columns = (int(size) for size in f.shape)
-    device.launch(source, "column_squares", (columns, 1), f, leading(f), p, columns, room)
-    return device.download(room[:columns])
+    device.launch(source, "column_squares", (columns, 1), f, leading(f), p, columns, buffers)
+    return device.download(buffers[:columns])
 
 
 class DeviceProducts:
@@ -189,10 +189,10 @@ class DeviceProducts:
 
     def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
         """Add those of a block of features (p, b), which lie on devices or the host."""
-        kept = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._devices, f)
+        resident = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._devices, f)
 
         def work(place: int, device: Device) -> None:
-            _add(device, kept.on(device), rhs, weight, *self._sums[place], self._columns)
+            _add(device, resident.on(device), rhs, weight, *self._sums[place], self._columns)
 
         on_each(self._devices, work)
 

@@ -32,7 +32,7 @@ class Layout:
         Rows of a tile.
     group : int
         Blocks of the held side that are on the device at once.
-    held_kept, streamed_kept : bool
+    held_resident, streamed_resident : bool
         Whether all rows of a side stay on the device.
     need : int
         Bytes of all this.
@@ -40,14 +40,14 @@ class Layout:
 
     tile: int
     group: int
-    held_kept: bool
-    streamed_kept: bool
+    held_resident: bool
+    streamed_resident: bool
     need: int
 
 
 def choose(
     budget: int, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
-    largest: int, kept: tuple[bool, bool], tiles: int = 1,
+    largest: int, resident: tuple[bool, bool], tiles: int = 1,
 ) -> Layout:  # fmt: skip
     """Return the layout of fewest copies that fits.
 
@@ -63,7 +63,7 @@ def choose(
         Of the right-hand sides.
     largest : int
         Most rows of a tile.
-    kept : (bool, bool)
+    resident : (bool, bool)
         Which sides are on the device already.
     tiles : int
         Tiles at once.
@@ -86,24 +86,24 @@ def choose(
 
     def whole(rows: DeviceRows, tile: int, there: bool) -> int:
         copied = 0 if there else staging(rows, tile)
-        return rows.room(len(rows)) + copied
+        return rows.laid_bytes(len(rows)) + copied
 
     for tile in _sizes(largest):
-        need = rest(tile) + whole(held, tile, kept[0])
-        need += 0 if same else whole(streamed, tile, kept[1])
+        need = rest(tile) + whole(held, tile, resident[0])
+        need += 0 if same else whole(streamed, tile, resident[1])
         if need <= budget and tile >= min(_WORTH, largest, len(held)):
             return Layout(tile, -(-len(held) // tile), True, True, need)
     for tile in _sizes(largest):
         if not same and tile >= min(_WORTH, largest, len(held)):
             # All rows of the held side beside two blocks of the other.
-            need = rest(tile) + whole(held, tile, kept[0])
-            need += 2 * streamed.room(min(tile, len(streamed))) + staging(streamed, tile)
+            need = rest(tile) + whole(held, tile, resident[0])
+            need += 2 * streamed.laid_bytes(min(tile, len(streamed))) + staging(streamed, tile)
             if need <= budget:
                 return Layout(tile, -(-len(held) // tile), True, False, need)
     for tile in _sizes(largest):
-        need = rest(tile) + 2 * streamed.room(min(tile, len(streamed)))
+        need = rest(tile) + 2 * streamed.laid_bytes(min(tile, len(streamed)))
         need += max(staging(streamed, tile), staging(held, tile))
-        one = held.room(min(tile, len(held)))
+        one = held.laid_bytes(min(tile, len(held)))
         group = (budget - need) // one
         least = need + one
         if group >= 1:

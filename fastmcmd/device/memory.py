@@ -49,9 +49,9 @@ class DeviceMemory:
         """Return a new array; raises `DeviceMemoryError` where the budget or the device has no room."""
         wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
         size = -(-wanted // ROUNDED) * ROUNDED
-        for make_room in (None, self._give_back, self._collect):
-            if make_room is not None:
-                make_room()
+        for reclaim in (None, self._give_back, self._collect):
+            if reclaim is not None:
+                reclaim()
             with self._lock:
                 if self._has(size):
                     try:

@@ -154,7 +154,7 @@ class DeviceTiles:
 
     def _each(self, first: int) -> list[tuple[Device, list[int]]]:
         """Return each device with its blocks of rows from ``first``; a block is on one device."""
-        found: dict[Device, list[int]] = {}
+        numbers: dict[Device, list[int]] = {}
         for i in range(first, self.blocks):
-            found.setdefault(self._tiles[i, i][0], []).append(i)
-        return list(found.items())
+            numbers.setdefault(self._tiles[i, i][0], []).append(i)
+        return list(numbers.items())

@@ -73,7 +73,7 @@ class DeviceRows:
     dtype: np.dtype[Any]
     offset: NDArray[np.float64] | None = None
     split: bool = False
-    _kept: dict[int, Block] = field(default_factory=dict)
+    _resident: dict[int, Block] = field(default_factory=dict)
     _offsets: dict[int, Any] = field(default_factory=dict)
     _beside: dict[int, tuple[Array, Any]] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ class DeviceRows:
         """Return the bytes that ``count`` rows take on a device as they were given, until they are laid."""
         return count * self.given_row + ROUNDED
 
-    def room(self, count: int) -> int:
+    def laid_bytes(self, count: int) -> int:
         """Return the bytes of ``count`` rows on a device."""
         return count * self.laid_row + _ARRAYS * ROUNDED
 
@@ -116,20 +116,20 @@ class DeviceRows:
         parts = device.empty((_PARTS * self.dim, count), self.dtype) if self.split else None
         return Block(x, squared, inverse, parts)
 
-    def kept(self, device: Device) -> Block | None:
+    def resident(self, device: Device) -> Block | None:
         """Return all rows on a device if they are there."""
-        return self._kept.get(id(device))
+        return self._resident.get(id(device))
 
     def keep(self, device: Device, step: int) -> Block:
         """Bring all rows to a device, ``step`` rows at a time, and keep them there."""
-        found = self.kept(device)
-        if found is None:
-            found = self.empty(device, len(self))
+        block = self.resident(device)
+        if block is None:
+            block = self.empty(device, len(self))
             for rows, raw in self._arriving(device, row_blocks(len(self), step)):
-                self._lay(device, raw, found.part(rows))
+                self._lay(device, raw, block.part(rows))
             device.drop_slots()
-            self._kept[id(device)] = found
-        return found
+            self._resident[id(device)] = block
+        return block
 
     def beside(self, device: Device, host: Array) -> Any:
         """Return an array of the host on a device, in the precision of the rows; kept while it is the same.
@@ -144,20 +144,20 @@ class DeviceRows:
         return known[1]
 
     def blocks(
-        self, device: Device, wanted: list[slice], room: list[Block] | None = None
+        self, device: Device, wanted: list[slice], laid_bytes: list[Block] | None = None
     ) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of rows: those kept, or copied into one of the two in ``room`` in turn.
+        """Yield blocks of rows: those kept, or copied into one of the two in ``laid_bytes`` in turn.
 
         A block that was copied is good until the next but one is asked for.
         """
-        kept = self.kept(device)
-        if kept is not None:
+        resident = self.resident(device)
+        if resident is not None:
             for rows in wanted:
-                yield rows, kept.part(rows)
+                yield rows, resident.part(rows)
             return
-        assert room is not None
+        assert laid_bytes is not None
         for turn, (rows, raw) in enumerate(self._arriving(device, wanted)):
-            block = room[turn % len(room)].part(slice(0, rows.stop - rows.start))
+            block = laid_bytes[turn % len(laid_bytes)].part(slice(0, rows.stop - rows.start))
             self._lay(device, raw, block)
             yield rows, block
 

@@ -92,17 +92,17 @@ def _leaf(name: str, variant: Any, direct: bool, place: int) -> tuple[set[str], 
     """Return the statistics that a leaf needs, and its value in CUDA."""
     first, second = (f"real(p[{_PARAMETERS * place + i}])" for i in range(2))
     squared = {"squared"} if direct else {"dot", "expanded"}
-    told = "s.squared" if direct else "s.expanded"
+    distance = "s.squared" if direct else "s.expanded"
     match name:
         case "rbf":
-            return squared, f"exponential<number_math>({told}, -{first})"
+            return squared, f"exponential<number_math>({distance}, -{first})"
         case "laplacian":
             return {"l1"}, f"exponential<number_math>(s.l1, -{first})"
         case "matern":
             if variant == 1:  # the root of a rounded difference would magnify it near 0
-                squared, told = {"squared"}, "s.squared"
+                squared, distance = {"squared"}, "s.squared"
             scale = f"real(sqrt({variant}.0) / p[{_PARAMETERS * place}])"
-            return squared, f"matern<number_math, {variant}>({told}, {scale})"
+            return squared, f"matern<number_math, {variant}>({distance}, {scale})"
         case "polynomial":
             if variant is None:
                 degree = f"p[{_PARAMETERS * place + 2}]"
@@ -139,9 +139,9 @@ __device__ __forceinline__ real kernel_value(const statistics& s, const double* 
 
 def _stage(dtype: np.dtype[Any]) -> str:
     single = np.dtype(dtype).itemsize == 4
-    told = f"#define FASTMCMD_REAL {'float' if single else 'double'}\n"
-    told += f"#define FASTMCMD_FLOAT32 {int(single)}\n"
-    return told + _file("numbers.h") + _file("formulas.h")
+    lines = f"#define FASTMCMD_REAL {'float' if single else 'double'}\n"
+    lines += f"#define FASTMCMD_FLOAT32 {int(single)}\n"
+    return lines + _file("numbers.h") + _file("formulas.h")
 
 
 @lru_cache(maxsize=8)

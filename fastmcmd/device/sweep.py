@@ -53,19 +53,19 @@ def sweep(
     same = held is streamed
     dtype = held.dtype
     columns = row_blocks(len(streamed), layout.tile)
-    if layout.held_kept:
+    if layout.held_resident:
         held.keep(device, layout.tile)
-    if layout.streamed_kept:
+    if layout.streamed_resident:
         streamed.keep(device, layout.tile)
     widest = max(block.stop - block.start for block in mine)
     tile: Any = None
     if make is None:
         tile = device.empty((widest, columns[0].stop), dtype)
     moving = None
-    if streamed.kept(device) is None:
+    if streamed.resident(device) is None:
         moving = [streamed.empty(device, columns[0].stop) for _ in range(2)]
     there = None
-    if held.kept(device) is None:
+    if held.resident(device) is None:
         there = [held.empty(device, widest) for _ in range(layout.group)]
     try:
         for group in _groups(mine, layout.group):

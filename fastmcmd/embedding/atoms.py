@@ -8,8 +8,8 @@ its own, and a Gaussian mixture is several with weights. Inner products of their
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
@@ -24,7 +24,6 @@ __all__ = [
     "quadratic_forms",
 ]
 
-Array = NDArray[np.float64]
 CLOSED_FORM_ERROR = 16  # units of rounding of a closed form, for each component of outputs
 _BLOCK = 1 << 22  # kernel values held together
 
@@ -44,15 +43,15 @@ def normal_atoms(outputs: Outputs) -> DrawnOutputs:
         return DrawnOutputs(
             np.concatenate([values, np.zeros_like(values)], axis=2), outputs.weights
         )
-    found = outputs.prediction.gaussian_parts()
-    assert found is not None
+    parts = outputs.prediction.gaussian_parts()
+    assert parts is not None
     n = len(outputs.prediction)
     atoms = [
-        np.concatenate([g.mean.reshape(n, -1), g.std.reshape(n, -1)], axis=1) for _, g in found
+        np.concatenate([g.mean.reshape(n, -1), g.std.reshape(n, -1)], axis=1) for _, g in parts
     ]
-    if len(found) == 1:
+    if len(parts) == 1:
         return DrawnOutputs(atoms[0][:, None])
-    return DrawnOutputs(np.stack(atoms, axis=1), np.stack([weight for weight, _ in found], axis=1))
+    return DrawnOutputs(np.stack(atoms, axis=1), np.stack([weight for weight, _ in parts], axis=1))
 
 
 def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
@@ -76,9 +75,9 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
         stds = ((std[:, k, None], spread[None, :, k]) for k in range(columns))
         return of_normal_difference(leaf, gaps, stds)
 
-    found = by_parts(kernel, (len(one), len(other)), known)
-    assert found is not None
-    return found
+    values = by_parts(kernel, (len(one), len(other)), known)
+    assert values is not None
+    return values
 
 
 def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import variation_length
@@ -14,7 +14,6 @@ from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
-Array = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
 _GRID = 2500  # candidates over the range; twice as many among the nodes
@@ -56,12 +55,12 @@ def candidates(prediction: Predictive) -> tuple[Array, Array]:
     prediction = _some_rows(prediction)
     if prediction.discrete:
         return _support(prediction)
-    found = [
+    pools = [
         _weighed(*part.nodes(), prediction.columns, isinstance(prediction, Draws))
         for _, part in chunks(prediction, prediction.node_count)
     ]
-    values = np.concatenate([values for values, _ in found])
-    importance = np.concatenate([importance for _, importance in found])
+    values = np.concatenate([values for values, _ in pools])
+    importance = np.concatenate([importance for _, importance in pools])
     values, importance = _thinned(values, importance)
     # Squares add up over rows: what one row in many gives counts less than what all give.
     importance = np.minimum(1.0, importance / np.sqrt(len(prediction)) / IN_SQUARE)
@@ -85,13 +84,13 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
         values = np.concatenate([_finite_means(prediction), drawn])
         return values, np.ones(len(values))
     length = variation_length(kernel, float(np.median(prediction.quantile(0.5))))
-    found = [
+    pools = [
         _weighed(*part.nodes_within(length), 1, isinstance(prediction, Draws))
         for _, part in chunks(prediction, 16 * prediction.node_count)
     ]
     values, importance = _thinned(
-        np.concatenate([values for values, _ in found]),
-        np.concatenate([importance for _, importance in found]),
+        np.concatenate([values for values, _ in pools]),
+        np.concatenate([importance for _, importance in pools]),
     )
     return values, np.minimum(importance, 1.0)
 
@@ -100,9 +99,9 @@ def _weighed(values: Array, weights: Array, columns: int, equal: bool) -> tuple[
     """Return the nodes (m, k) whose weight counts, thinned, and their importance (m,)."""
     flat = values.reshape(-1, columns)
     share = weights.reshape(-1)
-    kept = share > _NEGLIGIBLE
-    importance = np.minimum(1.0, weights.shape[1] * share[kept])
-    return _thinned(flat[kept], np.ones_like(importance) if equal else importance)
+    relevant = share > _NEGLIGIBLE
+    importance = np.minimum(1.0, weights.shape[1] * share[relevant])
+    return _thinned(flat[relevant], np.ones_like(importance) if equal else importance)
 
 
 def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
@@ -174,5 +173,5 @@ def _support(prediction: Predictive) -> tuple[Array, Array]:
             np.maximum.at(most, where.reshape(-1), weights.reshape(-1))
         for value, weight in zip(distinct.tolist(), most.tolist(), strict=True):
             best[value] = max(weight, best.get(value, 0.0))
-    kept = {value: weight for value, weight in best.items() if weight > _NEGLIGIBLE}
-    return np.array(list(kept))[:, None], np.array(list(kept.values()))
+    relevant = {value: weight for value, weight in best.items() if weight > _NEGLIGIBLE}
+    return np.array(list(relevant))[:, None], np.array(list(relevant.values()))

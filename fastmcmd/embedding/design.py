@@ -180,7 +180,7 @@ def match_rows(x: NDArray[Any] | Rows, z: NDArray[Any] | Rows) -> NDArray[np.int
     keys, wanted = _row_hash(x), _row_hash(z)
     order = np.argsort(keys, kind="stable")
     place = np.minimum(np.searchsorted(keys[order], wanted), len(x) - 1)
-    found = order[place]
-    if not np.array_equal(keys[found], wanted) or not np.array_equal(x[found], z):
+    match = order[place]
+    if not np.array_equal(keys[match], wanted) or not np.array_equal(x[match], z):
         return None
-    return found
+    return match

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
@@ -16,7 +16,6 @@ from fastmcmd.predictive.expectation import closed_form, closed_form_rows
 
 __all__ = ["Expectation", "Expected"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 _PROBES = 64  # draws a row that stand for vector predictions without nodes
@@ -37,16 +36,16 @@ class Expected:
     ----------
     mean : ndarray (n, r)
         ``E p(Y_i)``.
-    missed : ndarray (n,)
+    residual : ndarray (n,)
         Norm of what the features of row i miss, bounded or estimated.
     error : ndarray (n,)
         Error of ``mean``, bounded or estimated.
     floor : float
-        What rounding alone adds to ``missed``: more pivots do not lower it.
+        What rounding alone adds to ``residual``: more pivots do not lower it.
     """
 
     mean: Array
-    missed: Array
+    residual: Array
     error: Array
     floor: float
 
@@ -84,7 +83,7 @@ class Expectation:
     noise : float
         What rounding of closed forms adds to ``missed^2`` of both sides.
     rigorous : bool
-        False where ``missed`` or ``error`` is an estimate: densities integrated numerically.
+        False where ``residual`` or ``error`` is an estimate: densities integrated numerically.
     """
 
     def __init__(
@@ -129,23 +128,23 @@ class Expectation:
             known = closed_form(prediction, features.kernel, features.pivots)
             assert known is not None
             mean = np.ascontiguousarray(features.solve(known.T).T)
-            missed = self._missed(prediction, mean)
-            return Expected(mean, missed, np.zeros(len(mean)), floor)
+            residual = self._residual(prediction, mean)
+            return Expected(mean, residual, np.zeros(len(mean)), floor)
         if not self._exact:
-            found = mean_features_by_nodes(features, prediction, self._goal, self._share)
-            return Expected(*found, floor)
+            means = mean_features_by_nodes(features, prediction, self._goal, self._share)
+            return Expected(*means, floor)
         mean = np.empty((len(prediction), features.rank))
-        missed = np.empty(len(prediction))
+        residual = np.empty(len(prediction))
         for some, part in chunks(prediction, prediction.node_count * max(1, features.rank // 8)):
             shared = part.support()
             if shared is None:
-                mean[some], missed[some] = sums_over_nodes(features, *part.nodes())
+                mean[some], residual[some] = sums_over_nodes(features, *part.nodes())
             else:
                 p = features.transform(shared[0][:, None])
                 mean[some] = shared[1] @ p
-                missed[some] = shared[1] @ np.sqrt(features.residuals(shared[0][:, None], p))
+                residual[some] = shared[1] @ np.sqrt(features.residuals(shared[0][:, None], p))
         error = np.full(len(mean), _PMF_ERROR * float(np.sqrt(self._largest)))
-        return Expected(mean, missed, error, floor)
+        return Expected(mean, residual, error, floor)
 
     def errors(self, prediction: Predictive) -> Array:
         """Return the error (n,) of each row's ``mean``: nothing is computed for closed forms."""
@@ -155,15 +154,15 @@ class Expectation:
         return self.coverage(prediction)[1]
 
     def coverage(self, prediction: Predictive) -> tuple[Array, Array, float]:
-        """Return ``missed``, ``error`` and ``floor`` of predictions, with no array of size n x r."""
-        missed, error = np.empty(len(prediction)), np.empty(len(prediction))
+        """Return ``residual``, ``error`` and ``floor`` of predictions, with no array of size n x r."""
+        residual, error = np.empty(len(prediction)), np.empty(len(prediction))
         floor = 0.0
         for rows, part in chunks(prediction, self._features.rank):
-            found = self.of(part)
-            missed[rows], error[rows], floor = found.missed, found.error, found.floor
-        return missed, error, floor
+            expected = self.of(part)
+            residual[rows], error[rows], floor = expected.residual, expected.error, expected.floor
+        return residual, error, floor
 
-    def _missed(self, prediction: Predictive, mean: Array) -> Array:
+    def _residual(self, prediction: Predictive, mean: Array) -> Array:
         """Return what the features miss of embeddings whose expectations have closed forms."""
         features = self._features
         norms = closed_form_rows(prediction, features.kernel, prediction)
@@ -173,17 +172,17 @@ class Expectation:
             rounding = self._eta * (1 + 4 * spread) + self._amplified + features.noise * norms
             return np.asarray(np.sqrt(np.maximum(norms - square, 0.0) + rounding))
         if not has_nodes(prediction):
-            return _missed_by_draws(features, prediction)
-        missed = np.empty(len(prediction))
+            return _residual_of_draws(features, prediction)
+        residual = np.empty(len(prediction))
         for some, part in chunks(prediction, prediction.node_count * max(1, features.rank // 8)):
-            missed[some] = np.maximum(
+            residual[some] = np.maximum(
                 sums_over_nodes(features, *part.nodes())[1],
                 sums_over_nodes(features, *part.coarse_nodes())[1],
             )
-        return missed
+        return residual
 
 
-def _missed_by_draws(features: KernelFeatures, prediction: Predictive) -> Array:
+def _residual_of_draws(features: KernelFeatures, prediction: Predictive) -> Array:
     """Estimate what the features miss of vector outputs: E sqrt(e) <= sqrt(E e), from draws."""
     drawn = prediction.sample(_PROBES, generator(1, Purpose.PROBE))
     flat = drawn.reshape(-1, prediction.columns)

@@ -12,13 +12,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Constant, Delta, Kernel, Laplacian, Matern, Product, Sum
 
 __all__ = ["ExponentialSum", "split_delta"]
 
-Array = NDArray[np.float64]
 
 _MOST_TERMS = 8
 _RANGE = 1e280  # of a rate and its inverse: differences of outputs keep their digits
@@ -43,11 +42,11 @@ class ExponentialSum:
     @staticmethod
     def of(kernel: Kernel, columns: int) -> ExponentialSum | None:
         """Return a resolved kernel of outputs (u, columns) in this form; None where it has another."""
-        found = _parts(kernel, columns)
-        if found is None or len(found.terms) > _MOST_TERMS:
+        parts = _parts(kernel, columns)
+        if parts is None or len(parts.terms) > _MOST_TERMS:
             return None
-        rates = [rate for rate, _ in found.terms if rate]
-        return found if all(1 / _RANGE < rate < _RANGE for rate in rates) else None
+        rates = [rate for rate, _ in parts.terms if rate]
+        return parts if all(1 / _RANGE < rate < _RANGE for rate in rates) else None
 
     @property
     def at_zero(self) -> float:

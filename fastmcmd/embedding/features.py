@@ -73,25 +73,25 @@ def output_features(
     count = min(len(y), max(_CANDIDATES, 2 * max_rank))
     chosen = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
     for _ in range(6):
-        found = _pivoted_cholesky(
+        factorization = _pivoted_cholesky(
             kernel, y[chosen], diagonal[chosen], worth[chosen], limit / 2, max_rank
         )
-        if found is None:
+        if factorization is None:
             return None
-        pivots, factor = found
+        pivots, factor = factorization
         if not len(pivots):
             # The largest outputs dwarf all that have weight: nodes far out in a tail.
             raise NumericalError(TOO_HEAVY)
         features = KernelFeatures(kernel, y[chosen][pivots], factor, backend, entry=entry)
         p = features.transform(y)
-        missed = features.residuals(y, p)
-        residuals = worth * missed
+        residual_diagonal = features.residuals(y, p)
+        residuals = worth * residual_diagonal
         # What `residuals` adds for rounding cannot be removed by more pivots.
         if residuals.max() <= limit + features.noise * largest or len(chosen) == len(y):
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
         chosen = np.union1d(chosen, more[residuals[more] > limit / 2])
-    return features, p, missed
+    return features, p, residual_diagonal
 
 
 def _pivoted_cholesky(

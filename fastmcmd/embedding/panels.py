@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.variation import local_reach, variation_length
 
 __all__ = ["PanelSums"]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
@@ -52,7 +52,7 @@ class PanelSums:
         self._series = np.empty((0, _TERMS, features.rank))
         self._off = np.empty(0)  # error of each series where it was checked
         # Largest norm missed on each cell of a panel; infinite where no series serves.
-        self._missed = np.empty((0, _CELLS))
+        self._residual = np.empty((0, _CELLS))
 
     @staticmethod
     def of(features: KernelFeatures, at: Array) -> PanelSums | None:
@@ -65,18 +65,18 @@ class PanelSums:
             length /= 2
             if not (np.isfinite(length) and length > 0):
                 return None
-            found = PanelSums(features, length)
+            sums = PanelSums(features, length)
             numbers = np.unique(np.floor(at / length))
             numbers = numbers[np.abs(numbers) < 2.0**52]
-            found._cover(numbers[:: -(-len(numbers) // _TRIED) or 1].astype(np.int64))
-            if len(found._missed) and np.isfinite(found._missed[:, 0]).mean() >= _SERVED:
-                return found
+            sums._cover(numbers[:: -(-len(numbers) // _TRIED) or 1].astype(np.int64))
+            if len(sums._residual) and np.isfinite(sums._residual[:, 0]).mean() >= _SERVED:
+                return sums
         return None
 
     def sums(self, values: Array, weights: Array) -> tuple[Array, Array, Array]:
         """Return sums of features (n, r), of what they miss (n,), and bounds on what series add (n,)."""
         n = len(weights)
-        mean, missed = np.zeros((n, self._features.rank)), np.zeros(n)
+        mean, residual = np.zeros((n, self._features.rank)), np.zeros(n)
         number = np.floor(values / self._length)
         near = np.abs(number) < 2.0**53
         distinct, place, count = np.unique(
@@ -87,7 +87,7 @@ class PanelSums:
         self._cover(distinct[wanted].astype(np.int64))
         at = np.full(len(distinct), -1)
         at[wanted] = np.searchsorted(self._known, distinct[wanted].astype(np.int64))
-        at[wanted & ~np.isfinite(self._missed[at, 0])] = -1
+        at[wanted & ~np.isfinite(self._residual[at, 0])] = -1
         used = np.flatnonzero(at >= 0)
         inside = at[place] >= 0
         rest = ~inside & (weights != 0)
@@ -99,16 +99,16 @@ class PanelSums:
             p = self._at(points)
             miss = np.sqrt(self._features.residuals(points, p))
             _add_rows(mean, some[0], weights[some][:, None] * p)
-            missed += np.bincount(some[0], weights[some] * miss, minlength=n)
+            residual += np.bincount(some[0], weights[some] * miss, minlength=n)
         if len(used):
-            self._add_series(mean, missed, values, weights, (distinct, at, place, used))
+            self._add_series(mean, residual, values, weights, (distinct, at, place, used))
         off = 2 * float(self._off[at[used]].max(initial=0.0))
-        return mean, missed, off * (weights * inside).sum(axis=1)
+        return mean, residual, off * (weights * inside).sum(axis=1)
 
     def _add_series(
         self,
         mean: Array,
-        missed: Array,
+        residual: Array,
         values: Array,
         weights: Array,
         panels: tuple[Array, Index, Index, Index],
@@ -119,7 +119,7 @@ class PanelSums:
         slot = np.full(len(distinct), -1)
         slot[used] = np.arange(len(used))
         series = self._series[at[used]].reshape(len(used) * _TERMS, -1)
-        most = self._missed[at[used]]
+        most = self._residual[at[used]]
         step = max(1, _MOST_MOMENTS // max(len(used) * _TERMS, values.shape[1]))
         for start in range(0, len(values), step):
             rows = slice(start, start + step)
@@ -132,7 +132,7 @@ class PanelSums:
             mean[rows] += moments.reshape(len(own), -1) @ series
             cell = np.clip(((u + 1) / 2 * _CELLS).astype(np.intp), 0, _CELLS - 1)
             share = np.where(own >= 0, np.abs(weights[rows]), 0.0)
-            missed[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
+            residual[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
 
     def _at(self, points: Array) -> Array:
         """Return the features (m, r) of points (m, 1): zero where no pivot is within reach of the kernel.
@@ -164,7 +164,7 @@ class PanelSums:
         cells = np.linspace(-1, 1, 2 * _CELLS + 1)
         places = np.concatenate([np.cos(angles), _CHECKS, cells])
         series = np.empty((len(new), _TERMS, self._features.rank))
-        missed, errors = np.empty((len(new), _CELLS)), np.empty(len(new))
+        residual, errors = np.empty((len(new), _CELLS)), np.empty(len(new))
         step = max(1, _MOST_MOMENTS // (len(places) * max(1, self._features.rank)))
         for start in range(0, len(new), step):
             some = new[start : start + step]
@@ -175,20 +175,21 @@ class PanelSums:
             worst = np.maximum(residuals[:, :-1:2], residuals[:, 1::2])
             worst = np.maximum(worst, residuals[:, 2::2])
             p = p.reshape(len(some), len(places), -1)
-            found = np.einsum("kt,str->skr", to_series, p[:, :_TERMS])
+            coefficients = np.einsum("kt,str->skr", to_series, p[:, :_TERMS])
             at = np.cos(np.outer(np.arccos(_CHECKS), k))
             off = np.linalg.norm(
-                np.einsum("ck,skr->scr", at, found) - p[:, _TERMS : _TERMS + len(_CHECKS)], axis=2
+                np.einsum("ck,skr->scr", at, coefficients) - p[:, _TERMS : _TERMS + len(_CHECKS)],
+                axis=2,
             )
             serves = off.max(axis=1) <= _EXACT * self._largest
-            series[start : start + step] = found
+            series[start : start + step] = coefficients
             errors[start : start + step] = off.max(axis=1)
-            missed[start : start + step] = np.where(serves[:, None], worst, np.inf)
+            residual[start : start + step] = np.where(serves[:, None], worst, np.inf)
         order = np.argsort(np.concatenate([self._known, new]), kind="stable")
         self._known = np.concatenate([self._known, new])[order]
         self._series = np.concatenate([self._series, series])[order]
         self._off = np.concatenate([self._off, errors])[order]
-        self._missed = np.concatenate([self._missed, missed])[order]
+        self._residual = np.concatenate([self._residual, residual])[order]
 
 
 def _add_rows(out: Array, rows: Index, values: Array) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.candidates import row_candidates
@@ -22,7 +23,6 @@ from fastmcmd.predictive import Predictive
 
 __all__ = ["Pool", "Predicted", "rows_to_add"]
 
-Array = NDArray[np.float64]
 
 _ROWS = 200  # rows that add outputs in a round
 _CERTAIN = 0.25  # share of them that are those which are missed most
@@ -77,16 +77,16 @@ class Pool:
         None where the rank would exceed ``most``.
         """
         values, where, importance = pooled_with_importance(*self._parts)
-        found = output_features(self._kernel, self._backend, values, eps, most, importance)
-        if found is None:
+        result = output_features(self._kernel, self._backend, values, eps, most, importance)
+        if result is None:
             return None
-        features, p, missing = found
+        features, p, missing = result
         return features, values, p, missing, where
 
 
 def rows_to_add(
     side: Predicted,
-    missed: Array,
+    residual: Array,
     floor: float,
     allowed: float,
     kernel: Kernel,
@@ -98,7 +98,7 @@ def rows_to_add(
     ----------
     side : Predicted
         The sample.
-    missed : ndarray (n,)
+    residual : ndarray (n,)
         What the features miss of each row.
     floor : float
         What rounding alone makes of that.
@@ -109,7 +109,7 @@ def rows_to_add(
     seed : int
         Of the random choice.
     """
-    square = np.where(missed > _FLOORS * floor, missed**2 * side.weight, 0.0)
+    square = np.where(residual > _FLOORS * floor, residual**2 * side.weight, 0.0)
     total = float(square.sum())
     if not np.sqrt(total) > allowed:
         return None

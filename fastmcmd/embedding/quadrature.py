@@ -12,6 +12,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.embedding.candidates import chunks
 from fastmcmd.embedding.exponential_sums import ExponentialSum
 from fastmcmd.embedding.panels import PanelSums
@@ -20,11 +21,9 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import local_reach, variation_length
 from fastmcmd.predictive import Draws, Predictive
-from fastmcmd.predictive.base import Nodes
 
 __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
@@ -54,14 +53,14 @@ def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> 
         distinct, where = np.unique(flat[:, 0], return_inverse=True)
         if len(distinct) <= 4 * count:  # counts: the support is shared, one product does it
             p = features.transform(distinct[:, None])
-            missed = np.sqrt(features.residuals(distinct[:, None], p))
+            residual = np.sqrt(features.residuals(distinct[:, None], p))
             spread = np.zeros((n, len(distinct)))
             np.add.at(spread, (np.repeat(np.arange(n), count), where.reshape(-1)), weights.ravel())
-            return spread @ p, spread @ missed
+            return spread @ p, spread @ residual
     p = features.transform(flat)
-    missed = np.sqrt(features.residuals(flat, p)).reshape(n, count)
+    residual = np.sqrt(features.residuals(flat, p)).reshape(n, count)
     mean = np.einsum("nl,nlr->nr", weights, p.reshape(n, count, -1))
-    return mean, np.einsum("nl,nl->n", weights, missed)
+    return mean, np.einsum("nl,nl->n", weights, residual)
 
 
 def mean_features_by_nodes(
@@ -73,22 +72,22 @@ def mean_features_by_nodes(
     of the work that all predictions may take goes.
     """
     n, rank = len(prediction), features.rank
-    mean, missed, error = np.empty((n, rank)), np.empty(n), np.empty(n)
+    mean, residual, error = np.empty((n, rank)), np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     sums = _Sums(features, prediction)
     used = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
     for rows, part in chunks(prediction, sums.held(prediction.node_count)):
         nodes = part.nodes()
         used[rows] = _counts(nodes)
-        mean[rows], missed[rows], extra = sums(*nodes)
+        mean[rows], residual[rows], extra = sums(*nodes)
         other, misses, more = sums(*part.coarse_nodes())
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
-        missed[rows] = np.maximum(missed[rows], misses)
+        residual[rows] = np.maximum(residual[rows], misses)
     budget = share * _NODE_VALUES / max(1, rank)
     # What features miss of a row moves a value v by ``missed^2 / (2 v)`` and more, and v is at most twice
     # the root of the kernel: refinements below that gain nothing.
     largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
-    goals = np.maximum(goal, missed**2 / (4 * largest))
+    goals = np.maximum(goal, residual**2 / (4 * largest))
     todo = np.flatnonzero(error > goals)
     length = _length(features.kernel, prediction, todo)
     for turn in range(_ROUNDS):
@@ -101,13 +100,13 @@ def mean_features_by_nodes(
             if finer is None:
                 continue
             used[some] = _counts(finer)
-            found, misses, extra = sums(*finer)
-            error[some] = np.linalg.norm(found - mean[some], axis=1) + floor + extra
-            mean[some], missed[some] = found, np.maximum(missed[some], misses)
+            means, misses, extra = sums(*finer)
+            error[some] = np.linalg.norm(means - mean[some], axis=1) + floor + extra
+            mean[some], residual[some] = means, np.maximum(residual[some], misses)
         gained = (turn == 0) | (error[todo] <= _GAIN * before)
         todo = todo[(error[todo] > goals[todo]) & gained]
         length /= 2
-    return mean, missed, error
+    return mean, residual, error
 
 
 class _Sums:
@@ -133,14 +132,14 @@ class _Sums:
         if self._panels is not None:
             return self._panels.sums(values, weights)
         n, count = weights.shape
-        mean, missed = np.zeros((n, self._features.rank)), np.zeros(n)
+        mean, residual = np.zeros((n, self._features.rank)), np.zeros(n)
         step = max(1, int(_VALUES_HELD / (max(1, self._features.rank) * n)))
         for start in range(0, count, step):
             some = slice(start, start + step)
-            found, misses = sums_over_nodes(self._features, values[:, some], weights[:, some])
-            mean += found
-            missed += misses
-        return mean, missed, np.zeros(n)
+            means, misses = sums_over_nodes(self._features, values[:, some], weights[:, some])
+            mean += means
+            residual += misses
+        return mean, residual, np.zeros(n)
 
 
 def _counts(nodes: Nodes) -> Index:
@@ -261,20 +260,20 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
         exponential = None  # nodes of both may be equal
     reach = local_reach(kernel) if values.shape[2] == 1 else np.inf
     known: dict[bytes, float] = {}  # rows are often alike, and a square takes milliseconds
-    found = np.empty(len(values))
+    distances = np.empty(len(values))
     for row, (points, signed) in enumerate(zip(values, weights, strict=True)):
         key = sha256(points.tobytes() + signed.tobytes()).digest()
         if key not in known:
-            kept = np.abs(signed) > _LEAST_WEIGHT
-            points, signed = points[kept], signed[kept]
+            significant = np.abs(signed) > _LEAST_WEIGHT
+            points, signed = points[significant], signed[significant]
             size = float(np.abs(signed) @ np.sqrt(np.abs(kernel.diagonal(points)))) ** 2
             if exponential is not None:
                 square = float(exponential.quadratic_forms(points, signed[:, None])[0])
             else:
                 square = _square(kernel, points, signed, reach)
             known[key] = max(square, 0.0) + 4 * _UNIT * size
-        found[row] = known[key]
-    return np.asarray(np.sqrt(found))
+        distances[row] = known[key]
+    return np.asarray(np.sqrt(distances))
 
 
 def _square(kernel: Kernel, points: Array, c: Array, reach: float) -> float:
@@ -296,14 +295,14 @@ def _square(kernel: Kernel, points: Array, c: Array, reach: float) -> float:
 
 def _compact(parts: list[tuple[Array, Array]], places: list[Index], n: int) -> DrawnOutputs:
     """Return all rows' nodes as one array: rows with fewer repeat their first node with no weight."""
-    kept = []
+    significant = []
     for values, weights in parts:
         keep = weights.max(axis=0, initial=0.0) > _LEAST_WEIGHT
-        kept.append((values[:, keep], weights[:, keep]))
-    most = max(weights.shape[1] for _, weights in kept)
-    columns = kept[0][0].shape[2]
+        significant.append((values[:, keep], weights[:, keep]))
+    most = max(weights.shape[1] for _, weights in significant)
+    columns = significant[0][0].shape[2]
     values, weights = np.empty((n, most, columns)), np.zeros((n, most))
-    for (part, shares), rows in zip(kept, places, strict=True):
+    for (part, shares), rows in zip(significant, places, strict=True):
         if not len(rows):
             continue
         count = shares.shape[1]

@@ -13,7 +13,7 @@ __all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "pool_bytes"]
 TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold together
 _VALUES = 1 << 21  # values of a block of kernel values, as in gram/features.py
-_LEAST_ROOM = 8_000_000  # blocks of prepared rows, when neither rows nor tiles are kept
+_LEAST_BYTES = 8_000_000  # blocks of prepared rows, when neither rows nor tiles are kept
 _PROPOSED = 128  # landmarks proposed together, as in `LandmarkSearch`
 _TILE = 512  # rows of a tile, at most: the packed triangle is of whole ones
 
@@ -56,13 +56,13 @@ class Budget:
             # Rows; tiles besides; rows twice, or in both precisions: a factor, the exact product.
             ways += [rows, rows + tiles, 2 * rows + tiles, 3 * rows + tiles]
         ours, theirs = self.limit - self.working, other.limit - other.working
-        return ours >= _LEAST_ROOM and all(ours >= way or theirs < way for way in ways)
+        return ours >= _LEAST_BYTES and all(ours >= way or theirs < way for way in ways)
 
     def holds(self) -> bool:
         """Tell whether streaming, the least of all ways, fits."""
-        return self.limit - self.working >= _LEAST_ROOM
+        return self.limit - self.working >= _LEAST_BYTES
 
-    def room(self, least: int = 0, what: str = "to stream this problem") -> int:
+    def available(self, least: int = 0, what: str = "to stream this problem") -> int:
         """Return what is left for prepared rows, tiles and factors.
 
         Parameters
@@ -77,13 +77,13 @@ class Budget:
         MemoryLimitError
             Less is left, or not even streaming fits.
         """
-        room, least = self.limit - self.working, max(least, _LEAST_ROOM)
-        if room < least:
+        available, least = self.limit - self.working, max(least, _LEAST_BYTES)
+        if available < least:
             raise MemoryLimitError(
                 f"memory_limit is {format_bytes(self.limit)}; at least "
                 f"{format_bytes(self.working + least)} are needed {what}"
             )
-        return room
+        return available
 
 
 def pool_bytes(outputs: int, rank: int) -> tuple[int, int]:
@@ -131,5 +131,5 @@ def low_rank_peak(
     proposed = min(_PROPOSED, max(8, rank // 2))
     search = 8 * searched * (rank + 2 * proposed + 6 * columns + dim + 4)
     passes = 8 * block * (2 * rank + 4 * (1 + threads) * columns + 3 * dim) + 48 * rank**2
-    kept = 8 * (5 * rows + 2 * points) + 8 * models * rows
-    return threads * TILE_BYTES + kept + features + max(search, passes, whole + 24 * rank**2)
+    stored = 8 * (5 * rows + 2 * points) + 8 * models * rows
+    return threads * TILE_BYTES + stored + features + max(search, passes, whole + 24 * rank**2)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -41,9 +42,8 @@ from fastmcmd.solvers import (
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits, least_bytes
 
-__all__ = ["DenseFit", "distinct_samples", "least_room", "spread_matrix"]
+__all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are compiled
@@ -91,7 +91,7 @@ class DenseFit:
         Pooled distinct outputs.
     spread : tuple of sparse matrices (u, n)
         How coefficients of distinct inputs are spread over the outputs; the model's is negative.
-    room : int
+    budget : int
         Bytes for matrices.
     options : Options
         Solver, tolerance, precision.
@@ -113,7 +113,7 @@ class DenseFit:
     samples: tuple[Sample, Sample]
     outputs: NDArray[np.float64]
     spread: tuple[Any, Any]
-    room: int
+    budget: int
     options: Options
     node_error: float | None = None
     deviations: NDArray[np.float64] | None = None
@@ -140,7 +140,7 @@ class DenseFit:
             "iterations": self.iterations,
             "passes": self.passes,
             "notes": tuple(self.notes),
-            "held": min(self.room, self.peak_bytes),
+            "held": min(self.budget, self.peak_bytes),
         }
 
     def evaluate(
@@ -292,7 +292,7 @@ class DenseFit:
         return out
 
     def _block(self, count: int) -> int:
-        fitting = max(16, self.room // 4 // self._bytes_per_point())
+        fitting = max(16, self.budget // 4 // self._bytes_per_point())
         most = _CG_COLUMNS if not self._use_direct else 4096
         return int(min(count, fitting, most))
 
@@ -310,7 +310,7 @@ class DenseFit:
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
         for sample in distinct_samples(self.samples):
             operator = self._operator(sample, EXACT)
-            if not factor_fits(operator, operator.room):
+            if not factor_fits(operator, operator.budget):
                 return False
             condition = float(operator.diagonal.mean()) / sample.lam
             every = ProblemSize(operator, (points,), 1, condition, self.options.tol)
@@ -320,8 +320,8 @@ class DenseFit:
         return factors <= iterations
 
     def _operator(self, sample: Sample, dtype: Any) -> GramOperator:
-        room = self.room * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
-        return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), room)
+        budget = self.budget * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
+        return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 
     def _coefficients(
         self, grid: NDArray[Any] | Rows, largest: float, progress: Progress
@@ -383,22 +383,22 @@ class DenseFit:
                 [System(columns, sample.shift)],
                 sample.lam,
                 goal,
-                self.room * _SHARE[0] // _SHARE[1],
+                self.budget * _SHARE[0] // _SHARE[1],
             )
-            found = solve(problem, self.options, progress)
-            (solution,) = found.solutions
-            self.solver, self.dtype = found.solver, str(found.operator.dtype)
-            self.iterations += found.iterations
-            self.passes += found.operator.passes
-            self.notes.extend(note for note in found.notes if note not in self.notes)
-            matrices = found.operator.peak_bytes
+            answer = solve(problem, self.options, progress)
+            (solution,) = answer.solutions
+            self.solver, self.dtype = answer.solver, str(answer.operator.dtype)
+            self.iterations += answer.iterations
+            self.passes += answer.operator.passes
+            self.notes.extend(note for note in answer.notes if note not in self.notes)
+            matrices = answer.operator.peak_bytes
         block = len(solution.value[0]) * self._bytes_per_point()
         self.peak_bytes = max(self.peak_bytes, matrices + block)
         error = np.sqrt(largest / sample.lam) * solution.certificate.residual
         return solution.value, float(error), solution.certificate.kind
 
 
-def least_room(
+def least_memory(
     samples: tuple[Sample, Sample], backend: Backend, x_kernel: Kernel, options: Options
 ) -> tuple[int, str]:
     """Return the least room that solver="cholesky" needs in dense form, and for what."""

@@ -12,7 +12,7 @@ from fastmcmd.embedding.quadrature import refined_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
-from fastmcmd.estimate.dense import DenseFit, least_room, spread_matrix
+from fastmcmd.estimate.dense import DenseFit, least_memory, spread_matrix
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK, is_atomless, sums_exponentials
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.predictive import Draws
@@ -61,9 +61,9 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
         threads=get_num_threads(),
     )  # fmt: skip
-    asked: tuple[()] | tuple[int, str] = ()
+    least: tuple[()] | tuple[int, str] = ()
     if options.solver == "cholesky":
-        asked = least_room(samples, task.backend, x_kernel, options)
+        least = least_memory(samples, task.backend, x_kernel, options)
     form = DenseFit(
         backend=backend_of(options, x_kernel + y_kernel),
         x_kernel=x_kernel,
@@ -75,7 +75,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             spread_matrix(nature, drawn[0], where[0], len(values), 1.0),
             spread_matrix(model, drawn[1], where[1], len(values), -1.0),
         ),
-        room=budget.room(*asked),
+        budget=budget.available(*least),
         options=options,
         node_error=node_error,
         points=len(task.grid),

@@ -25,14 +25,15 @@ __all__ = ["budget_of", "fit_features", "least_for"]
 def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task) -> Budget:
     """Return the budget of a solve for all models at once."""
     columns = sum(
-        found.features.rank * (1 if nature.same_system(model) else 2) for model, found in pairs
+        mean_features.features.rank * (1 if nature.same_system(model) else 2)
+        for model, mean_features in pairs
     )
     return Budget.of(
         task.options.memory_limit,
         n=max(len(nature.design), *(len(model.design) for model, _ in pairs)),
         columns=columns,
-        outputs=max(found.outputs for _, found in pairs),
-        rank=max(found.features.rank for _, found in pairs),
+        outputs=max(mean_features.outputs for _, mean_features in pairs),
+        rank=max(mean_features.features.rank for _, mean_features in pairs),
         points=len(task.grid),
         threads=get_num_threads(),
     )
@@ -74,19 +75,19 @@ def fit_features(
         Where the solver keeps its state.
     """
     sides = [nature, *(model for model, _ in pairs)]
-    lam, room = min(side.lam for side in sides), budget.room(*least_for(sides, task))
+    lam, available = min(side.lam for side in sides), budget.available(*least_for(sides, task))
     solver, results = solver_of(task.options), []
     for side, systems, share, name in _solves(nature, pairs):
         goal = Goal(SOLVER_SHARE * share * task.options.tol, task.scale)
         problem = LinearProblem(
-            task.backend, task.x_kernel, side.design.x, systems, lam, goal, room, name
+            task.backend, task.x_kernel, side.design.x, systems, lam, goal, available, name
         )
         results.append(solver.solve(problem, progress, checkpoint))
         results[-1].operator.release()
     certificate = task.options.certificate
     return [
-        PrimalFit(found.features, part, found.truncation, certificate)
-        for (_, found), part in zip(pairs, _parts(nature, pairs, results), strict=True)
+        PrimalFit(mean_features.features, part, mean_features.truncation, certificate)
+        for (_, mean_features), part in zip(pairs, _parts(nature, pairs, results), strict=True)
     ]
 
 
@@ -96,11 +97,17 @@ def _solves(
     """Yield each solve: whose inputs, the systems, their share of the error, and a name."""
     if all(nature.same_system(model) for model, _ in pairs):
         # One solve with the difference of both sides, for all models.
-        systems = [System(found.nature - found.model, nature.shift) for _, found in pairs]
+        systems = [
+            System(mean_features.nature - mean_features.model, nature.shift)
+            for _, mean_features in pairs
+        ]
         yield nature, systems, 1.0, "both"
         return
-    ((model, found),) = pairs
-    ours, theirs = System(found.nature, nature.shift), System(found.model, model.shift)
+    ((model, mean_features),) = pairs
+    ours, theirs = (
+        System(mean_features.nature, nature.shift),
+        System(mean_features.model, model.shift),
+    )
     if nature.design.same_as(model.design):  # two regularisers, in step
         yield nature, [ours, theirs], 0.5, "both"
         return

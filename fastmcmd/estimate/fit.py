@@ -32,7 +32,7 @@ from fastmcmd.estimate.dense_form import fit_dense
 from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
-from fastmcmd.estimate.memory_check import check_room
+from fastmcmd.estimate.memory_check import check_memory
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
@@ -87,15 +87,15 @@ class Fit:
     ) -> tuple[str, ...]:
         """Return a note where most of the error bound comes from the outputs, whatever the solver."""
         if isinstance(self.form, DenseFit):
-            quadrature, missed = scale / 2 * (self.form.node_error or 0.0), 0.0
+            quadrature, truncated = scale / 2 * (self.form.node_error or 0.0), 0.0
         else:
             scales, none = np.full(len(values), scale), np.zeros(len(values))
             rank = self.form.features.rank
             quadrature = float(self.form.truncation.linear(scales).max())
-            missed = float(self.form.truncation.bounds(values, none, scales, rank).max())
+            truncated = float(self.form.truncation.bounds(values, none, scales, rank).max())
         if quadrature >= worst / 2:
             return (f"{QUADRATURE} {quadrature:.1e}",)
-        return (f"{FEATURES_MISS} {missed:.1e}",) if missed >= worst / 2 else ()
+        return (f"{FEATURES_MISS} {truncated:.1e}",) if truncated >= worst / 2 else ()
 
     def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""
@@ -204,24 +204,24 @@ class _Work:
             if low is not None:
                 self._add(number, low, (len(nature), len(model)), 0)
                 continue
-            if group and not self._has_room(group, model):
+            if group and not self._fits(group, model):
                 yield from self._ready(group)
             try:
-                check_room(nature, model, task)
+                check_memory(nature, model, task)
             except MemoryLimitError:
                 self._last_resort(number, model)
                 continue
-            found = mean_features(nature, model, task)
-            if found is None:
+            features = mean_features(nature, model, task)
+            if features is None:
                 dense, working = fit_dense(nature, model, task)
                 self._add(number, dense, (len(nature.design), len(model.design)), working)
                 continue
-            if group and not self._has_room(group, model, found):
-                del found  # more than expected: the group is solved first, without it
+            if group and not self._fits(group, model, features):
+                del features  # more than expected: the group is solved first, without it
                 yield from self._ready(group)
-                found = mean_features(nature, model, task)
-                assert found is not None
-            group[number] = model, found
+                features = mean_features(nature, model, task)
+                assert features is not None
+            group[number] = model, features
         if group:
             yield from self._ready(group)
 
@@ -234,14 +234,14 @@ class _Work:
     @cached_property
     def _least(self) -> int:
         """Room that the solver asked for needs, over the inputs that nature shares with models."""
-        asked = least_for([self._nature], self._task)
-        return asked[0] if asked else 0
+        least = least_for([self._nature], self._task)
+        return least[0] if least else 0
 
-    def _has_room(
+    def _fits(
         self,
         group: _Group,
         model: Sample,
-        found: MeanFeatures | None = None,
+        features: MeanFeatures | None = None,
     ) -> bool:
         """Tell whether a model can join a group without a loss for any of them.
 
@@ -250,10 +250,12 @@ class _Work:
         if not self._nature.same_system(model):
             return False
         pairs = list(group.values())
-        if found is None:
-            found = max((pair[1] for pair in pairs), key=lambda each: each.features.rank)
-            found = replace(found, outputs=expected_outputs(self._nature) + expected_outputs(model))
-        more = [*pairs, (model, found)]
+        if features is None:
+            features = max((pair[1] for pair in pairs), key=lambda each: each.features.rank)
+            features = replace(
+                features, outputs=expected_outputs(self._nature) + expected_outputs(model)
+            )
+        more = [*pairs, (model, features)]
         nature, task = self._nature, self._task
         together = budget_of(nature, more, task)
         return all(
@@ -276,7 +278,7 @@ class _Work:
         ((number, (model, _)),) = group.items()
         group.clear()
         try:
-            budget.room()  # raises, with what is needed
+            budget.available()  # raises, with what is needed
         except MemoryLimitError:
             self._last_resort(number, model)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.primal import Truncation
@@ -19,8 +20,6 @@ from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.lowrank import LowRankSolution
 
 __all__ = ["LowRankFit", "LowRankPart", "Term"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ class LowRankPart:
                 return image, np.asarray(at_rows)
         if known is None:
             rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
-            found, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
-            known = off, found.sizes
+            row_features, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
+            known = off, row_features.sizes
         off, sizes = known
         size = np.zeros(len(x)) if sizes is None else sizes
         error = sum(solution.error(scale, off, size) for solution in self.solutions)

@@ -15,13 +15,13 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
 from fastmcmd.estimate.lowrank import LowRankFit
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import Setting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
 from fastmcmd.solvers import BlockCG, ProblemSize
-from fastmcmd.solvers.costs import most_landmarks
 
 __all__ = ["low_rank_forms", "low_rank_setting"]
 
@@ -38,7 +38,7 @@ _SHARE = 0.4  # of the cost of CG on an easy problem: two passes over the rows m
 _OF_DEVICE = 50.0  # operations of a device in the time of one of its host, which makes the search
 # What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
-_SHARED_ROOM = 8  # models share a pass where all further ones take at most that part of the room
+_SHARED_PART = 8  # models share a pass where all further ones take at most that part of the room
 
 
 def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) -> int:
@@ -55,7 +55,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     # Landmarks must pay even where CG needs few products: a search may fail, and is paid for then, too.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
-    affordable = most_landmarks(size, _SHARE * easy.total)
+    affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
     if n < _PATIENT:  # small dense problems of the search weigh more
         affordable //= 3
     return min(n // 4, _MOST_LANDMARKS, affordable)
@@ -101,11 +101,11 @@ def low_rank_setting(
     # What each row misses, its size, values and bounds; then sums, factors and candidates.
     pool, passing = pool_bytes(drawn, _COLUMNS)
     held = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
-    room = options.memory_limit - held
-    fitting = math.isqrt(max(0, room) // _BYTES_PER_PAIR)
+    budget = options.memory_limit - held
+    fitting = math.isqrt(max(0, budget) // _BYTES_PER_PAIR)
     given = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
     least = options.rank or given or _LEAST_LANDMARKS
-    if fitting < least or room < passing:
+    if fitting < least or budget < passing:
         if not wanted:
             return None
         need = held + max(passing, _BYTES_PER_PAIR * (least + 1) ** 2)
@@ -116,7 +116,7 @@ def low_rank_setting(
     return Setting(
         goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
-        room=room, give_up=not wanted,
+        budget=budget, give_up=not wanted,
         patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),
     )  # fmt: skip
 
@@ -156,17 +156,17 @@ def low_rank_forms(
         return [None] * len(models)
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
-    found: list[LowRankFit | None] = []
+    fits: list[LowRankFit | None] = []
     most = _limit(n, dim, task, lam, last_resort)
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
     # Models share passes where no landmark is lost by it.
-    spare = min(setting.room // _SHARED_ROOM, setting.room - _BYTES_PER_PAIR * (most + 1) ** 2)
+    spare = min(setting.budget // _SHARED_PART, setting.budget - _BYTES_PER_PAIR * (most + 1) ** 2)
     together = 1 + max(0, spare // further)
     for start in range(0, len(models), together):
         some = models[start : start + together]
-        setting_of = replace(setting, room=setting.room - (len(some) - 1) * further)
-        found += fit_low_rank(nature, some, task, setting_of, progress, checkpoint)
-    return found
+        setting_of = replace(setting, budget=setting.budget - (len(some) - 1) * further)
+        fits += fit_low_rank(nature, some, task, setting_of, progress, checkpoint)
+    return fits
 
 
 def _scalar(side: Sample) -> bool:

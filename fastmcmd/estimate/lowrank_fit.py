@@ -12,18 +12,19 @@ pivoted Cholesky of the whole matrix, one pass a block).
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Stages
-from fastmcmd.estimate.lowrank import LowRankPart, Term
+from fastmcmd.estimate.lowrank import LowRankPart
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
-from fastmcmd.estimate.part_problem import PartProblem, Setting
+from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.rank_forecast import (
     LADDER,
     LOOKED_AT,
@@ -32,15 +33,14 @@ from fastmcmd.estimate.rank_forecast import (
     cannot_converge,
     trace_may_suffice,
 )
-from fastmcmd.estimate.row_stream import StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
-from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.costs import low_rank_cost, most_landmarks
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
+from fastmcmd.solvers.protocol import Cost, ProblemSize
 
-__all__ = ["fit_part"]
+__all__ = ["LowRank"]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _FLOAT32 = np.dtype(np.float32)
 
@@ -51,30 +51,52 @@ _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough d
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
-def fit_part(
-    stream: StackedRowStream,
-    terms: list[Term],
-    backend: Backend,
-    kernel: Kernel,
-    setting: Setting,
-    progress: Progress,
-    stages: Stages | None = None,
-) -> list[LowRankPart | None]:
-    """Fit the embeddings of each model over one set of inputs; None where the goal is out of reach.
+@dataclass(frozen=True)
+class LowRank:
+    """The solver of a `PartProblem`: normal equations at a few landmarks, summed in passes over the rows.
 
-    ``stages`` returns where the state of a named pass is kept. Landmarks are found again: the same ones.
+    Attributes
+    ----------
+    landmarks : int
+        How many, at most.
     """
-    lam = min(term.lam for term in terms)
-    goal, scale, most = setting.goal, setting.scale, setting.most
-    hasty = setting.give_up and not setting.patient
-    if hasty and not trace_may_suffice(stream.x, backend, kernel, lam, goal, scale, most):
-        return [None] * len(stream.streams)
-    problem = PartProblem(stream, terms, backend, kernel, setting)
-    fitting = _Fitting(problem, progress, stages)
-    if isinstance(setting.landmarks, np.ndarray):
-        kind: CertificateKind = "sampled" if setting.certificate == "sampled" else "rigorous"
-        return [*fitting.run(fitting.given(), True, dict.fromkeys(range(problem.models), kind))[0]]
-    return fitting.chosen()
+
+    landmarks: int
+    name: ClassVar[str] = "lowrank"
+
+    @classmethod
+    def affordable(cls, size: ProblemSize, work: float) -> LowRank:
+        """Return the solver with the most landmarks whose estimate is no more than ``work``."""
+        return cls(most_landmarks(size, work))
+
+    def estimate(self, size: ProblemSize) -> Cost:
+        """Return the expected cost of two passes."""
+        return low_rank_cost(size, self.landmarks)
+
+    def solve(
+        self, problem: PartProblem, progress: Progress, state: Stages | None = None
+    ) -> list[LowRankPart | None]:
+        """Return the certified embeddings of each model; None where the goal is out of reach.
+
+        ``state`` returns where the state of a named pass is saved. A resumed run chooses the same
+        landmarks anew.
+        """
+        stream, setting = problem.stream, problem.setting
+        if setting.most != self.landmarks:
+            setting = replace(setting, most=self.landmarks)
+            problem = replace(problem, setting=setting)
+        hasty = setting.give_up and not setting.patient
+        if hasty and not trace_may_suffice(
+            stream.x, problem.backend, problem.kernel, problem.lam, setting.goal, setting.scale,
+            setting.most,
+        ):  # fmt: skip
+            return [None] * problem.models
+        fitting = _Fitting(problem, progress, state)
+        if isinstance(setting.landmarks, np.ndarray):
+            kind: CertificateKind = "sampled" if setting.certificate == "sampled" else "rigorous"
+            kinds = dict.fromkeys(range(problem.models), kind)
+            return [*fitting.run(fitting.given(), True, kinds)[0]]
+        return fitting.chosen()
 
 
 class _Fitting:
@@ -98,7 +120,7 @@ class _Fitting:
         search.take(np.arange(len(rows)))
         if search.rank < len(rows):
             self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
-        return search.found()
+        return search.kernel_features()
 
     def chosen(self) -> list[LowRankPart | None]:
         """Choose landmarks until the predicted error is within the goal, then make the passes."""
@@ -131,7 +153,7 @@ class _Fitting:
                     return [None] * len(models)
             elif left:
                 self._extend(search, most)
-        parts, errors = self.run(search.found(), setting.rank is not None, kinds)
+        parts, errors = self.run(search.kernel_features(), setting.rank is not None, kinds)
         return [
             None if model not in kinds or (setting.give_up and error > 1.0) else part
             for model, (part, error) in enumerate(zip(parts, errors, strict=True))
@@ -150,7 +172,7 @@ class _Fitting:
             self._extend(search, rank)
             predicted = candidates.errors(kind)
             error = max(predicted[model] for model in left) * self.setting.goal
-            self.progress.tell(
+            self.progress.report(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
             )
             reached |= {model for model in left if predicted[model] <= SURE[kind]}
@@ -179,7 +201,7 @@ class _Fitting:
 
     def _candidates(self, most: int) -> Index:
         """Return rows of positive weight drawn uniformly, in order."""
-        size = int(np.clip(self.setting.room // 4 // (8 * most), 2 * most, _CANDIDATES))
+        size = int(np.clip(self.setting.budget // 4 // (8 * most), 2 * most, _CANDIDATES))
         weights = self.stream.weights
         rows = np.arange(len(self.stream)) if weights is None else np.flatnonzero(weights)
         if len(rows) <= size:
@@ -214,7 +236,7 @@ class _Fitting:
         importance: Array | None,
     ) -> LandmarkSearch:
         """Return a search with more landmarks, from the points that were missed most."""
-        size = int(np.clip(self.setting.room // 4 // (8 * rank), rank, _CANDIDATES))
+        size = int(np.clip(self.setting.budget // 4 // (8 * rank), rank, _CANDIDATES))
         rows = self._drawn(
             residual_diagonal if importance is None else residual_diagonal * importance, size
         )
@@ -267,20 +289,20 @@ class _Fitting:
             errors = self.problem.errors(solutions, max_residual_diagonal, self.size)
             rank = min(self.setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
-            asked = {model for model, kind in kinds.items() if kind == "sampled"}
+            sampled = {model for model, kind in kinds.items() if kind == "sampled"}
             if last and self.setting.certificate != "rigorous":
                 late = {model for model in kinds if errors[model] > 1.0}
             else:
                 late = set()
             if whole:  # no reason to estimate; the trace alone may do
-                asked = {model for model in asked | late if errors[model] > 1.0}
-            if asked or late:
+                sampled = {model for model in sampled | late if errors[model] > 1.0}
+            if sampled or late:
                 if whole:
                     measured = self.passes.all_residuals(features, done, solutions)
                 else:
                     measured = self.passes.residuals(features, dtype, done, solutions)
                 better = self.problem.errors(measured, max_residual_diagonal, self.size)
-                taken = asked | {model for model in late if better[model] < errors[model]}
+                taken = sampled | {model for model in late if better[model] < errors[model]}
                 solutions = [
                     other if term.model in taken else one
                     for term, one, other in zip(
@@ -296,22 +318,22 @@ class _Fitting:
                 (residual_diagonal, done.sizes), self.searched, self.passes.whole_bytes,
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # rounding: more would only cost
-                kept = best[1][0].features.rank
-                self.notes.append(f"{features.rank} landmarks were no better: kept {kept}")
+                best_rank = best[1][0].features.rank
+                self.notes.append(f"{features.rank} landmarks were no better: kept {best_rank}")
                 break
             best = worst, [part.of_model(model) for model in range(self.problem.models)], errors
             if worst <= 1.0 or last:
                 break
-            found = self._more(
-                features, residual_diagonal, rank, self._importance(done, bool(asked or late))
+            enlarged = self._more(
+                features, residual_diagonal, rank, self._importance(done, bool(sampled or late))
             )
-            if found.rank <= features.rank:
+            if enlarged.rank <= features.rank:
                 break
             self.notes.append(
                 f"{features.rank} landmarks left an error of {worst * self.setting.goal:.1e}: "
-                f"went on with {found.rank}"
+                f"went on with {enlarged.rank}"
             )
-            features = found.found()
+            features = enlarged.kernel_features()
         assert best is not None
         return best[1], best[2]
 
@@ -322,9 +344,9 @@ class _Fitting:
         grid = self.setting.grid
         if grid is None:
             return 0.0
-        found, _, off = features.of_rows(grid, dtype, keep=False, sizes=sizes)
-        if found.sizes is not None:
-            self.size = max(self.size, float(found.sizes.max()))
+        row_features, _, off = features.of_rows(grid, dtype, keep=False, sizes=sizes)
+        if row_features.sizes is not None:
+            self.size = max(self.size, float(row_features.sizes.max()))
         self.grid_residual = off
         return float(off.max())
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.checkpoint import Checkpoint, stages_of
@@ -17,9 +18,9 @@ from fastmcmd.embedding.pivots import Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
-from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.outputs import MOST_RANK
-from fastmcmd.estimate.part_problem import Setting
+from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
@@ -27,7 +28,6 @@ from fastmcmd.gram import KernelFeatures
 
 __all__ = ["POOL", "fit_low_rank"]
 
-Array = NDArray[np.float64]
 
 POOL = 40000  # outputs of a sample among which pivots are looked for
 _LEAST_POOL = 2000
@@ -82,11 +82,11 @@ def fit_low_rank(
     for attempt in range(_ROUNDS):
         if not pending:
             break
-        found = _fitted(pending, task, setting, progress, checkpoint, attempt)
+        fitted = _fitted(pending, task, setting, progress, checkpoint, attempt)
         again = []
         for one in pending:
             fits[one.number] = None
-        for one, fit, streams in found:
+        for one, fit, streams in fitted:
             fits[one.number] = fit
             if attempt + 1 < _ROUNDS and _lacking(one, fit, streams, task):
                 again.append(one)
@@ -106,34 +106,34 @@ def _fitted(
     known: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
     outputs = 0
     for one in pending:
-        values, importance = _outputs(one.samples, one.extra, _pool(setting.room))
+        values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
         outputs = max(outputs, len(values))
-        found = output_features(
+        factored = output_features(
             task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
         )
-        if found is not None:
-            known.append((one, found[0], _groups(one.samples, found[0].rank)))
+        if factored is not None:
+            known.append((one, factored[0], _groups(one.samples, factored[0].rank)))
     if not known:
         return []
     parts: list[list[LowRankPart | None]] = []
     streams: list[list[RowStream]] = []
     groups = [groups for *_, groups in known]  # two of one model, or one of each of several
-    for number, abreast in enumerate(zip(*groups, strict=True)):
+    for number, side_by_side in enumerate(zip(*groups, strict=True)):
         rows = [
             RowStream(group.samples, features, group.difference)
-            for group, (_, features, _) in zip(abreast, known, strict=True)
+            for group, (_, features, _) in zip(side_by_side, known, strict=True)
         ]
         share = replace(setting, goal=setting.goal / len(groups[0]))
         if number and share.grid is None:  # the grid is the rows of the first group
             share = replace(share, grid=some_rows(task.grid))
         stages = stages_of(checkpoint, f"low rank {attempt} {number}")
-        found_parts = fit_part(
-            StackedRowStream(rows), _side_by_side(abreast, rows), task.backend, task.x_kernel, share,
-            progress, stages,
-        )  # fmt: skip
-        if not any(found_parts):
+        problem = PartProblem(
+            StackedRowStream(rows), _terms(side_by_side, rows), task.backend, task.x_kernel, share
+        )
+        known_parts = LowRank(share.most).solve(problem, progress, stages)
+        if not any(known_parts):
             return []
-        parts.append(found_parts)
+        parts.append(known_parts)
         streams.append(rows)
     fits = []
     for model, (one, features, _) in enumerate(known):
@@ -150,7 +150,7 @@ def _peak(
     parts: list[LowRankPart], points: int, models: int, columns: int, outputs: int, setting: Setting
 ) -> int:
     """Return the bytes that the fit took."""
-    found = 0
+    largest = 0
     for part in parts:
         rank, dim = part.features.rank, int(part.features.pivots.shape[1])
         on_device = part.features.backend.on_device
@@ -159,8 +159,8 @@ def _peak(
             outputs=outputs, searched=part.searched, whole=part.whole,
             block=setting.block_rows(rank, columns, dim, on_device),
         )  # fmt: skip
-        found = max(found, peak)
-    return found
+        largest = max(largest, peak)
+    return largest
 
 
 def _fit(
@@ -185,10 +185,10 @@ def _fit(
 
 def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
     """Tell whether outputs that the features missed join them for another round."""
-    missed = fit.truncation.missed
-    if task.scale / 2 * missed <= _SHARE * task.options.tol:
+    residual = fit.truncation.residual
+    if task.scale / 2 * residual <= _SHARE * task.options.tol:
         return False
-    if missed <= _ROUNDING * sum(_rounding(fit.features, sample) for sample in one.samples):
+    if residual <= _ROUNDING * sum(_rounding(fit.features, sample) for sample in one.samples):
         return False
     more = [
         _uncovered(
@@ -200,13 +200,13 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
     ]
     more = [outputs for outputs in more if len(outputs)]
     for stream in streams:
-        for sample, prediction, row_missed, floor in stream.coverage():
+        for sample, prediction, row_residual, floor in stream.coverage():
             side = Predicted(prediction, _weights(sample))
             allowed = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
             seed = len(one.extra)
-            found = rows_to_add(side, row_missed, floor, allowed, task.y_kernel, seed)
-            if found is not None:
-                more.append(found[0])
+            rows = rows_to_add(side, row_residual, floor, allowed, task.y_kernel, seed)
+            if rows is not None:
+                more.append(rows[0])
     one.extra.extend(more)
     return bool(more)  # else rounding, or expectations: other pivots would miss as much
 
@@ -235,7 +235,7 @@ def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     return [_Group([nature, model], terms, False)]
 
 
-def _side_by_side(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
+def _terms(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
     """Return the systems of all models, whose right-hand sides stand beside each other."""
     terms, begin = [], 0
     for model, (group, stream) in enumerate(zip(groups, streams, strict=True)):
@@ -263,8 +263,8 @@ def _uncovered(
 ) -> NDArray[np.float64]:
     """Return those of some outputs that more pivots would serve: not only rounding is missed of them."""
     diagonal = np.asarray(features.kernel.diagonal(outputs), dtype=np.float64)
-    missed = features.residuals(outputs, features.transform(outputs))
-    return outputs[missed > (eps + features.noise) * diagonal.max()]
+    residual = features.residuals(outputs, features.transform(outputs))
+    return outputs[residual > (eps + features.noise) * diagonal.max()]
 
 
 def _outputs(
@@ -284,9 +284,9 @@ def _outputs(
     return distinct, importance
 
 
-def _pool(room: int) -> int:
+def _pool(budget: int) -> int:
     """Return among how many outputs of a side features are looked for: fewer where memory is short."""
-    return int(np.clip(room // 4 // _OUTPUT_BYTES, _LEAST_POOL, POOL))
+    return int(np.clip(budget // 4 // _OUTPUT_BYTES, _LEAST_POOL, POOL))
 
 
 def _spread(outputs: DrawnOutputs, pool: int) -> NDArray[np.float64]:

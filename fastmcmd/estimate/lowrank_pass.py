@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
-from fastmcmd.backends.tall import row_squares
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.row_stream import StackedRowStream, StreamState
@@ -29,7 +30,6 @@ from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 _MOST_DRAWN = 1024  # rows whose residuals are looked at
@@ -134,7 +134,7 @@ class Passes:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
-        residual_diagonal, found = np.empty(n), np.empty(n) if sizes else None
+        residual_diagonal, row_sizes = np.empty(n), np.empty(n) if sizes else None
         norms = np.empty((self.problem.models, n), dtype=np.float32)
         largest = norm2 = 0.0
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
@@ -152,51 +152,53 @@ class Passes:
             largest, norm2 = saved.largest, saved.norm2
             residual_diagonal[:start] = saved.residual_diagonal
             norms[:, :start] = saved.norms
-            if found is not None and saved.sizes is not None:
-                found[:start] = saved.sizes
+            if row_sizes is not None and saved.sizes is not None:
+                row_sizes[:start] = saved.sizes
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         del saved
         for block in self.problem.blocks(step, start):
-            f, diagonal, off = features.of_rows(block.x, dtype, keep=True, sizes=found is not None)
+            f, diagonal, off = features.of_rows(
+                block.x, dtype, keep=True, sizes=row_sizes is not None
+            )
             assert f.values is not None
             residual_diagonal[block.rows] = off
             norms[:, block.rows] = self.problem.norms(block.rhs)
             sums.add(f.values, block.rhs, off, diagonal, block.weight)
             stream.account(block)
             largest = max(largest, float(diagonal.max()))
-            if found is not None:
-                found[block.rows] = f.sizes
+            if row_sizes is not None:
+                row_sizes[block.rows] = f.sizes
                 norm2 = max(norm2, float(row_squares(block.x, features.offset).max()))
             sweep.done(block.rows.stop)
             if keep is not None:
                 done = block.rows.stop
                 state = partial(
                     _sums_state, sums, stream, identity, step, (largest, norm2),
-                    residual_diagonal[:done], None if found is None else found[:done],
+                    residual_diagonal[:done], None if row_sizes is None else row_sizes[:done],
                     norms[:, :done],
                 )  # fmt: skip
                 keep.save(state, force=done == n)  # a pass that is over is not made again
         sums.settle()
         self.made += 1
         rounding = None
-        if found is not None:
+        if row_sizes is not None:
             dim = stream.x.shape[1]
             direct = backend.direct_distances(dim, kernel)
             entry = kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
             squares = (
-                found @ found
+                row_sizes @ row_sizes
                 if stream.weights is None
-                else np.einsum("i,i,i->", stream.weights, found, found)
+                else np.einsum("i,i,i->", stream.weights, row_sizes, row_sizes)
             )
             size = math.sqrt(float(squares) / sums.weight)
             rounding = Rounding.of(features, entry, largest, size)
-        return Pass(sums, residual_diagonal, found, rounding, norms)
+        return Pass(sums, residual_diagonal, row_sizes, rounding, norms)
 
     def all_is_cheap(self, rank: int) -> bool:
         """Tell whether the residuals of all rows cost little beside the normal equations, and fit."""
         n, columns = len(self.stream), self.stream.columns
-        dim, room = int(self.stream.x.shape[1]), self.problem.setting.room
-        if full_residual_bytes(n, columns) + 16 * n * dim > room // 2:
+        dim, budget = int(self.stream.x.shape[1]), self.problem.setting.budget
+        if full_residual_bytes(n, columns) + 16 * n * dim > budget // 2:
             return False
         matrix = MatrixSize(self.problem.kernel, n, dim, self.problem.backend.name)
         size = ProblemSize(matrix, (columns,), 1, 1.0, self.problem.setting.goal)
@@ -221,8 +223,8 @@ class Passes:
         self.made += 1
         dim = int(stream.x.shape[1])
         self.whole_bytes = full_residual_bytes(n, stream.columns) + 8 * n * dim
-        room = problem.setting.room // 2
-        operator = GramOperator(problem.backend, problem.kernel, stream.x, EXACT, room)
+        budget = problem.setting.budget // 2
+        operator = GramOperator(problem.backend, problem.kernel, stream.x, EXACT, budget)
         terms = [(term.columns, term.lam) for term in problem.terms]
         return certified_by_all(
             operator, solutions, terms, value, image, stream.weights, made.sums.weight
@@ -241,11 +243,11 @@ class Passes:
         these let expect, a second pass looks at other rows, drawn by the coefficients themselves.
         """
         guessed = made.norms.copy()
-        found, sample = self._sampled(features, dtype, made, solutions, guessed, "")
+        sampled, sample = self._sampled(features, dtype, made, solutions, guessed, "")
         if not sample.foresaw(guessed, made.norms):
             guessed = made.norms.copy()
-            found, _ = self._sampled(features, dtype, made, solutions, guessed, " again")
-        return found
+            sampled, _ = self._sampled(features, dtype, made, solutions, guessed, " again")
+        return sampled
 
     def _sampled(
         self,

@@ -21,7 +21,7 @@ from fastmcmd.estimate.feature_form import least_for
 from fastmcmd.estimate.outputs import expected_outputs
 from fastmcmd.estimate.task import Task
 
-__all__ = ["check_room"]
+__all__ = ["check_memory"]
 
 _GLANCED = 2000  # rows looked at for repeats
 _OUTPUTS = 600  # outputs of a side that the rank is found on
@@ -35,7 +35,7 @@ _DENSE = 16  # columns and rank of the dense form's budget
 _REPEATS = 16
 
 
-def check_room(nature: Sample, model: Sample, task: Task) -> None:
+def check_memory(nature: Sample, model: Sample, task: Task) -> None:
     """Raise before any allocation where ``memory_limit`` is too small for CG or Cholesky.
 
     Passing is no promise: what is not known yet is taken as small as it can be.
@@ -60,7 +60,7 @@ def check_room(nature: Sample, model: Sample, task: Task) -> None:
         return
     budget = _budget(n, most, outputs, sides, task)
     if budget.working > get_num_threads() * TILE_BYTES + _SMALL:
-        budget.room(*least_for(list(sides), task))
+        budget.available(*least_for(list(sides), task))
 
 
 def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task) -> Budget:
@@ -99,10 +99,10 @@ def _distinct_outputs(side: Sample) -> int:
 
 def _distinct(some: NDArray[np.float64], n: int) -> int:
     """Return how many of n rows are distinct, at least, from some of them."""
-    found = len(np.unique(some, axis=0))
-    if found < len(some):
-        return found
-    return n if len(some) == n else min(n, max(found, len(some) ** 2 // _REPEATS))
+    count = len(np.unique(some, axis=0))
+    if count < len(some):
+        return count
+    return n if len(some) == n else min(n, max(count, len(some) ** 2 // _REPEATS))
 
 
 def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
@@ -124,5 +124,5 @@ def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
     nature, model = sides
     eps = task.feature_residual(nature.lam, model.lam)
     most = min(_MOST_RANK, max(1, len(values) // 2))
-    found = output_features(task.y_kernel, task.y_backend, values, eps, most, importance)
-    return None if found is None else found[0].rank
+    factored = output_features(task.y_kernel, task.y_backend, values, eps, most, importance)
+    return None if factored is None else factored[0].rank

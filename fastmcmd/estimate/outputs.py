@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.embedding.atoms import has_atoms
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
@@ -29,7 +30,6 @@ __all__ = [
     "sums_exponentials",
 ]
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 MOST_RANK = 2000  # of the output features
@@ -83,16 +83,16 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     if better_dense(sides, task):
         return None
     n = max(len(side.design) for side in sides)
-    pool = Pool(task.y_kernel, task.y_backend, [_told(side) for side in sides])
+    pool = Pool(task.y_kernel, task.y_backend, [_pivot_pool(side) for side in sides])
     most = _affordable_rank(n, task, len(pool), sides)
     eps = task.feature_residual(nature.lam, model.lam)
     in_closed_form = pairs_in_closed_form(sides, task)
-    best: _Found | None = None
+    best: _EmbeddedSides | None = None
     for attempt in range(_ROUNDS):
-        found = pool.features(eps, most)
-        if found is None:
+        factored = pool.features(eps, most)
+        if factored is None:
             break
-        best = _Found(sides, task, eps, *found)
+        best = _EmbeddedSides(sides, task, eps, *factored)
         more = best.more_outputs(attempt)
         if not more:
             return best.result()
@@ -116,13 +116,13 @@ def _relaxed(
         return None
     while eps < _MOST_RELAXED:
         eps *= _RELAXED
-        found = pool.features(eps, most)
-        if found is not None:
-            size = float(np.sqrt(task.y_kernel.diagonal(found[0].pivots).max()))
+        factored = pool.features(eps, most)
+        if factored is not None:
+            size = float(np.sqrt(task.y_kernel.diagonal(factored[0].pivots).max()))
             useful = max(_HOPELESS * task.options.tol, _USEFUL * size)
-            if _probed_error(found[0], sides, task) > useful:
+            if _probed_error(factored[0], sides, task) > useful:
                 return None
-            return _Found(sides, task, eps, *found).result()
+            return _EmbeddedSides(sides, task, eps, *factored).result()
     return None
 
 
@@ -136,13 +136,13 @@ def _probed_error(features: KernelFeatures, sides: tuple[Sample, Sample], task: 
         rows = np.unique(np.linspace(0, len(prediction) - 1, _PROBED).astype(np.intp))
         some = prediction.take(rows)
         goal, share = task.expectation_error(side.lam), len(rows) / len(prediction)
-        found = Expectation(features, some, goal=goal, share=share).of(some)
-        square = float(np.mean(found.error**2))
+        errors = Expectation(features, some, goal=goal, share=share).of(some)
+        square = float(np.mean(errors.error**2))
         total += float(np.sqrt(square * (1 / side.shift).sum()))
     return task.scale / 2 * total
 
 
-class _Found:
+class _EmbeddedSides:
     """Features with the expectations of both sides, and what is missed of them."""
 
     def __init__(
@@ -173,15 +173,15 @@ class _Found:
                 continue
             goal = task.expectation_error(side.lam)
             expectation = Expectation(features, side.outputs.prediction, self._drawn(), goal)
-            found = expectation.of(side.outputs.prediction)
-            self._rows.append((found.mean, found.missed, found.error))
+            expected = expectation.of(side.outputs.prediction)
+            self._rows.append((expected.mean, expected.residual, expected.error))
             # Two sums over importance: each output may be missed by sqrt(eps) over its importance.
             wanted = (
                 2
                 * IN_SQUARE
                 * np.sqrt(eps * float(features.kernel.diagonal(features.pivots).max()))
             )
-            self._floors.append(found.floor + wanted)
+            self._floors.append(expected.floor + wanted)
             self._noise += expectation.noise
             self._rigorous = self._rigorous and expectation.rigorous
 
@@ -196,7 +196,9 @@ class _Found:
         """Return outputs of predicted rows that the features miss too much of, with importance."""
         task = self._task
         more = []
-        for side, (_, missed, _), floor in zip(self._sides, self._rows, self._floors, strict=True):
+        for side, (_, residual, _), floor in zip(
+            self._sides, self._rows, self._floors, strict=True
+        ):
             if isinstance(side.outputs, DrawnOutputs):
                 continue
             weight = 1 / side.shift
@@ -204,9 +206,9 @@ class _Found:
                 weight = weight[side.design.group]
             allowed = IN_SQUARE * _ALLOWED * task.options.tol / max(task.scale, 1e-300)
             predicted = Predicted(side.outputs.prediction, weight)
-            found = rows_to_add(predicted, missed, floor, allowed, task.y_kernel, attempt)
-            if found is not None:
-                more.append(found)
+            additions = rows_to_add(predicted, residual, floor, allowed, task.y_kernel, attempt)
+            if additions is not None:
+                more.append(additions)
         return more
 
     def result(self) -> MeanFeatures:
@@ -216,7 +218,7 @@ class _Found:
             side.design.average(mean)
             for side, (mean, _, _) in zip(self._sides, self._rows, strict=True)
         ]
-        missed, errors = (
+        residual, errors = (
             [
                 side.design.average(rows[which][:, None])[:, 0]
                 for side, rows in zip(self._sides, self._rows, strict=True)
@@ -228,9 +230,9 @@ class _Found:
         ):
             # Where both sides have the same outputs their features cancel, and so does what they miss.
             equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
-            missed = [np.where(equal, 0.0, miss) for miss in missed]
+            residual = [np.where(equal, 0.0, miss) for miss in residual]
         total, expectation = 0.0, 0.0
-        for side, miss, error in zip(self._sides, missed, errors, strict=True):
+        for side, miss, error in zip(self._sides, residual, errors, strict=True):
             total += float(np.sqrt(((miss**2 + self._noise) / side.shift).sum()))
             expectation += float(np.sqrt((error**2 / side.shift).sum()))
         truncation = Truncation(total, expectation, self._rigorous)
@@ -288,7 +290,7 @@ def expected_outputs(side: Sample) -> int:
     return len(outputs.flat) if isinstance(outputs, DrawnOutputs) else _CANDIDATES
 
 
-def _told(side: Sample) -> tuple[Array, Array]:
+def _pivot_pool(side: Sample) -> tuple[Array, Array]:
     """Return the outputs of a side to choose pivots from, and their importance."""
     if isinstance(side.outputs, DrawnOutputs):
         return side.outputs.flat, np.ones(len(side.outputs.flat))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
@@ -21,7 +22,6 @@ from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["PartProblem", "Setting"]
 
-Array = NDArray[np.float64]
 
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
@@ -49,7 +49,7 @@ class Setting:
         "auto", "rigorous" or "sampled".
     dtype : numpy.dtype or None
         Precision of the features; None chooses.
-    room : int
+    budget : int
         Bytes.
     give_up : bool
         Whether to end without a pass where the goal is out of reach.
@@ -66,7 +66,7 @@ class Setting:
     landmarks: Any
     certificate: str
     dtype: np.dtype[Any] | None
-    room: int
+    budget: int
     give_up: bool
     patient: bool = True
     grid: NDArray[Any] | None = None
@@ -75,12 +75,12 @@ class Setting:
         """Return how many rows are worked on together."""
         per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
         most = _MOST_OF_DEVICE if on_device else _MOST_ROWS
-        return int(np.clip(self.room // 6 // per_row, _LEAST_ROWS, most))
+        return int(np.clip(self.budget // 6 // per_row, _LEAST_ROWS, most))
 
     def threads(self, rows: int, columns: int, dim: int) -> int:
         """Return how many blocks of so many rows are made ready at once."""
         block = 8 * rows * (4 * columns + 2 * dim)
-        return max(1, min(get_num_threads(), _MOST_AHEAD, self.room // 4 // max(1, block)))
+        return max(1, min(get_num_threads(), _MOST_AHEAD, self.budget // 4 // max(1, block)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +104,11 @@ class PartProblem:
     backend: Backend
     kernel: Kernel
     setting: Setting
+
+    @property
+    def lam(self) -> float:
+        """The smallest regulariser."""
+        return min(term.lam for term in self.terms)
 
     def sums(self, rank: int) -> RowSums:
         """Return sums over no rows yet, of features at ``rank`` landmarks."""
@@ -165,15 +170,15 @@ class PartProblem:
         Features leave at most ``max_residual_diagonal``; ``size`` is that of coefficients of interpolation.
         """
         at = np.array([self.setting.scale]), np.array([max_residual_diagonal]), np.array([size])
-        found = np.zeros(self.models)
+        errors = np.zeros(self.models)
         for term, solution in zip(self.terms, solutions, strict=True):
             rows = solution.rows
             if rows is not None and self.setting.grid is None:  # the grid is the sample itself
                 largest = float(rows.residuals.max(initial=0.0))
-                found[term.model] += self.setting.scale * rows.slope + largest + rows.constant
+                errors[term.model] += self.setting.scale * rows.slope + largest + rows.constant
             else:
-                found[term.model] += solution.error(*at)[0]
-        return found / self.setting.goal
+                errors[term.model] += solution.error(*at)[0]
+        return errors / self.setting.goal
 
     def norms(self, values: Array) -> NDArray[np.float32]:
         """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model."""

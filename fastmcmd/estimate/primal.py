@@ -37,7 +37,7 @@ class Truncation:
 
     Attributes
     ----------
-    missed : float
+    residual : float
         Sum over both sides of ``||D^(-1/2) s||``; it adds to the square of the MCMD.
     expectation : float
         Bound of the same kind on errors of expected features, which add to the MCMD itself.
@@ -45,13 +45,13 @@ class Truncation:
         False where one of them is an estimate (densities integrated numerically).
     """
 
-    missed: float
+    residual: float
     expectation: float
     rigorous: bool
 
     def square(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bound the error of MCMD^2 where ``sqrt(k(x, x)) = scale``."""
-        return np.asarray((scale / 2 * self.missed) ** 2)
+        return np.asarray((scale / 2 * self.residual) ** 2)
 
     def linear(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bound the error of the feature difference through expectations."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.pieces import times
@@ -26,7 +27,6 @@ __all__ = [
     "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "cannot_converge", "slope", "trace_may_suffice",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
@@ -122,13 +122,13 @@ class CandidateProblem:
     def rigorous(self) -> Array:
         """Return the error of each model by the trace certificate, relative to the goal; no rounding."""
         sums = self._sums()
-        solutions = self.problem.solve(sums, self.search.found(), None)
+        solutions = self.problem.solve(sums, self.search.kernel_features(), None)
         return self.problem.errors(solutions, sums.max_residual_diagonal)
 
     def sampled(self) -> Array:
         """Return the error of each model by the sampled certificate of all rows, relative to the goal."""
         problem, search = self.problem, self.search
-        features, sums = search.found(), self._sums()
+        features, sums = search.kernel_features(), self._sums()
         solutions = problem.solve(sums, features, None)
         weights = np.hstack([solution.weights for solution in solutions])
         image = times(search.columns.T, weights)

@@ -77,10 +77,12 @@ def begin(
     ):
         if not kernel.compiled:  # a function is known by what it returns
             data[f"values of {name}"] = fingerprint_of(np.asarray(kernel(rows)))
-    told = fingerprint_of(*(f"{name}={value!r}" for name, value in {**settings, **data}.items()))
+    fingerprint = fingerprint_of(
+        *(f"{name}={value!r}" for name, value in {**settings, **data}.items())
+    )
     limit = options.memory_limit
     checkpoint = Checkpoint(
-        options.checkpoint, told, _EVERY, {**settings, **data}, {"memory_limit": limit}
+        options.checkpoint, fingerprint, _EVERY, {**settings, **data}, {"memory_limit": limit}
     )
     began = int(checkpoint.plan.get("memory_limit", limit))
     if not options.limit_given and began <= 2 * limit:  # the default is half of the free memory

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -17,8 +18,6 @@ from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["Block", "RowStream", "StackedRowStream", "StreamState"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class Block:
         Their inputs.
     rhs : ndarray (b, c)
         Right-hand sides: mean output features, those of several samples side by side or subtracted.
-    missed : list of ndarray (b,)
+    residuals : list of ndarray (b,)
         Norm of what the features of each sample's outputs miss.
     weight : ndarray (b,) or None
         Weights of the rows.
@@ -42,7 +41,7 @@ class Block:
     rows: slice
     x: NDArray[Any]
     rhs: Array
-    missed: list[Array]
+    residuals: list[Array]
     weight: Array | None
 
 
@@ -119,8 +118,8 @@ class RowStream:
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
                 prediction = sample.all_outputs.prediction
-                missed, _, floor = expectation.coverage(prediction)
-                yield sample, prediction, missed, floor
+                residual, _, floor = expectation.coverage(prediction)
+                yield sample, prediction, residual, floor
 
     def noise(self) -> float:
         """Return what rounding of closed forms adds to the squares of what is missed."""
@@ -128,7 +127,7 @@ class RowStream:
 
     def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
         """Return right-hand sides (b, c) of some rows, and what their features miss."""
-        means, missed = [], []
+        means, residuals = [], []
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             part = sample.all_outputs.take(rows)
             if isinstance(part, DrawnOutputs):
@@ -136,18 +135,18 @@ class RowStream:
             else:
                 assert expectation is not None
                 expected = expectation.of(part.prediction)
-                mean, miss = expected.mean, expected.missed
+                mean, miss = expected.mean, expected.residual
             means.append(mean)
-            missed.append(miss)
+            residuals.append(miss)
         if self.difference:
             # Where both have the same outputs their features cancel, and so does what they miss
             # (not with two regularisers: the coefficients differ).
             equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
             if all(each is None for each in self._expectations) and equal.any():
-                missed = [np.where(equal, 0.0, miss) for miss in missed]
+                residuals = [np.where(equal, 0.0, miss) for miss in residuals]
         if self.difference:
-            return means[0] - means[1], missed
-        return (means[0] if len(means) == 1 else np.hstack(means)), missed
+            return means[0] - means[1], residuals
+        return (means[0] if len(means) == 1 else np.hstack(means)), residuals
 
     def _drawn(self, outputs: DrawnOutputs) -> tuple[Array, Array]:
         flat = np.ascontiguousarray(outputs.flat, dtype=np.float64)
@@ -169,9 +168,9 @@ class RowStream:
         noise = self.noise()
         weight = np.ones(len(block.x)) if block.weight is None else block.weight
         self._total += float(weight.sum())
-        for index, miss in enumerate(block.missed):
+        for index, miss in enumerate(block.residuals):
             self._truncated[index] += float((weight * (miss**2 + noise)).sum())
-        self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.missed))))
+        self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.residuals))))
 
     def state(self) -> StreamState:
         """Return the account so far."""
@@ -255,10 +254,10 @@ class StackedRowStream:
 
     def account(self, block: Block) -> None:
         """Add what the features of a block miss."""
-        missed = iter(block.missed)
+        remaining = iter(block.residuals)
         for stream in self.streams:
-            own = [next(missed) for _ in stream.samples]
-            stream.account(replace(block, missed=own))
+            own = [next(remaining) for _ in stream.samples]
+            stream.account(replace(block, residuals=own))
 
     def state(self) -> list[StreamState]:
         """Return the account so far of each stream."""

@@ -109,7 +109,7 @@ def _form_state(
         form.outputs,
         form.deviations,
         (nature, model),
-        form.room,
+        form.budget,
         form.node_error,
         form.atomless,
     )
@@ -135,7 +135,7 @@ def _part_state(part: Part) -> PartState:
         notes=solved.notes,
         passes=operator.passes,
         dtype=str(operator.dtype),
-        budget=operator.room,
+        budget=operator.budget,
     )
 
 
@@ -310,7 +310,7 @@ class _Reader:
                 _sparse(state.sides[0], len(outputs), len(nature.design)),
                 _sparse(state.sides[1], len(outputs), len(model.design)),
             ),
-            room=_count(state.budget, "budget", least=0),
+            budget=_count(state.budget, "budget", least=0),
             options=self.options,
             node_error=state.embedding_error,
             deviations=deviations,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, Points, RowFeatures
-from fastmcmd.backends.tall import row_squares
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import relative_error
@@ -70,8 +70,8 @@ class KernelFeatures:
         step = max(1, _BLOCK // max(1, self.rank))
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
-            found = self._features(y[rows], EXACT, keep=True, sizes=False)
-            out[rows] = self.backend.to_host(found.values).T
+            row_features = self._features(y[rows], EXACT, keep=True, sizes=False)
+            out[rows] = self.backend.to_host(row_features.values).T
         return out
 
     def diagonal(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -84,9 +84,9 @@ class KernelFeatures:
         self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
     ) -> tuple[RowFeatures, NDArray[np.float64], NDArray[np.float64]]:
         """Return features of rows (n, k) in ``dtype``, by columns, ``k(y, y)`` (n,), and what they miss."""
-        found = self._features(y, dtype, keep=keep, sizes=sizes)
+        row_features = self._features(y, dtype, keep=keep, sizes=sizes)
         diagonal = self.diagonal(y)
-        return found, diagonal, np.maximum(diagonal - found.squares, 0.0)
+        return row_features, diagonal, np.maximum(diagonal - row_features.squares, 0.0)
 
     def combine(
         self, y: NDArray[Any], coefficients: NDArray[np.float64], dtype: np.dtype[Any]
@@ -173,12 +173,12 @@ class KernelFeatures:
         rank, identity = self.rank, Delta()  # of the indices
         backend = get_backend("auto", identity)  # on the host, where the factor is
         index = backend.points(np.arange(rank, dtype=np.float64)[:, None], EXACT)
-        found = backend.features(identity, index, index, self.factor, keep=True, sizes=False)
-        frobenius = float(found.squares.sum())
+        inverse = backend.features(identity, index, index, self.factor, keep=True, sizes=False)
+        frobenius = float(inverse.squares.sum())
         if not np.isfinite(frobenius):
             return np.inf
-        assert found.values is not None
-        power, norm, exponent = found.values / np.sqrt(frobenius), frobenius, 1.0
+        assert inverse.values is not None
+        power, norm, exponent = inverse.values / np.sqrt(frobenius), frobenius, 1.0
         for _ in range(3):  # squares of singular values, their squares, and those of these
             square, nothing = np.zeros((rank, rank)), np.zeros((rank, 1))
             backend.add_products(power, nothing, None, square, nothing)

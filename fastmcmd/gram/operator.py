@@ -44,7 +44,7 @@ class GramOperator:
         Inputs, in memory or on disk.
     dtype : numpy.dtype
         Precision of the tiles; float64 where equality of rows would not survive it (`tile_dtype`).
-    room : int
+    budget : int
         Bytes that prepared rows and cached tiles may take.
     """
 
@@ -54,13 +54,13 @@ class GramOperator:
         kernel: Kernel,
         x: NDArray[Any] | Rows,
         dtype: np.dtype[Any],
-        room: int,
+        budget: int,
     ) -> None:
         self.backend = backend
         self.kernel = kernel
         self.x = x
         self.dtype = tile_dtype(kernel, dtype, x)
-        self.room = room
+        self.budget = budget
         self.passes = 0
         self.has_cached = self.has_filed = False
         self._points: Points | None = None
@@ -102,7 +102,7 @@ class GramOperator:
         if not cached_pays(self.kernel, self.dim, self.backend.name):
             return False
         rows = self.row_bytes(self.dtype)
-        return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.room)
+        return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.budget)
 
     @property
     def packed_bytes(self) -> int:
@@ -143,10 +143,10 @@ class GramOperator:
         need = self.row_bytes(self.dtype)
         if isinstance(self.x, Rows):
             need += self.x.nbytes  # while they are prepared
-        return need <= self.room
+        return need <= self.budget
 
     def _block(self, x: NDArray[Any] | Rows) -> int:
-        return max(256, min(_BLOCK_BYTES, self.room // 4) // (8 * x.shape[1]))
+        return max(256, min(_BLOCK_BYTES, self.budget // 4) // (8 * x.shape[1]))
 
     def matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return K v (n, k) in float64, from tiles of the operator's precision."""
@@ -182,7 +182,7 @@ class GramOperator:
     def peak_bytes(self) -> int:
         """Most bytes of prepared rows and packed tiles that this operator held."""
         if self.has_filed:  # panels of the factor take what there is
-            return self.room
+            return self.budget
         rows = self.row_bytes(self.dtype)
         return rows + (self.packed_bytes if self.has_cached else 0)
 
@@ -193,7 +193,9 @@ class GramOperator:
         self.passes += 1
         held = self._packed.nbytes if self._packed is not None else 0
         held += self.row_bytes(self.dtype)
-        fits = self._stay(self.x) or (self.holds_rows and held + self.row_bytes(EXACT) <= self.room)
+        fits = self._stay(self.x) or (
+            self.holds_rows and held + self.row_bytes(EXACT) <= self.budget
+        )
         if self._exact_points is None and not fits:
             return self.cross_matmul(self.x, v, EXACT)
         if self._exact_points is None:

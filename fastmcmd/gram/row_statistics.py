@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall import row_squares
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
-Found = TypeVar("Found")
+Statistic = TypeVar("Statistic")
 
 _PIECE = 1 << 17  # elements that a thread takes at once: 1 MB in float64, which stays in its cache
 
@@ -152,14 +152,14 @@ def _of(x: NDArray[Any] | Rows) -> _RowStatistics:
     return known[id(x)][1]
 
 
-def _over(x: NDArray[Any] | Rows, work: Callable[[NDArray[Any]], Found]) -> list[Found]:
+def _over(x: NDArray[Any] | Rows, work: Callable[[NDArray[Any]], Statistic]) -> list[Statistic]:
     """Return what ``work(some of x)`` gives for all rows, in their order, on all threads."""
-    found: list[Found] = []
+    statistics: list[Statistic] = []
     # What is in memory is one block: threads are made once.
     for _, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
 
-        def piece(rows: slice, block: NDArray[Any] = block) -> Found:
+        def piece(rows: slice, block: NDArray[Any] = block) -> Statistic:
             return work(block[rows])
 
-        found += over_rows(piece, len(block), _PIECE // int(x.shape[1]))
-    return found
+        statistics += over_rows(piece, len(block), _PIECE // int(x.shape[1]))
+    return statistics

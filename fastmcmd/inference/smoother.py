@@ -64,7 +64,7 @@ class Smoother:
             get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), landmarks, rng
         )
         search.grow(landmarks)
-        return Smoother(search.found())
+        return Smoother(search.features())
 
     @property
     def rank(self) -> int:

@@ -87,7 +87,7 @@ def destination(value: Any, name: str) -> Path:
         A device, a FIFO or a socket is there; it is no path.
     """
     path, shown = as_path(value, name), os.fsdecode(value)
-    folder_asked = shown.endswith(tuple(filter(None, (os.sep, os.altsep))))
+    names_folder = shown.endswith(tuple(filter(None, (os.sep, os.altsep))))
     try:
         path = Path(os.path.realpath(path))
         mode = os.stat(path).st_mode if os.path.lexists(path) else None
@@ -95,7 +95,7 @@ def destination(value: Any, name: str) -> Path:
         raise OSError(
             error.errno, f"{name} ({shown}) cannot be written: {error.strerror}"
         ) from None
-    if folder_asked or (mode is not None and stat.S_ISDIR(mode)):
+    if names_folder or (mode is not None and stat.S_ISDIR(mode)):
         raise IsADirectoryError(
             errno.EISDIR, f"{name} is {shown!r}, which is a folder; the path of a file is needed"
         )

@@ -6,8 +6,8 @@ import dataclasses
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+Class = TypeVar("Class", bound="Kernel")
 Instruction = tuple[str, tuple[float, float, float, float]]
 
 _BLOCK = 1 << 20  # elements of a temporary array
@@ -98,6 +99,20 @@ def squared_norms(x: Any) -> Array:
     """Return ``|x_i|_2^2`` (n,), summed in float64 at least."""
     rows = as_rows(x)
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float64)))
+
+
+# How kernels and constants combine: `combined` enters its classes, which are kernels themselves.
+_OPERATIONS: dict[str, Callable[..., Kernel]] = {}
+
+
+def operation(name: str) -> Callable[[type[Class]], type[Class]]:
+    """Enter a class of kernels as a "sum", a "product" or a "constant"."""
+
+    def enter(kind: type[Class]) -> type[Class]:
+        _OPERATIONS[name] = kind
+        return kind
+
+    return enter
 
 
 class Kernel(ABC):
@@ -239,24 +254,15 @@ class Kernel(ABC):
         return {"kernel": type(self).__name__, **values}
 
     def __add__(self, other: Any) -> Kernel:
-        from fastmcmd.kernels.combined import Constant, Sum
-
-        if isinstance(other, Kernel):
-            return Sum(self, other)
-        if not isinstance(other, numbers.Real):
-            return NotImplemented
-        return Sum(
-            self, Constant(check_number(other, "the number added to a kernel", strict=False))
-        )
+        if isinstance(other, numbers.Real):
+            value = check_number(other, "the number added to a kernel", strict=False)
+            other = _OPERATIONS["constant"](value)
+        return _OPERATIONS["sum"](self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: Any) -> Kernel:
-        from fastmcmd.kernels.combined import Constant, Product
-
-        if isinstance(other, Kernel):
-            return Product(self, other)
-        if not isinstance(other, numbers.Real):
-            return NotImplemented
-        return Product(self, Constant(check_number(other, "the factor of a kernel")))
+        if isinstance(other, numbers.Real):
+            other = _OPERATIONS["constant"](check_number(other, "the factor of a kernel"))
+        return _OPERATIONS["product"](self, other) if isinstance(other, Kernel) else NotImplemented
 
     __radd__ = __add__
     __rmul__ = __mul__

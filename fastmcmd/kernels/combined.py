@@ -10,12 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastmcmd.errors import NumericalError
-from fastmcmd.kernels.base import Array, Instruction, Kernel, check_number, fits, underflow
+from fastmcmd.kernels.base import (
+    Array,
+    Instruction,
+    Kernel,
+    check_number,
+    fits,
+    operation,
+    underflow,
+)
 from fastmcmd.kernels.inner import moderate_rows
 
 __all__ = ["Constant", "Product", "Sum"]
 
 
+@operation("constant")
 @dataclass(frozen=True)
 class Constant(Kernel):
     """The constant kernel.
@@ -128,6 +137,7 @@ class _Pair(Kernel):
         return replace(self, left=self.left.resolve(data), right=self.right.resolve(data))
 
 
+@operation("sum")
 @dataclass(frozen=True)
 class Sum(_Pair):
     """The sum of two kernels, made by ``+``."""
@@ -165,6 +175,7 @@ class Sum(_Pair):
         return f"{self.left!r} + {self.right!r}"
 
 
+@operation("product")
 @dataclass(frozen=True)
 class Product(_Pair):
     """The product of two kernels, made by ``*``."""

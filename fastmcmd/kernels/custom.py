@@ -76,16 +76,20 @@ class CustomKernel(Kernel):
 
     def _value(self, row: Array, other: Array) -> float:
         """Return f of two rows, checked to be a finite number."""
-        found: Any = self.function(row, other)
-        if isinstance(found, np.ndarray) and found.ndim == 0:
-            found = found[()]
-        if not isinstance(found, (numbers.Real, np.bool_)):
-            what = repr(found) if not isinstance(found, np.ndarray) else f"shape {found.shape}"
+        returned: Any = self.function(row, other)
+        if isinstance(returned, np.ndarray) and returned.ndim == 0:
+            returned = returned[()]
+        if not isinstance(returned, (numbers.Real, np.bool_)):
+            what = (
+                repr(returned)
+                if not isinstance(returned, np.ndarray)
+                else f"shape {returned.shape}"
+            )
             raise TypeError(
-                f"the function of {self!r} returned {type(found).__name__} ({what[:60]}); a real number "
+                f"the function of {self!r} returned {type(returned).__name__} ({what[:60]}); a real number "
                 "is needed"
             )
-        value = float(found)
+        value = float(returned)
         if not math.isfinite(value):
             raise ValueError(
                 f"the function of {self!r} returned {value} for the rows {row[:4]} and {other[:4]}; a "

@@ -75,25 +75,25 @@ def answer(
     MemoryLimitError
         ``memory_limit`` is too small.
     """
-    some, found = rows.some(ROWS), None
+    some, choice = rows.some(ROWS), None
     if low_rank or options.solver != "auto":
-        found = search(some, Task(kernel, Y_KERNEL, options, some.x), lam)
-    if found is not None and found.landmarks:
-        return plan_of(found, some, backend, kernel, options, columns)
+        choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam)
+    if choice is not None and choice.landmarks:
+        return plan_of(choice, some, backend, kernel, options, columns)
     of = rows if rows.distinct is None else rows.distinct
     try:
         exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
     except MemoryLimitError:
         task = Task(kernel, Y_KERNEL, options, some.x)
         if options.solver == "auto" and low_rank:
-            found = search(some, task, lam, last_resort=True)
-        if options.solver != "auto" or found is None or not found.landmarks:
+            choice = search(some, task, lam, last_resort=True)
+        if options.solver != "auto" or choice is None or not choice.landmarks:
             raise
-        found = replace(found, reason=f"no room for cg; {found.reason}")
-        return plan_of(found, some, backend, kernel, options, columns)
+        choice = replace(choice, reason=f"no room for cg; {choice.reason}")
+        return plan_of(choice, some, backend, kernel, options, columns)
     reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []
     seconds = exact.seconds
-    if found is not None:
-        reasons.append(f"no low rank: {found.reason}")
-        seconds += found.seconds
+    if choice is not None:
+        reasons.append(f"no low rank: {choice.reason}")
+        seconds += choice.seconds
     return replace(exact, n=rows.n, seconds=seconds, reasons=(*reasons, *exact.reasons))

@@ -110,8 +110,8 @@ def choose(
     there = "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
     if not there or not cuda.cuda_device_count()[0]:
         return options
-    asked = options.tol, options.solver, options.certificate, options.dtype, options.rank
-    place = (kernel, *x.shape, lam, columns, get_num_threads(), *asked)
+    settings = options.tol, options.solver, options.certificate, options.dtype, options.rank
+    place = (kernel, *x.shape, lam, columns, get_num_threads(), *settings)
     if place not in _DECIDED:
         try:
             _DECIDED[place] = _decided(options, kernel, x, lam, columns)
@@ -149,13 +149,13 @@ def _decided(
             f"backend='auto' stays on the CPU: it is expected to take {here.seconds:.2g} s",
         )
     gpu = _plan(there, backend.name, kernel, x, lam, columns)
-    told = (
+    comparison = (
         f"expected seconds: {here.seconds:.2g} on the CPU, {gpu.seconds:.2g} on {device.label} and "
         f"at most {STARTUP:.0f} to start it"
     )
     if gpu.seconds + STARTUP <= CLEARLY * here.seconds:
-        return True, f"backend='auto' took the device; {told}"
-    return False, f"backend='auto' stays on the CPU; {told}"
+        return True, f"backend='auto' took the device; {comparison}"
+    return False, f"backend='auto' stays on the CPU; {comparison}"
 
 
 def _plan(

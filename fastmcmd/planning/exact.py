@@ -39,7 +39,7 @@ __all__ = ["exact_plan"]
 _FEW, _MORE = 1500, 4000
 _EASY, _HARD = 12, 60
 _MOST_COLUMNS = 64  # right-hand sides of the small problem
-_ANY_ROOM = 1 << 62
+_UNLIMITED = 1 << 62
 
 
 class _Counted(Progress):
@@ -106,13 +106,13 @@ def exact_plan(
     )  # fmt: skip
     direct = options.solver == "cholesky"
     whole = WholeOperator(rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit)
-    room = budget.room(*(least_bytes(whole, options.cache_dir) if direct else ()))
+    available = budget.available(*(least_bytes(whole, options.cache_dir) if direct else ()))
     reasons: list[str] = []
     # Where it does not fit `least_bytes` has seen to it that there is a folder.
-    filed = direct and not factor_fits(whole, room)
+    filed = direct and not factor_fits(whole, available)
     ask = replace(options, cache_dir=None, checkpoint=None, progress=False)
     columns_of = min(columns, _MOST_COLUMNS)
-    run = _Run(rows, backend, kernel, lam, goal, _ANY_ROOM if filed else room, columns_of)
+    run = _Run(rows, backend, kernel, lam, goal, _UNLIMITED if filed else available, columns_of)
     run.make(ask)
     solver, cache, passes = run.solver, run.operator.cache, run.passes
     memory = budget.working + run.operator.peak_bytes
@@ -123,8 +123,8 @@ def exact_plan(
     if filed:
         needed = format_bytes(cholesky_bytes(whole))
         reasons.append(f"the factor needs {needed}: it goes to cache_dir, in panels")
-        cache, memory = "disk", budget.working + room
-    reasons += run.told()
+        cache, memory = "disk", budget.working + available
+    reasons += run.findings()
     if cache == "streamed" and not run.operator.holds_rows:
         reasons.append("the rows do not fit in memory_limit: each pass prepares them anew")
     seconds = run.seconds(columns, direct=solver == "cholesky")
@@ -137,11 +137,11 @@ class _Run:
     """A run of the solver on some rows."""
 
     def __init__(
-        self, rows: Subsample, backend: Backend, kernel: Kernel, lam: float, goal: float, room: int,
+        self, rows: Subsample, backend: Backend, kernel: Kernel, lam: float, goal: float, available: int,
         columns: int,
     ) -> None:  # fmt: skip
         self._rows, self._backend, self._kernel = rows, backend, kernel
-        self._lam, self._goal, self._room, self._columns = lam, goal, room, columns
+        self._lam, self._goal, self._budget, self._columns = lam, goal, available, columns
         self.solved: Solved | None = None
         self.trouble = ""
 
@@ -168,7 +168,7 @@ class _Run:
         shift = np.full(len(some), len(some) * self._lam)
         return SubsampleProblem(
             self._backend, self._kernel, some.x, [System(rhs, shift)], self._lam,
-            Goal(self._goal, scale), self._room, stop=stop, rows=some, reserve=self._rows,
+            Goal(self._goal, scale), self._budget, stop=stop, rows=some, reserve=self._rows,
         )  # fmt: skip
 
     @property
@@ -198,7 +198,7 @@ class _Run:
         """Products with K."""
         return max(1, math.ceil(self.operator.passes * self._beyond))
 
-    def told(self) -> list[str]:
+    def findings(self) -> list[str]:
         """Return what is to be told of the run."""
         if self.trouble:
             return [f"on some rows: {self.trouble}"]
@@ -228,8 +228,10 @@ class _Run:
         between = plain.products * (plain.per_product - operator.product_cost(columns))
         if self.solved is not None and self.solved.preconditioned:
             count = self.solved.iterations
-            led = PreconditionedCG().estimate(size, self.solved.preconditioned, count)
-            tiles += led.total - count * plain.per_product
+            preconditioned_cost = PreconditionedCG().estimate(
+                size, self.solved.preconditioned, count
+            )
+            tiles += preconditioned_cost.total - count * plain.per_product
         if direct:  # the residual is among the products
             residual = operator.streamed_cost(0, exact=True)
             tiles += Cholesky().estimate(size).total - residual
@@ -246,6 +248,6 @@ class _Run:
         def work() -> None:
             Design.of(rows.x, None)
             features.transform(outputs)
-            GramOperator(self._backend, self._kernel, rows.x, np.dtype(np.float32), self._room)
+            GramOperator(self._backend, self._kernel, rows.x, np.dtype(np.float32), self._budget)
 
         return once + seconds_of(work) * rows.n / len(rows)

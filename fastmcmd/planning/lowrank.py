@@ -14,7 +14,7 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
-from fastmcmd.estimate.lowrank_fit import fit_part
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.rank_forecast import (
@@ -114,12 +114,12 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         taken = time.perf_counter() - start
         return Search(0, seconds=taken, reason="a glance at the rows rules it out")
     looked = _Look(rows, backend, kernel, setting, lam)
-    found = looked.found()
+    landmarks = looked.result()
     # The fit searches among more candidates than the rows at hand, and perhaps on to more landmarks, where
     # products of candidates and pairs of landmarks are what takes the time.
     more = looked.searching * (min(rows.n, _CANDIDATES) / len(rows) - 1.0)
-    further = max(1.0, found.landmarks / looked.rank) ** 2
-    return replace(found, seconds=(time.perf_counter() - start + more) * further)
+    further = max(1.0, landmarks.landmarks / looked.rank) ** 2
+    return replace(landmarks, seconds=(time.perf_counter() - start + more) * further)
 
 
 class _Look:
@@ -147,7 +147,7 @@ class _Look:
         """Landmarks that were looked at."""
         return max(1, self._search.rank)
 
-    def found(self) -> Search:
+    def result(self) -> Search:
         """Return what the search comes to."""
         setting = self._setting
         if setting.rank is not None:
@@ -158,11 +158,11 @@ class _Look:
             if needed is None or needed > setting.most:
                 continue
             if setting.give_up and self._rounding(kind):
-                told = f"rounding at {needed:,} landmarks would leave more than tol"
-                return Search(0, reason=told)
+                explanation = f"rounding at {needed:,} landmarks would leave more than tol"
+                return Search(0, reason=explanation)
             return Search(needed, kind, reason=f"{needed:,} landmarks seem enough ({kind} bound)")
-        told = f"{setting.most:,} landmarks seem not enough for tol"
-        return Search(0 if setting.give_up else setting.most, kinds[-1], reason=told)
+        explanation = f"{setting.most:,} landmarks seem not enough for tol"
+        return Search(0 if setting.give_up else setting.most, kinds[-1], reason=explanation)
 
     def _of_rank(self, rank: int) -> Search:
         """Return what a number of landmarks that was asked for leads to."""
@@ -217,13 +217,12 @@ class _Look:
     def _rounding(self, kind: str) -> bool:
         """Tell whether a pass over the rows at hand is off by more than the search foresees."""
         problem, rows = self._problem, self._rows
-        found = self._search.found()
-        setting = replace(self._setting, landmarks=found.pivots, rank=None, certificate=kind)
+        landmarks = self._search.kernel_features()
+        setting = replace(self._setting, landmarks=landmarks.pivots, rank=None, certificate=kind)
         stream = StackedRowStream(problem.stream.streams)
-        part = fit_part(
-            stream, problem.terms, problem.backend, problem.kernel, setting,
-            Progress(False, setting.goal),
-        )[0]  # fmt: skip
+        part = LowRank(setting.most).solve(
+            replace(problem, stream=stream, setting=setting), Progress(False, setting.goal)
+        )[0]
         assert part is not None, "landmarks that are given are taken"
         assert part.known is not None
         residual_diagonal, sizes = part.known
@@ -237,11 +236,16 @@ class _Look:
 
 
 def plan_of(
-    found: Search, rows: Subsample, backend: Backend, kernel: Kernel, options: Options, columns: int
+    search: Search,
+    rows: Subsample,
+    backend: Backend,
+    kernel: Kernel,
+    options: Options,
+    columns: int,
 ) -> Plan:
     """Return the plan of the low-rank form with the landmarks found."""
-    landmarks, n = found.landmarks, rows.n
-    sampled = found.kind == "sampled"
+    landmarks, n = search.landmarks, rows.n
+    sampled = search.kind == "sampled"
     a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns, sizes=not sampled)
     candidates = min(n, _CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
     per_row = 8 * (4 * landmarks + 8 * columns + 3 * rows.dim)
@@ -253,10 +257,10 @@ def plan_of(
     held = min(options.memory_limit, peak)
     passes = "one pass for the normal equations"
     passes += ", one over residuals for the certificate" if sampled else ""
-    seconds = found.seconds + n * (a_row[0] + a_row[1] * (2 if sampled else 1))
+    seconds = search.seconds + n * (a_row[0] + a_row[1] * (2 if sampled else 1))
     return Plan(
         n, rows.dim, backend.name, "lowrank", landmarks, "streamed", held, 2 if sampled else 1, seconds,
-        (found.reason, passes),
+        (search.reason, passes),
     )  # fmt: skip
 
 

@@ -97,13 +97,13 @@ def plan(
     options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]
     some = like if isinstance(like, Subsample) else subsample_of(like, options.backend)
-    found = answer(
+    result = answer(
         some, backend_of(options, kernel), kernel, options, lam, features, low_rank=not shaped
     )
-    told = [options.chosen] if options.chosen else []
+    assumptions = [options.chosen] if options.chosen else []
     if shaped:
-        told.append("from the shape alone: standard normal rows of no low rank are assumed")
-    return replace(found, reasons=(*told, *found.reasons))
+        assumptions.append("from the shape alone: standard normal rows of no low rank are assumed")
+    return replace(result, reasons=(*assumptions, *result.reasons))
 
 
 def _is_shape(x: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
@@ -24,7 +25,6 @@ from fastmcmd.solvers import LinearProblem
 
 __all__ = ["Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
 
-Array = NDArray[np.float64]
 Y_KERNEL = RBF(0.5)  # on outputs of about unit variance: the paper's
 _EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
 _MOST_FEATURES = 200
@@ -96,12 +96,12 @@ class Subsample:
     def features(self) -> tuple[KernelFeatures, Array]:
         """Return features of the outputs, and the right-hand sides (m, r) made of them."""
         y, drawn = self.outputs()
-        found = output_features(
+        factored = output_features(
             Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, drawn])[:, None], _EPS,
             _MOST_FEATURES, None,
         )  # fmt: skip
-        assert found is not None, "an RBF kernel on scalars has low rank"
-        features, p, _ = found
+        assert factored is not None, "an RBF kernel on scalars has low rank"
+        features, p, _ = factored
         return features, p[: len(y)] - p[len(y) :]
 
 
@@ -116,11 +116,11 @@ class SubsampleOperator(GramOperator):
 
     def __init__(
         self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: Any,
-        room: int,
+        budget: int,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
         self.work = 0.0
-        super().__init__(backend, kernel, rows.x, dtype, room)
+        super().__init__(backend, kernel, rows.x, dtype, budget)
 
     @property
     def size(self) -> int:
@@ -145,7 +145,7 @@ class SubsampleOperator(GramOperator):
     def holds_rows(self) -> bool:
         """Whether all prepared rows fit."""
         need = self.row_bytes(self.dtype) + self._rows.read_bytes
-        return self._rows.on_device or need <= self.room
+        return self._rows.on_device or need <= self.budget
 
     def matmul(self, v: Array) -> Array:
         """Return K v, its cost counted."""
@@ -196,7 +196,7 @@ class SubsampleProblem(LinearProblem):
     def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
         """Return K of some rows, with the costs of all."""
         operator = SubsampleOperator(
-            self.rows, self.reserve, self.backend, self.kernel, dtype, self.room - reserved
+            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved
         )
         self.made.append(operator)
         return operator

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Cosine, Delta, Kernel, Linear
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.base import Predictive
 
 __all__ = ["no_moment", "without_atoms"]
 

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.checks import shown
+from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.checks import as_array, shown
 from fastmcmd.kernels import Kernel
+from fastmcmd.predictive.expectation import expected_kernel
+from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.inverse import by_halving
 
 __all__ = [
     "Array",
@@ -20,9 +24,6 @@ __all__ = [
     "check_levels",
     "parameter",
 ]
-
-Array = NDArray[np.float64]
-Nodes = tuple[Array, Array]
 
 
 class DistributionLike(Protocol):
@@ -57,6 +58,7 @@ class Predictive(ABC):
     discrete: bool = False
     has_density: bool = True
     has_inverse: bool = False
+    _sums_are_exact: bool = False  # over `nodes`, of continuous outputs as well
 
     if TYPE_CHECKING:  # an abstract property here would stand in the way of dataclass fields
 
@@ -114,8 +116,6 @@ class Predictive(ABC):
 
         Here by halving, 64 evaluations of the cdf; classes with `has_inverse` know them.
         """
-        from fastmcmd.predictive.numerics.inverse import by_halving
-
         return by_halving(self, levels, lambda one, x, level: one.cdf(x) >= level)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
@@ -123,8 +123,6 @@ class Predictive(ABC):
 
         The quantiles at ``1 - levels``, with all digits where the levels are small.
         """
-        from fastmcmd.predictive.numerics.inverse import by_halving
-
         return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
 
     @abstractmethod
@@ -213,8 +211,6 @@ class Predictive(ABC):
         ValueError
             Points of other components than the outputs, or an expectation that does not exist.
         """
-        from fastmcmd.predictive.expectation import expected_kernel
-
         points = _numbers(points, "points")
         points = points[:, None] if points.ndim == 1 else points
         if points.ndim != 2 or points.shape[1] != self.columns:
@@ -246,8 +242,6 @@ class Predictive(ABC):
         -----
         ``CRPS(F, y) = integral of (F(t) - 1{y <= t})^2 dt`` (Gneiting & Raftery 2007, equation 20).
         """
-        from fastmcmd.predictive.numerics.crps import crps
-
         return crps(self, y)
 
     def outcomes(self, y: Any) -> Array:
@@ -268,15 +262,11 @@ def _numbers(value: Any, name: str) -> Array:
     """Return real numbers as float64: NaN and infinity are taken; text, complex numbers and masks not."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value
-    from fastmcmd._base.checks import as_array
-
     return as_array(value, name).astype(np.float64, copy=False)
 
 
 def parameter(value: Any, name: str, *, least: float | None = None, strict: bool = False) -> Array:
     """Return a parameter as finite float64, checked to be (strictly) above ``least``."""
-    from fastmcmd._base.checks import as_array
-
     array = as_array(value, name).astype(np.float64)
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import parameters
 from fastmcmd.predictive.numerics.gamma_ratios import (
     half_excess,
@@ -179,26 +179,26 @@ def _upper(a: Array, b: Array, y: Array) -> Any:
     upper = y >= 0.5
     out[upper] = _incomplete(b[upper], a[upper], 1 - y[upper])
     low = ~upper
-    found = 1 - _incomplete(a[low], b[low], y[low])
-    lost = found < _LOST  # as a difference from 1; and 1 - y has lost y
+    value = 1 - _incomplete(a[low], b[low], y[low])
+    lost = value < _LOST  # as a difference from 1; and 1 - y has lost y
     if lost.any():
         own = a[low][lost], b[low][lost], y[low][lost]
-        found[lost] = scipy.special.betaincc(*own)  # slow
-    out[low] = found
+        value[lost] = scipy.special.betaincc(*own)  # slow
+    out[low] = value
     return out
 
 
 def _incomplete(a: Array, b: Array, y: Array) -> Array:
     """Return I_y(a, b); far out by a continued fraction, where SciPy's underflows from 1e-270 on."""
-    found = np.asarray(scipy.special.betainc(a, b, y))
-    lost = (found < _FAR_TAIL) & (np.asarray(y) > 0)
+    result = np.asarray(scipy.special.betainc(a, b, y))
+    lost = (result < _FAR_TAIL) & (np.asarray(y) > 0)
     if not lost.any():
-        return found
-    found = np.array(found)
-    a, b, y = (np.broadcast_to(value, found.shape)[lost] for value in (a, b, y))
+        return result
+    result = np.array(result)
+    a, b, y = (np.broadcast_to(value, result.shape)[lost] for value in (a, b, y))
     with np.errstate(under="ignore"):
-        found[lost] = np.exp(_log_power(y, a, b) - np.log(_fraction(y, a, b)))
-    return found
+        result[lost] = np.exp(_log_power(y, a, b) - np.log(_fraction(y, a, b)))
+    return result
 
 
 def _fraction(y: Array, a: Array, b: Array) -> Array:
@@ -224,18 +224,18 @@ def _fraction(y: Array, a: Array, b: Array) -> Array:
 
 def _inverse(level: Array, a: Array, b: Array) -> Any:
     """Return the points with cdf ``level``; by halving where SciPy gives another one, NaN or an end."""
-    found = scipy.special.betaincinv(a, b, level)
-    lost = ~((found > _UNDERFLOWS) & (found < 1)) & (level > 0) & (level < 1)
+    quantile = scipy.special.betaincinv(a, b, level)
+    lost = ~((quantile > _UNDERFLOWS) & (quantile < 1)) & (level > 0) & (level < 1)
     if np.min(level) < _FAR:  # where SciPy stops before its search has converged
-        reached_level = _incomplete(a, b, found)
+        reached_level = _incomplete(a, b, quantile)
         lost |= (level > 0) & (level < _FAR) & ~(np.abs(reached_level - level) <= 1e-9 * level)
     large = np.maximum(a, b) > _POLISHED
     if np.any(large):  # where SciPy's is off by 1e-12, which is many of the distribution's widths
-        found = np.where(large & ~lost, _polished(found, level, a, b), found)
+        quantile = np.where(large & ~lost, _polished(quantile, level, a, b), quantile)
     if not np.any(lost):
-        return found
-    found = np.array(found)
-    level, a, b = (np.broadcast_to(value, found.shape)[lost] for value in (level, a, b))
+        return quantile
+    quantile = np.array(quantile)
+    level, a, b = (np.broadcast_to(value, quantile.shape)[lost] for value in (level, a, b))
     far = level < _FAR
 
     def reached(y: Array) -> NDArray[np.bool_]:
@@ -246,8 +246,8 @@ def _inverse(level: Array, a: Array, b: Array) -> Any:
             below[far] = _incomplete(a[far], b[far], cut[far])
         return np.where(level > 0.5, above, below >= level) & (y > 0)
 
-    found[lost] = np.minimum(least(reached, len(level)), 1.0)
-    return found
+    quantile[lost] = np.minimum(least(reached, len(level)), 1.0)
+    return quantile
 
 
 def _polished(y: Array, level: Array, a: Array, b: Array) -> Array:

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels, parameter
+from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Categorical"]
 
 _BLOCK = 1 << 18  # numbers held together
-_MISSED = (
+_SUM_TOLERANCE = (
     1e-5  # by which a sum may miss 1: that of 1,000 float32 probabilities is off by up to 1e-5
 )
 
@@ -70,7 +71,7 @@ class Categorical(Predictive):
         if (np.diff(values) <= 0).any():
             raise ValueError("values must increase; sort them, and the columns of probs with them")
         total = probs.sum(axis=1)
-        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > _MISSED)
+        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > _SUM_TOLERANCE)
         if bad.any():
             row = int(bad.argmax())
             what = (
@@ -80,7 +81,7 @@ class Categorical(Predictive):
             )
             raise ValueError(
                 f"row {row} of probs {what} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
-                f"sum to 1 within {_MISSED:g}"
+                f"sum to 1 within {_SUM_TOLERANCE:g}"
             )
         self.probs = probs / total[:, None]
         self.values = values
@@ -136,8 +137,8 @@ class Categorical(Predictive):
         def one_block(rows: slice) -> Array:
             cumulative = self._cumulative(rows)
             own = np.maximum(count[rows] - 1, 0)[:, None]
-            found = np.take_along_axis(cumulative, own, axis=1)[:, 0]
-            return np.where(count[rows] == 0, 0.0, found)
+            below = np.take_along_axis(cumulative, own, axis=1)[:, 0]
+            return np.where(count[rows] == 0, 0.0, below)
 
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
 
@@ -155,9 +156,11 @@ class Categorical(Predictive):
         """Return the log probability (n,): -inf where y is none of the values."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         index = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
-        found = np.where(self.values[index] == y, self.probs[np.arange(len(self)), index], 0.0)
+        probability = np.where(
+            self.values[index] == y, self.probs[np.arange(len(self)), index], 0.0
+        )
         with np.errstate(divide="ignore"):
-            return np.where(np.isnan(y), np.nan, np.log(found))
+            return np.where(np.isnan(y), np.nan, np.log(probability))
 
     def crps(self, y: Any) -> Array:
         """Return the ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
@@ -185,8 +188,10 @@ class Categorical(Predictive):
     def quantile(self, level: Any) -> Array:
         """Return the least values with ``cdf >= level`` and positive probability, (n,) or (n, j)."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(
+            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
+        )
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
@@ -226,9 +231,9 @@ class Categorical(Predictive):
 
     def _cumulative(self, rows: slice) -> Array:
         """Return cumulative probabilities, exactly 1 from the last positive one on."""
-        found = np.cumsum(self.probs[rows], axis=1)
-        found /= found[:, -1:]
-        return found
+        cumulative = np.cumsum(self.probs[rows], axis=1)
+        cumulative /= cumulative[:, -1:]
+        return cumulative
 
     def _by_rows(self, one_block: Callable[[slice], Array], width: int = 1) -> Array:
         """Return the values of blocks of rows together."""

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, check_levels, parameter
+from fastmcmd.predictive.base import check_levels, parameter
 
 __all__ = ["STEP", "Counts", "beside", "terms", "vector"]
 
@@ -92,8 +93,8 @@ class Counts(ScipyPredictive):
     def quantile(self, level: Any) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.atleast_1d(levels)[None, :])
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own.

@@ -8,7 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, parameter
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.base import parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
 
 __all__ = ["NegativeBinomial", "Poisson"]
@@ -41,14 +42,14 @@ def _from_ratios(ratios: Array) -> Array:
     return masses
 
 
-def _inside(k: Array, mean: Array, alpha: Array, found: Array, below: float) -> Array:
+def _inside(k: Array, mean: Array, alpha: Array, expected: Array, below: float) -> Array:
     """Return a cdf or sf with its limits at both ends, where special functions fail.
 
     Beyond the far end, less is left than the smallest double.
     """
     spread = 1 + alpha * mean
     far = k > mean + 50 * np.sqrt(mean * spread) + 2000 * spread
-    return np.asarray(np.where(k < 0, below, np.where(far, 1 - below, found)))
+    return np.asarray(np.where(k < 0, below, np.where(far, 1 - below, expected)))
 
 
 def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
@@ -125,9 +126,9 @@ class Poisson(Counts):
 
     def take(self, rows: NDArray[np.intp]) -> Poisson:
         """Return the distributions of some rows."""
-        found = Poisson.__new__(Poisson)
-        found._set(self._mean[rows])
-        return found
+        part = Poisson.__new__(Poisson)
+        part._set(self._mean[rows])
+        return part
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities, from ``p(k) / p(k - 1) = mean / k``."""
@@ -296,9 +297,9 @@ class NegativeBinomial(Counts):
 
     def take(self, rows: NDArray[np.intp]) -> NegativeBinomial:
         """Return the distributions of some rows."""
-        found = NegativeBinomial.__new__(NegativeBinomial)
-        found._set(self._mean[rows], self.dispersion[rows])
-        return found
+        part = NegativeBinomial.__new__(NegativeBinomial)
+        part._set(self._mean[rows], self.dispersion[rows])
+        return part
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities, from ``p(k) / p(k - 1) = (1 + alpha (k - 1)) mu / ((1 + alpha mu) k)``."""

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 
@@ -167,8 +168,8 @@ class DoublePoisson(Predictive):
     def quantile(self, level: Any) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.atleast_1d(levels)[None, :])
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
@@ -195,9 +196,9 @@ class DoublePoisson(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> DoublePoisson:
         """Return the distributions of some rows."""
-        found = DoublePoisson.__new__(DoublePoisson)
-        found.mu, found.phi = self.mu[rows], self.phi[rows]
-        return found
+        part = DoublePoisson.__new__(DoublePoisson)
+        part.mu, part.phi = self.mu[rows], self.phi[rows]
+        return part
 
     @property
     def node_count(self) -> int:

@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
@@ -54,6 +55,8 @@ class Draws(Predictive):
     """
 
     has_density = False
+
+    _sums_are_exact = True
 
     def __init__(self, array: Any) -> None:
         given = as_array(array, "array")

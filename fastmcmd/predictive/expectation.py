@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import shown
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
-from fastmcmd.predictive.base import Array, Predictive
 from fastmcmd.predictive.numerics.narrow_kernels import around_points
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
 
 __all__ = ["by_parts", "closed_form", "closed_form_pairs", "closed_form_rows", "expected_kernel"]
 
@@ -32,11 +36,11 @@ def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Arr
     shape = len(one), len(other)
 
     def known(leaf: Kernel) -> Array | None:
-        found = one.closed_form_pairs(leaf, other)
-        if found is None:  # a mixture knows about its components, a component not about mixtures
-            found = other.closed_form_pairs(leaf, one)
-            found = None if found is None else found.T
-        return found
+        values = one.closed_form_pairs(leaf, other)
+        if values is None:  # a mixture knows about its components, a component not about mixtures
+            values = other.closed_form_pairs(leaf, one)
+            values = None if values is None else values.T
+        return values
 
     return by_parts(kernel, shape, known)
 
@@ -45,8 +49,8 @@ def closed_form_rows(one: Predictive, kernel: Kernel, other: Predictive) -> Arra
     """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y', row by row, or None where none is known."""
 
     def known(leaf: Kernel) -> Array | None:
-        found = one.closed_form_rows(leaf, other)
-        return other.closed_form_rows(leaf, one) if found is None else found
+        values = one.closed_form_rows(leaf, other)
+        return other.closed_form_rows(leaf, one) if values is None else values
 
     return by_parts(kernel, (len(one),), known)
 
@@ -130,9 +134,7 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
 
 
 def _exact_nodes(prediction: Predictive) -> bool:
-    from fastmcmd.predictive.draws import Draws
-
-    return prediction.discrete or prediction.columns > 1 or isinstance(prediction, Draws)
+    return prediction.discrete or prediction.columns > 1 or prediction._sums_are_exact
 
 
 def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array, splits: int) -> Array:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, check_levels, parameter
+from fastmcmd.predictive.base import check_levels, parameter
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Family", "parameters"]
@@ -29,7 +30,7 @@ def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
     **given : array_like
         Scalars, (n,) or (n, 1).
     """
-    found = {}
+    arrays = {}
     for name, value in given.items():
         array = parameter(value, name, least=0.0 if name in positive else None, strict=True)
         if array.ndim == 2 and array.shape[1] == 1:
@@ -38,17 +39,17 @@ def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
             raise ValueError(
                 f"{name} has shape {array.shape}; a scalar or (n,) is needed: a value an input"
             )
-        found[name] = array
-    lengths = {name: len(array) for name, array in found.items() if array.ndim}
+        arrays[name] = array
+    lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if not lengths:
         raise ValueError(
-            f"{' and '.join(found)} are scalars; at least one must be (n,): a value an input"
+            f"{' and '.join(arrays)} are scalars; at least one must be (n,): a value an input"
         )
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"parameters must have the same number of rows, or be scalars: {told}")
+        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"parameters must have the same number of rows, or be scalars: {listed}")
     shape = (next(iter(lengths.values())),)
-    return {name: np.broadcast_to(array, shape) for name, array in found.items()}
+    return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
 
 
 class Family(ScipyPredictive):
@@ -82,9 +83,9 @@ class Family(ScipyPredictive):
 
     def take(self, rows: NDArray[np.intp]) -> Family:
         """Return the distributions of some rows."""
-        found = type(self).__new__(type(self))
-        Family.__init__(found, {name: getattr(self, name)[rows] for name in self._names})
-        return found
+        part = type(self).__new__(type(self))
+        Family.__init__(part, {name: getattr(self, name)[rows] for name in self._names})
+        return part
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -105,11 +106,11 @@ class Family(ScipyPredictive):
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
-        found = np.empty((len(self), levels.size))
+        quantiles = np.empty((len(self), levels.size))
         for column, one in enumerate(levels.ravel()):
             # The level stays a number: functions of it alone are computed once, not for each row.
-            found[:, column] = by_rows(partial(self._quantile, one), *self._values)
-        return found[:, 0] if levels.ndim == 0 else found
+            quantiles[:, column] = by_rows(partial(self._quantile, one), *self._values)
+        return quantiles[:, 0] if levels.ndim == 0 else quantiles
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""

@@ -10,18 +10,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import (
-    Array,
-    Nodes,
-    Predictive,
-    check_levels,
-    parameter,
-)
+from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.quadrature import composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
@@ -139,10 +134,10 @@ class Gaussian(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
         """Return the distributions of some rows."""
-        found = Gaussian.__new__(Gaussian)  # no rows are none to check
-        object.__setattr__(found, "mean", self.mean[rows])
-        object.__setattr__(found, "std", self.std[rows])
-        return found
+        part = Gaussian.__new__(Gaussian)  # no rows are none to check
+        object.__setattr__(part, "mean", self.mean[rows])
+        object.__setattr__(part, "std", self.std[rows])
+        return part
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid).

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel, Laplacian
-from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
@@ -73,15 +73,15 @@ class StudentT(PearsonFamily):
     def variance(self) -> Array:
         """Variances (n,); infinite for df <= 2, NaN for df <= 1."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = self.scale**2 * (self.df / (self.df - 2))
-        return np.where(self.df > 2, found, np.where(self.df > 1, np.inf, np.nan))
+            variance = self.scale**2 * (self.df / (self.df - 2))
+        return np.where(self.df > 2, variance, np.where(self.df > 1, np.inf, np.nan))
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,); infinite for df <= 2, NaN for df <= 1."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = self.scale * np.sqrt(self.df / (self.df - 2))
-        return np.where(self.df > 2, found, np.where(self.df > 1, np.inf, np.nan))
+            std = self.scale * np.sqrt(self.df / (self.df - 2))
+        return np.where(self.df > 2, std, np.where(self.df > 1, np.inf, np.nan))
 
     def crps(self, y: Any) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
@@ -169,40 +169,40 @@ class StudentT(PearsonFamily):
 
 def _cdf(gap: Array, scale: Array, df: Array) -> Any:
     """Return P(scale Z <= gap): by `_log_tail` where the quotient overflows and the tail is heavy."""
-    found = _standard_cdf(gap / scale, df)
+    value = _standard_cdf(gap / scale, df)
     lost = np.isinf(gap / scale) & np.isfinite(gap)
     if lost.any():
         log_z = np.log(np.where(lost, np.abs(gap), 1.0)) - np.log(scale)
         tail = np.exp(_log_tail(df) - df * log_z)
-        found = np.where(lost, np.where(gap > 0, 1 - tail, tail), found)
-    return found
+        value = np.where(lost, np.where(gap > 0, 1 - tail, tail), value)
+    return value
 
 
 def _standard_cdf(z: Array, df: Array) -> Any:
     """Return P(Z <= z) where SciPy's is not exact, too: near 0, and far out where it gives 0 or 1."""
-    found = scipy.special.stdtr(df, z)
+    value = scipy.special.stdtr(df, z)
     size = np.abs(z)
     near = size < _NEAR
     if near.any():
         square = np.where(near, z * z, 0.0)
         inner = np.sign(z) * scipy.special.betainc(0.5, df / 2, square / (df + square)) / 2
-        found = np.where(near, 0.5 + inner, found)
+        value = np.where(near, 0.5 + inner, value)
     far = (size > _FAR * np.sqrt(df)) & np.isfinite(z)
     if far.any():
         tail = np.exp(_log_tail(df) - df * np.log(np.where(far, size, 1.0)))
-        found = np.where(far, np.where(z > 0, 1 - tail, tail), found)
-    return found
+        value = np.where(far, np.where(z > 0, 1 - tail, tail), value)
+    return value
 
 
 def _lower_quantile(p: Array, df: Array) -> Any:
     """Return quantiles at levels up to 0.5; far out, where SciPy overflows, by `_log_tail`."""
-    found = scipy.special.stdtrit(df, p)
+    quantile = scipy.special.stdtrit(df, p)
     tiny = (p < _TINY) | (df < 1)
     if tiny.any():
         log_z = _log_far(p, df)
         far = tiny & (log_z > np.log(_FAR * np.sqrt(df)))
-        found = np.where(far, -np.exp(log_z), found)
-    return found
+        quantile = np.where(far, -np.exp(log_z), quantile)
+    return quantile
 
 
 def _log_far(p: Array, df: Array) -> Any:

@@ -9,11 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_count, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
@@ -139,16 +140,16 @@ class Mixture(Predictive):
         """Variances: mean of the variances plus variance of the means."""
         mean = self.mean
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._sum(lambda part: part.variance + (part.mean - mean) ** 2)
-        if np.isfinite(found).all():
-            return found
-        found = np.where(np.isinf(mean), np.inf, found)
-        lost = np.isinf(found).reshape(len(found), -1).any(axis=1)
+            variance = self._sum(lambda part: part.variance + (part.mean - mean) ** 2)
+        if np.isfinite(variance).all():
+            return variance
+        variance = np.where(np.isinf(mean), np.inf, variance)
+        lost = np.isinf(variance).reshape(len(variance), -1).any(axis=1)
         rows = np.flatnonzero(lost)
         if len(rows):  # a square that overflows without its weight
             with np.errstate(over="ignore"):
-                found[rows] = self._spread(rows) ** 2
-        return found
+                variance[rows] = self._spread(rows) ** 2
+        return variance
 
     @property
     def std(self) -> Array:
@@ -164,8 +165,8 @@ class Mixture(Predictive):
             weights = np.concatenate([part.weights, part.weights], axis=1)
             weights = weights.reshape(len(rows), *[1] * (mean.ndim - 1), -1)
             gaps = np.where(weights > 0, np.stack(pieces, axis=-1), 0.0)
-            found = root_of_squares(weights, gaps)
-        return np.where(np.isinf(mean), np.inf, found)
+            spread = root_of_squares(weights, gaps)
+        return np.where(np.isinf(mean), np.inf, spread)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component of the output."""
@@ -233,12 +234,12 @@ class Mixture(Predictive):
         def work(rows: slice) -> None:
             part = self.take(np.arange(rows.start, rows.stop))
             own = levels[rows]
-            found = gaussian_quantiles(part, own)
-            row, column = np.nonzero(np.isnan(found))
+            quantiles = gaussian_quantiles(part, own)
+            row, column = np.nonzero(np.isnan(quantiles))
             if len(row):
                 flat = by_halving(part.take(row), own[row, column][:, None], reached)
-                found[row, column] = flat[:, 0]
-            out[rows] = found
+                quantiles[row, column] = flat[:, 0]
+            out[rows] = quantiles
 
         over_rows(work, len(self), _BLOCK // max(1, levels.shape[1]))
         return out
@@ -349,13 +350,13 @@ class Mixture(Predictive):
 
     def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
         """Return weights (n,) and the Gaussians that this is a mixture of, or None."""
-        found: list[tuple[Array, Predictive]] = []
+        gaussians: list[tuple[Array, Predictive]] = []
         for weight, component in self.parts():
             inner = component.gaussian_parts()
             if inner is None:
                 return None
-            found.extend((weight * share, gaussian) for share, gaussian in inner)
-        return found
+            gaussians.extend((weight * share, gaussian) for share, gaussian in inner)
+        return gaussians
 
     def nodes_within(self, length: float) -> Nodes:
         """Return the nodes of all components from panels no longer than ``length``."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.numerics import gaussian_mixture
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def quantiles(mixture: Mixture, levels: Array) -> Array:
     if len(columns):
         rows = np.flatnonzero(missing.any(axis=tuple(range(1, out.ndim))))
         where = np.ix_(rows, *map(np.arange, out.shape[1:-1]), columns)
-        found = between_components(mixture.take(rows), levels[columns])
-        out[where] = np.where(missing[where], found, out[where])
+        inverted = between_components(mixture.take(rows), levels[columns])
+        out[where] = np.where(missing[where], inverted, out[where])
     return out
 
 
@@ -79,8 +80,8 @@ def _inverted(mixture: Mixture, levels: Array, low: Array, high: Array, upper: b
     low, high = (np.moveaxis(v, -1, 1).reshape(n * count, *mixture.shape[1:]) for v in (low, high))
     invert = invert_continuous if mixture.has_density and not mixture.discrete else invert_steps
     rows = mixture if count == 1 else mixture.take(np.repeat(np.arange(n), count))
-    found = invert(rows, np.tile(levels, n), low, high, upper)
-    return np.moveaxis(found.reshape(n, count, *mixture.shape[1:]), 1, -1)
+    result = invert(rows, np.tile(levels, n), low, high, upper)
+    return np.moveaxis(result.reshape(n, count, *mixture.shape[1:]), 1, -1)
 
 
 def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:

@@ -12,10 +12,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.arrays import Namespace, shape_only
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.predictive.adapters.convert import as_predictive
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws, crps_factors, places_of, refuse_density
 from fastmcmd.predictive.gaussian import Gaussian
 
@@ -167,11 +168,11 @@ class DeviceDraws(DevicePrediction):
     @property
     def variance(self) -> Array:
         """Variances over draws (ddof=0: of the empirical distribution)."""
-        found = []
+        variances = []
         for _, draws in self.blocks():
             gap = self._float64(draws) - self._mean(draws)[:, None]
-            found.append(self.namespace.xp.sum(gap * gap, axis=1) / self.node_count)
-        return self.namespace.concat(found)
+            variances.append(self.namespace.xp.sum(gap * gap, axis=1) / self.node_count)
+        return self.namespace.concat(variances)
 
     @property
     def std(self) -> Array:
@@ -204,8 +205,8 @@ class DeviceDraws(DevicePrediction):
     def quantile(self, level: Any) -> Array:
         """Return empirical quantiles; see `Draws.quantile`."""
         levels = check_levels(level)
-        found = [self._quantile(one) for one in np.atleast_1d(levels)]
-        return found[0] if levels.ndim == 0 else self.namespace.xp.stack(found, axis=-1)
+        quantiles = [self._quantile(one) for one in np.atleast_1d(levels)]
+        return quantiles[0] if levels.ndim == 0 else self.namespace.xp.stack(quantiles, axis=-1)
 
     def _quantile(self, level: Any) -> Any:
         low, high, part = places_of(level, self.node_count)
@@ -226,18 +227,18 @@ class DeviceDraws(DevicePrediction):
     def crps(self, y: Any, estimator: str = "qd") -> Array:
         """Return the continuous ranked probability score (n,); see `Draws.crps`."""
         factors = self.namespace.from_host(crps_factors(estimator, self.node_count))
-        xp, found = self.namespace.xp, []
+        xp, scores = self.namespace.xp, []
         for rows, draws in self.blocks():
             ordered = (
                 self.namespace.sort(draws) if self._ordered is None else self._ordered[rows, ...]
             )
             gap = self._float64(ordered) - y[rows, None, ...]
-            found.append(xp.sum(xp.abs(gap) - factors * gap, axis=1) / self.node_count)
-        return self.namespace.concat(found)
+            scores.append(xp.sum(xp.abs(gap) - factors * gap, axis=1) / self.node_count)
+        return self.namespace.concat(scores)
 
     def energy_score(self, y: Any, beta: float, pairs: float) -> Array:
         """Return ``mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs`` (n,)."""
-        xp, vectors, found = self.namespace.xp, len(self.shape) == 2, []
+        xp, vectors, scores = self.namespace.xp, len(self.shape) == 2, []
 
         def powers(gaps: Any) -> Any:
             """Return the sums of norms to the power beta of gaps (b, l) or (b, l, k)."""
@@ -251,8 +252,8 @@ class DeviceDraws(DevicePrediction):
             far = near * 0.0
             for i in range(self.node_count - 1):  # launched one after the other: none is waited for
                 far = far + powers(x[:, i + 1 :, ...] - x[:, i : i + 1, ...])
-            found.append(near / self.node_count - far / pairs)
-        return self.namespace.concat(found)
+            scores.append(near / self.node_count - far / pairs)
+        return self.namespace.concat(scores)
 
     def take(self, rows: NDArray[np.intp]) -> DeviceDraws:
         """Return the draws of some rows."""
@@ -277,11 +278,11 @@ def on_device_predictive(arrays: Namespace, prediction: Any, rows: Any) -> Devic
     """Return the distributions of checked outcomes (n, k) from what `bring_parameters` gave."""
     if isinstance(prediction, tuple):
         mean, std = prediction
-        found = _gaussian(arrays, mean, std, rows)
+        predictive = _gaussian(arrays, mean, std, rows)
     else:
-        found = _draws(arrays, prediction, rows)
-    as_predictive(found, rows.shape[0], rows.shape[1])  # as many rows and components as y
-    return found
+        predictive = _draws(arrays, prediction, rows)
+    as_predictive(predictive, rows.shape[0], rows.shape[1])  # as many rows and components as y
+    return predictive
 
 
 def _gaussian(arrays: Namespace, mean: Any, std: Any, rows: Any) -> DevicePrediction:
@@ -314,8 +315,8 @@ def _draws(arrays: Namespace, draws: Any, rows: Any) -> DevicePrediction:
         draws = draws[:, None]
     elif draws.ndim == 3 and draws.shape[2] == 1:
         draws = draws[:, :, 0]
-    found, xp = DeviceDraws(arrays, draws), arrays.xp
-    if not bool(xp.all(xp.stack([xp.all(xp.isfinite(block)) for _, block in found.blocks()]))):
-        nan = xp.any(xp.stack([xp.any(xp.isnan(block)) for _, block in found.blocks()]))
+    predictive, xp = DeviceDraws(arrays, draws), arrays.xp
+    if not bool(xp.all(xp.stack([xp.all(xp.isfinite(block)) for _, block in predictive.blocks()]))):
+        nan = xp.any(xp.stack([xp.any(xp.isnan(block)) for _, block in predictive.blocks()]))
         as_predictive(np.array([math.nan if bool(nan) else math.inf]), 1)  # says so
-    return found
+    return predictive

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.predictive.base import Array, check_levels
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.base import check_levels
 from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.numerics.marching import FEW, between_tails
 
@@ -50,13 +51,13 @@ class PearsonFamily(Family):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), or (1, j) for all rows, of each row's own."""
-        found = self._marched(levels, upper=False)
-        return super().quantiles_at(levels) if found is None else found
+        quantiles = self._marched(levels, upper=False)
+        return super().quantiles_at(levels) if quantiles is None else quantiles
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the numbers (n, j) whose `sf` is levels (n, j)."""
-        found = self._marched(levels, upper=True)
-        return super().upper_quantiles_at(levels) if found is None else found
+        quantiles = self._marched(levels, upper=True)
+        return super().upper_quantiles_at(levels) if quantiles is None else quantiles
 
     def _marched(self, levels: Array, upper: bool) -> Array | None:
         """Return quantiles at levels that rise or fall; None at few levels, or in another order."""
@@ -67,12 +68,12 @@ class PearsonFamily(Family):
             place = np.argsort(order)
             ordered = levels[:, order]
             inner = (ordered[0] > 0) & (ordered[0] < 1)
-            found = np.empty((len(self), len(order)))
-            found[:, inner] = self._rising(ordered[:, inner], upper)
+            quantiles = np.empty((len(self), len(order)))
+            quantiles[:, inner] = self._rising(ordered[:, inner], upper)
             if not inner.all():
                 ends = super().upper_quantiles_at if upper else super().quantiles_at
-                found[:, ~inner] = ends(ordered[:, ~inner])
-            return found[:, place]
+                quantiles[:, ~inner] = ends(ordered[:, ~inner])
+            return quantiles[:, place]
         if _rises_inside(levels):
             return self._rising(levels, upper)
         mirrored = levels[:, ::-1]
@@ -81,17 +82,17 @@ class PearsonFamily(Family):
     def _rising(self, levels: Array, upper: bool) -> Array:
         tails = (self._upper, self._lower) if upper else (self._lower, self._upper)
         x = between_tails(*tails, levels, *self._shapes())
-        found = self._from_standard(x)
+        values = self._from_standard(x)
         # Standard quantiles that overflow or underflow, where those asked for may not.
         size, least = np.abs(x), _LEAST if self._positive else -1.0
         if not (size.max(initial=_LEAST) < _MOST and size.min(initial=_MOST) >= least):
             row, column = np.nonzero(~(size < _MOST) | (size < least))
             level = levels[row if len(levels) > 1 else 0, column]
             own = self.take(row)
-            found = np.array(found)
+            values = np.array(values)
             single = Family.upper_quantiles_at if upper else Family.quantiles_at
-            found[row, column] = single(own, level[:, None])[:, 0]
-        return found
+            values[row, column] = single(own, level[:, None])[:, 0]
+        return values
 
 
 def _rises_inside(levels: Array) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_tails
 from fastmcmd.predictive.numerics.gamma_ratios import half_excess, half_ratio
@@ -281,24 +281,24 @@ class Gamma(PearsonFamily):
         return np.where(np.isposinf(y), np.inf, out)
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        found = gamma_tails.lower_inverse(a, level)
-        return _scaled(found, np.log(level), a, rate)
+        quantile = gamma_tails.lower_inverse(a, level)
+        return _scaled(quantile, np.log(level), a, rate)
 
     def _upper_quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        found = gamma_tails.upper_inverse(a, level)
-        return _scaled(found, np.log1p(-level), a, rate)
+        quantile = gamma_tails.upper_inverse(a, level)
+        return _scaled(quantile, np.log1p(-level), a, rate)
 
     def _sample(self, rng: Any, shape: Any, a: Array, rate: Array) -> Any:
         return rng.standard_gamma(a, shape) / rate
 
 
-def _at(found: Any, y: Array, a: Array, rate: Array, upper: bool) -> Any:
+def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Any:
     """Return a tail at y: where ``rate y`` underflows, and small shapes have mass, from its first term."""
     tiny = (y > 0) & (y * rate < _UNDERFLOWS)
     if not tiny.any():
-        return found
+        return value
     power = a * (np.log(np.where(tiny, y, 1.0)) + np.log(rate)) - scipy.special.gammaln(a + 1)
-    return np.where(tiny, -np.expm1(power) if upper else np.exp(power), found)
+    return np.where(tiny, -np.expm1(power) if upper else np.exp(power), value)
 
 
 def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Any:

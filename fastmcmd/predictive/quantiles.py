@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_count, check_flag
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 from fastmcmd.predictive.numerics.spread import root
 

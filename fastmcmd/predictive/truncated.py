@@ -9,16 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import (
-    Array,
-    Nodes,
-    Predictive,
-    check_levels,
-)
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
@@ -167,15 +163,15 @@ class Truncated(Predictive):
         with np.errstate(invalid="ignore"):
             return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
 
-    def _with_narrow(self, found: Array, y: Array, upper: bool) -> Array:
+    def _with_narrow(self, values: Array, y: Array, upper: bool) -> Array:
         """Return masses (n,) at y, those of rows that cancel from the integral of the density."""
         rows = self._cancelled
         if not len(rows):
-            return found
-        found = np.array(np.broadcast_to(found, self.shape))
+            return values
+        values = np.array(np.broadcast_to(values, self.shape))
         place = self._narrow.place(np.broadcast_to(y, self.shape)[rows])
-        found[rows] = self._narrow.above(place) if upper else self._narrow.below(place)
-        return found
+        values[rows] = self._narrow.above(place) if upper else self._narrow.below(place)
+        return values
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -207,17 +203,21 @@ class Truncated(Predictive):
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(
+            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
+        )
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         if self._inverts:
             return self._inverse(levels, 1 - levels)
-        found = by_halving(self, np.maximum(levels, _LEAST), Truncated.reaches)
+        quantiles = by_halving(self, np.maximum(levels, _LEAST), Truncated.reaches)
         # Where the end is infinite, rounding reaches 1 before.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
-        return np.where(last, self.base.quantile(1.0)[:, None], found) if last.any() else found
+        return (
+            np.where(last, self.base.quantile(1.0)[:, None], quantiles) if last.any() else quantiles
+        )
 
     @property
     def _inverts(self) -> bool:
@@ -236,21 +236,21 @@ class Truncated(Predictive):
         upper = self._above[:, None] + complement * mass
         left = lower <= upper
         if left.all():
-            found = self.base.quantiles_at(lower)
+            quantiles = self.base.quantiles_at(lower)
         elif not left.any():
-            found = self.base.upper_quantiles_at(upper)
+            quantiles = self.base.upper_quantiles_at(upper)
         else:
             # A row in both tails gets a level in the middle for those of the other one: levels stay in
             # order, and no quantile function is slow or infinite there.
-            found = np.empty(left.shape)
+            quantiles = np.empty(left.shape)
             rows = np.flatnonzero(left.any(axis=1))
             below = np.where(left[rows], lower[rows], 0.5)
-            found[rows] = self.base.take(rows).quantiles_at(below)
+            quantiles[rows] = self.base.take(rows).quantiles_at(below)
             rows = np.flatnonzero(~left.all(axis=1))
             above = np.where(left[rows], 0.5, upper[rows])
             high = self.base.take(rows).upper_quantiles_at(above)
-            found[rows] = np.where(left[rows], found[rows], high)
-        return np.asarray(np.clip(found, self.low[:, None], self.high[:, None]))
+            quantiles[rows] = np.where(left[rows], quantiles[rows], high)
+        return np.asarray(np.clip(quantiles, self.low[:, None], self.high[:, None]))
 
     def _inverse_with_narrow(self, level: Array, complement: Array) -> Array:
         level, complement = (
@@ -258,7 +258,7 @@ class Truncated(Predictive):
         )
         out = np.empty(level.shape)
         rows = self._cancelled
-        out[rows] = self._narrow.quantiles(level[rows])
+        out[rows] = self._narrow.quantiles(level[rows], _by_halving)
         others = np.setdiff1d(np.arange(len(self)), rows)
         if len(others):
             out[others] = self.take(others)._inverse(level[others], complement[others])
@@ -394,23 +394,23 @@ class Truncated(Predictive):
         shared = self.base.support() if self.discrete else None
         if shared is None:
             return None
-        found = self._inside(*shared)
-        return None if found is None else (shared[0], found)
+        masses = self._inside(*shared)
+        return None if masses is None else (shared[0], masses)
 
     def _inside(self, values: Array, weights: Array) -> Array | None:
         """Return the weights of the base's nodes in the interval, or None where they miss mass."""
         inside = (values >= self.low[:, None]) & (values <= self.high[:, None])
-        found = np.where(inside, weights, 0.0)
-        total = found.sum(axis=1)
+        masses = np.where(inside, weights, 0.0)
+        total = masses.sum(axis=1)
         if (np.abs(total - self._mass) > _LOST * self._mass).any():
             return None
-        return np.asarray(found / total[:, None])
+        return np.asarray(masses / total[:, None])
 
     def _own_support(self) -> Nodes:
         values, weights = self.base.nodes()
-        found = self._inside(values, weights)
-        if found is not None:
-            return values, found
+        masses = self._inside(values, weights)
+        if masses is not None:
+            return values, masses
         # So far out that the base's own nodes have ended: whole numbers from those on.
         if not (np.diff(values, axis=1) == 1).all() or (values % 1).any():
             raise ValueError(
@@ -445,6 +445,11 @@ class Truncated(Predictive):
             lower = lambda levels: self.quantiles_at(at(levels))  # noqa: E731
             upper = lambda levels: self.upper_quantiles_at(at(levels))  # noqa: E731
         return composite(lower, upper, density, order, splits, length)
+
+
+def _by_halving(base: Predictive, low: Array, high: Array, level: Array) -> Array:
+    """Return quantiles (m,) of distributions cut to intervals, from the cdf alone."""
+    return by_halving(Truncated(base, low, high), level[:, None], Truncated.reaches)[:, 0]
 
 
 def _partly_discrete(base: Predictive) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Nodes, Predictive
+from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd.predictive.base import Predictive
 
 __all__ = ["Wrapped"]
 

@@ -7,17 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import (
-    Array,
-    Nodes,
-    Predictive,
-    check_levels,
-    parameter,
-)
+from fastmcmd.predictive.base import Predictive, check_levels, parameter
 
 __all__ = ["ZeroInflated"]
 
@@ -113,24 +108,24 @@ class ZeroInflated(Predictive):
     def mean(self) -> Array:
         """Means (n,)."""
         with np.errstate(invalid="ignore"):
-            found = (1 - self.probability) * self.base.mean
-        return np.where(self.probability < 1, found, 0.0)
+            mean = (1 - self.probability) * self.base.mean
+        return np.where(self.probability < 1, mean, 0.0)
 
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
         p = self.probability
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (1 - p) * (self.base.variance + (np.sqrt(p) * self.base.mean) ** 2)
-        return np.where(p < 1, found, 0.0)
+            variance = (1 - p) * (self.base.variance + (np.sqrt(p) * self.base.mean) ** 2)
+        return np.where(p < 1, variance, 0.0)
 
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
         p = self.probability
         with np.errstate(invalid="ignore"):
-            found = np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean)
-        return np.where(p < 1, found, 0.0)
+            std = np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean)
+        return np.where(p < 1, std, 0.0)
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -176,8 +171,10 @@ class ZeroInflated(Predictive):
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(
+            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
+        )
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
@@ -199,16 +196,16 @@ class ZeroInflated(Predictive):
             inner = np.where(left, levels, levels - p) / (1 - p)
         at_zero = ~left & (levels <= at)
         # What lies at zero gets a level of its neighbours: levels that rise stay so, which is faster.
-        asked = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, _LEAST, _MOST))
-        before = np.maximum.accumulate(asked, axis=1)
-        least = np.where(asked > 0, asked, 0.5).min(axis=1, keepdims=True, initial=0.5)
-        inner = np.where(asked > 0, asked, np.where(before > 0, before, least))
-        found = np.where(at_zero | (p == 1), 0.0, self.base.quantiles_at(inner))
+        clipped = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, _LEAST, _MOST))
+        before = np.maximum.accumulate(clipped, axis=1)
+        least = np.where(clipped > 0, clipped, 0.5).min(axis=1, keepdims=True, initial=0.5)
+        inner = np.where(clipped > 0, clipped, np.where(before > 0, before, least))
+        quantiles = np.where(at_zero | (p == 1), 0.0, self.base.quantiles_at(inner))
         for level, outer in ((0.0, np.minimum), (1.0, np.maximum)):
             end = self.base.quantile(level)[:, None]
             end = np.where(p > 0, outer(np.where(p < 1, end, 0.0), 0.0), end)
-            found = np.where(levels == level, end, found)
-        return found
+            quantiles = np.where(levels == level, end, quantiles)
+        return quantiles
 
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size)."""
@@ -219,10 +216,10 @@ class ZeroInflated(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> ZeroInflated:
         """Return the distributions of some rows."""
-        found = ZeroInflated.__new__(ZeroInflated)
-        found.base, found.probability = self.base.take(rows), self.probability[rows]
-        found.discrete, found.has_density = self.discrete, self.has_density
-        return found
+        part = ZeroInflated.__new__(ZeroInflated)
+        part.base, part.probability = self.base.take(rows), self.probability[rows]
+        part.discrete, part.has_density = self.discrete, self.has_density
+        return part
 
     @property
     def node_count(self) -> int:

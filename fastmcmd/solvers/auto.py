@@ -55,14 +55,14 @@ class Auto:
         goal, operator = problem.goal, cg.operator(problem)
         size = problem.size(operator)
         factor: Cost | None = None
-        if cholesky.fits(operator, problem.room):
+        if cholesky.fits(operator, problem.budget):
             factor = cholesky.estimate(size)
             if factor.total <= cg.estimate(size).total:
                 return cholesky.solve(problem, progress, state)
         solved = cg.solve(problem, progress, state, factor, operator)
         if solved.stopped or solved.worst(goal) <= goal.error or solved.out_of_reach(goal):
             return solved
-        if not cholesky.fits(operator, problem.room) and self.cache_dir is None:
+        if not cholesky.fits(operator, problem.budget) and self.cache_dir is None:
             return solved
         solved.notes.append(
             f"cg was certified to {solved.worst(goal):.1e}, {goal.error:.1e} is needed: went on with "

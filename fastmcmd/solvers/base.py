@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import inner, scaled
+from fastmcmd.backends.tall_skinny import inner, scaled
 
 __all__ = [
     "Certificate", "CertificateKind", "Goal", "Solution", "System", "by_diagonal", "scaled_norm",

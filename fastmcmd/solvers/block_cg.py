@@ -26,16 +26,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import beside, inner, scaled, times
+from fastmcmd._base.annotations import Array
+from fastmcmd.backends.tall_skinny import beside, inner, scaled, times
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
 
 __all__ = ["BlockCGRun", "Preconditioner", "block_cg", "restarted"]
 
-Array = NDArray[np.float64]
 Preconditioner = Callable[[Array], Array]
 _DROP = 0.1  # of the target: a direction with less residual than that is dropped
 # What rounding of the products leaves in the true residual is about 0.3 of unit, largest eigenvalue and

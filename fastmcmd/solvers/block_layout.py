@@ -13,7 +13,7 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 
-__all__ = ["BlockColumn", "Layout", "choose_layout", "file_bytes", "least_room", "one_panel_fits"]
+__all__ = ["BlockColumn", "Layout", "choose_layout", "file_bytes", "least_memory", "one_panel_fits"]
 
 _WIDTHS = (
     512,
@@ -80,11 +80,11 @@ class Layout:
         prepared = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
         return numbers * self.itemsize + prepared
 
-    def panels(self, room: int) -> list[list[BlockColumn]]:
+    def panels(self, budget: int) -> list[list[BlockColumn]]:
         """Return panels that fit; later ones hold more block columns, as these have fewer rows."""
         panels: list[list[BlockColumn]] = []
         for column in self.columns():
-            if panels and self.bytes_of([*panels[-1], column]) <= room:
+            if panels and self.bytes_of([*panels[-1], column]) <= budget:
                 panels[-1].append(column)
             else:
                 panels.append([column])
@@ -102,7 +102,7 @@ def _least(operator: GramOperator) -> Layout:
     return Layout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
 
 
-def least_room(operator: GramOperator) -> int:
+def least_memory(operator: GramOperator) -> int:
     """Return the bytes of the narrowest panels with which K + D can be factored."""
     layout = _least(operator)
     return layout.bytes_of(layout.columns()[:1])
@@ -116,32 +116,35 @@ def _block_rows(width: int) -> Iterator[int]:
     yield width  # the least: the square on the diagonal is read as one block
 
 
-def choose_layout(operator: GramOperator, room: int) -> Layout:
+def choose_layout(operator: GramOperator, budget: int) -> Layout:
     """Return the layout of widest block columns, then of longest blocks, that fits.
 
     Raises
     ------
     MemoryLimitError
-        ``room`` is less than `least_room`.
+        ``budget`` is less than `least_room`.
     """
     least = _least(operator)
     for width in (min(width, least.n) for width in _WIDTHS):
         for rows in _block_rows(width):
             layout = Layout(least.n, least.dim, least.itemsize, width, rows)
             # Blocks only stage: seven eighths are for the panel, or as much as can be had.
-            small = rows == width or 8 * rows * width * layout.itemsize <= room
-            if small and layout.bytes_of(layout.columns()[:1]) <= room:
+            small = rows == width or 8 * rows * width * layout.itemsize <= budget
+            if small and layout.bytes_of(layout.columns()[:1]) <= budget:
                 return layout
     raise MemoryLimitError(
-        f"solver='cholesky' with cache_dir needs {format_bytes(least_room(operator))} for panels of "
-        f"the factor of {least.n:,} distinct inputs, and memory_limit leaves {format_bytes(room)}; "
+        f"solver='cholesky' with cache_dir needs {format_bytes(least_memory(operator))} for panels of "
+        f"the factor of {least.n:,} distinct inputs, and memory_limit leaves {format_bytes(budget)}; "
         "raise memory_limit or use solver='cg'"
     )
 
 
-def one_panel_fits(operator: GramOperator, room: int) -> bool:
+def one_panel_fits(operator: GramOperator, budget: int) -> bool:
     """Tell whether one panel holds the whole factor."""
-    return room >= least_room(operator) and len(choose_layout(operator, room).panels(room)) == 1
+    return (
+        budget >= least_memory(operator)
+        and len(choose_layout(operator, budget).panels(budget)) == 1
+    )
 
 
 def file_bytes(operator: GramOperator) -> int:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from fastmcmd._base.annotations import Array
 
 __all__ = ["BlockState", "CGResult", "ColumnState"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall import beside, row_squares, scaled
+from fastmcmd.backends.tall_skinny import beside, row_squares, scaled
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
@@ -29,7 +30,6 @@ from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sampled_cost"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _TILE = 256  # terms summed one after the other inside a tile
 _ROWS = 4096  # rows of a block of temporary arrays
@@ -138,7 +138,7 @@ def sampled(
     ``recurred`` are the residuals that the solver believes in; the image ``K B`` follows from them.
     """
     # A fixed seed: the same call gives the same bound.
-    rng = generator(len(operator), Purpose.AUDIT)
+    rng = generator(len(operator), Purpose.CERTIFICATE)
     sizes = _rounding_guesses(operator, systems, values)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows

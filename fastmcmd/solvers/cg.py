@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
@@ -25,10 +25,9 @@ from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 
 __all__ = [
     "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "load_cg",
-    "solve_cg", "tell_resumed",
+    "report_resumed", "solve_cg",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 MOST_PRODUCTS = 2000
 _REFINEMENTS = 4
 _AFFORDABLE = 0.6  # of the work so far: an exact pass that costs no more is always made
@@ -302,11 +301,11 @@ def load_cg(store: Stage | None, progress: Progress) -> CGState | None:
     """Return the state of an interrupted run; None where there is none."""
     state = None if store is None else store.load(CGState)
     if state is not None:
-        tell_resumed(state, progress)
+        report_resumed(state, progress)
     return state
 
 
-def tell_resumed(state: CGState, progress: Progress) -> None:
+def report_resumed(state: CGState, progress: Progress) -> None:
     """Report that a run continues from a checkpoint."""
     progress.stage(f"went on from a checkpoint after {state.passes} products")
 
@@ -355,12 +354,12 @@ def _first(
             # Few rows: a fresh residual is cheap, and free of what the iterations' rounding left in the
             # old one; without it the sampled bound would often miss the goal, and the exact pass follow.
             believed = certify.replaced(operator, systems, values)
-        found = certify.sampled(operator, systems, values, believed)
-        if _worst(found, goal) <= 1.0:
-            return Iterated(found, iterations, True)
-    found, residuals = certify.exact(operator, systems, values)
+        iterates = certify.sampled(operator, systems, values, believed)
+        if _worst(iterates, goal) <= 1.0:
+            return Iterated(iterates, iterations, True)
+    iterates, residuals = certify.exact(operator, systems, values)
     largest = max(result.largest for result in results)
-    return _next(Round(0, iterations, largest, found, residuals), goal, results)
+    return _next(Round(0, iterations, largest, iterates, residuals), goal, results)
 
 
 def _refined(

@@ -23,7 +23,7 @@ from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
-from fastmcmd.solvers.block_layout import least_room, one_panel_fits
+from fastmcmd.solvers.block_layout import least_memory, one_panel_fits
 from fastmcmd.solvers.costs import cholesky_cost, factor_work
 from fastmcmd.solvers.factor_file import FactorStage, leaving_at_interrupt
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
@@ -71,9 +71,9 @@ class Cholesky:
         """Return the expected cost."""
         return cholesky_cost(size)
 
-    def fits(self, operator: GramOperator, room: int) -> bool:
+    def fits(self, operator: GramOperator, budget: int) -> bool:
         """Tell whether the factor of an operator, which may be of another precision, fits in memory."""
-        return factor_fits(operator, room, dtype=self.dtype or EXACT)
+        return factor_fits(operator, budget, dtype=self.dtype or EXACT)
 
     def solve(
         self,
@@ -106,16 +106,16 @@ def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
 
 
 def factor_fits(
-    operator: GramOperator, room: int, factors: int = 1, dtype: np.dtype[Any] | None = None
+    operator: GramOperator, budget: int, factors: int = 1, dtype: np.dtype[Any] | None = None
 ) -> bool:
-    """Tell whether the factors and the prepared rows fit in ``room``, or on the devices that hold them.
+    """Tell whether the factors and the prepared rows fit in ``budget``, or on the devices that hold them.
 
     ``dtype`` is the precision of the factors, that of the operator by default.
     """
     dtype = dtype or operator.dtype
     packed = operator.packed_bytes // operator.dtype.itemsize * dtype.itemsize
     rows = operator.row_bytes(EXACT) + operator.row_bytes(dtype)
-    return operator.backend.keeps(factors * packed, rows, room)
+    return operator.backend.keeps(factors * packed, rows, budget)
 
 
 def _row_bytes(operator: GramOperator) -> int:
@@ -140,7 +140,7 @@ def least_bytes(
     if cache_dir is None:
         part, ways = "", "raise memory_limit, name a folder on disk for the factor with cache_dir"
     else:
-        need = min(need, least_room(operator))
+        need = min(need, least_memory(operator))
         part, ways = "panels of ", "raise memory_limit"
     return need, (
         f"for solver='cholesky', {format_bytes(need)} of them for {part}the factor of "
@@ -207,15 +207,15 @@ class DirectSolver:
         if operator.dtype != EXACT and not np.isfinite(operator.rounding(operator.dtype)):
             raise NumericalError(too_large_for_float32(operator))
         need = cholesky_bytes(operator, len(self._factors) + 1)
-        fits = factor_fits(operator, operator.room, len(self._factors) + 1)
+        fits = factor_fits(operator, operator.budget, len(self._factors) + 1)
         stage = self._factor_stage(shift)
         if not fits and self.cache_dir is None:
-            limit, room = "memory_limit", f"leaves {format_bytes(operator.room)}"
+            limit, trouble = "memory_limit", f"leaves {format_bytes(operator.budget)}"
             if operator.backend.on_device:
-                limit, room = "device_memory_limit", "has no room for that"
+                limit, trouble = "device_memory_limit", "has no room for that"
             raise MemoryLimitError(
                 f"solver='cholesky' needs {format_bytes(need)} for the factor of "
-                f"{len(operator):,} distinct inputs, and {limit} {room}; raise {limit}, name a "
+                f"{len(operator):,} distinct inputs, and {limit} {trouble}; raise {limit}, name a "
                 "folder on disk for the factor with cache_dir, or use solver='cg'"
             )
         operator.release()
@@ -245,13 +245,13 @@ class DirectSolver:
         fits: bool,
     ) -> OutOfCoreCholesky:
         operator = self.operator
-        room = operator.room - sum(factor.nbytes for _, factor in self._factors)
-        beside = room - _row_bytes(operator)  # what the rows of certificates leave
+        budget = operator.budget - sum(factor.nbytes for _, factor in self._factors)
+        beside = budget - _row_bytes(operator)  # what the rows of certificates leave
         in_memory = fits and not operator.backend.on_device and one_panel_fits(operator, beside)
         if in_memory:
-            room = beside
+            budget = beside
         made = OutOfCoreCholesky(
-            operator, shift, self.cache_dir, room, progress, stage, in_memory=in_memory
+            operator, shift, self.cache_dir, budget, progress, stage, in_memory=in_memory
         )
         operator.has_cached |= made.in_memory
         operator.has_filed |= not made.in_memory
@@ -353,21 +353,19 @@ def _not_definite(
     rounding += (
         len(operator) ** 1.5 * float(np.finfo(operator.dtype).eps) * largest
     )  # of the factor
-    told = (
+    message = (
         f"K + n lam I is not positive definite in {operator.dtype} ({error}, n lam is {least:.1e})"
     )
     if rounding < least:
-        return f"{told}: x_kernel {kernel!r} is not positive semi-definite; a kernel is needed"
+        return f"{message}: x_kernel {kernel!r} is not positive semi-definite; a kernel is needed"
     better = "" if operator.dtype == EXACT else ", dtype='float64'"
     if largest > _LARGE:
         return (
-            f"{told}: {UNSCALED} {largest:.1e}, whose rounding exceeds n lam; scale the columns of x to "
+            f"{message}: {UNSCALED} {largest:.1e}, whose rounding exceeds n lam; scale the columns of x to "
             f"unit variance, or use a larger lam{better}"
         )
     doubt = "" if kernel.compiled else ", or x_kernel is not positive semi-definite"
-    return (
-        f"{told}: lam is below the rounding of the kernel matrix{doubt}; use a larger lam{better}"
-    )
+    return f"{message}: lam is below the rounding of the kernel matrix{doubt}; use a larger lam{better}"
 
 
 def too_large_for_float32(operator: GramOperator) -> str:

@@ -61,13 +61,13 @@ class FactorStage:
         Of the file.
     stage : Stage
         Part of the checkpoint that knows how many pieces are done.
-    asked : str, optional
+    argument : str, optional
         Which argument named the folder and what it is, for messages; default ``cache_dir``.
     """
 
     folder: Path
     stage: Stage
-    asked: str | None = None
+    argument: str | None = None
 
     @property
     def tag(self) -> str:
@@ -137,22 +137,22 @@ class FactorFile:
         name = None if saved is None else saved.file
         remove_stale(stage.folder, stage.tag, _SUFFIX, keep=() if name is None else (name,))
         named = Named(stage.tag, _SUFFIX, name)
-        self._file = ScratchFile(stage.folder, size + _MARK, dtype, named, stage.asked)
+        self._file = ScratchFile(stage.folder, size + _MARK, dtype, named, stage.argument)
         try:
-            self.done, self._mark = self._found(size, dtype, saved)
+            self.done, self._mark = self._progress_of(size, dtype, saved)
             self._saved = self.done
-            if not self._file.found and name is not None:  # damaged, or another's
+            if not self._file.reopened and name is not None:  # damaged, or another's
                 stage.remove()
         except BaseException:
-            self._file.close(leave=self._file.found)
+            self._file.close(leave=self._file.reopened)
             raise
 
-    def _found(
+    def _progress_of(
         self, size: int, dtype: np.dtype[Any], saved: FactorState | None
     ) -> tuple[int, Array]:
         """Return how many pieces are there, and the mark; a new one if there are none."""
         mark = np.empty(_MARK, dtype)
-        if saved is not None and self._file.found:
+        if saved is not None and self._file.reopened:
             self._file.read(size, mark)
             if np.array_equal(mark, saved.mark):
                 return saved.pieces, mark

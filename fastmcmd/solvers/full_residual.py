@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd.backends.tall import inner
+from fastmcmd._base.annotations import Array
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import rounding
@@ -22,7 +22,6 @@ from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 
 __all__ = ["certified_by_all", "full_residual_bytes"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _ARRAYS = 5  # (n, c) in float64: coefficients, their image, their product with K, and temporaries
 

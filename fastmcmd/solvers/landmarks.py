@@ -157,10 +157,10 @@ class LandmarkSearch:
         rest = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
         rest -= known.T @ known
         first = rest.diagonal().copy()
-        kept: list[int] = []
+        accepted: list[int] = []
         local = np.empty((len(distinct), len(distinct)))  # its columns: local Cholesky factor
         for index in proposals:
-            if self.rank + len(kept) >= most:
+            if self.rank + len(accepted) >= most:
                 break
             left = rest[index, index]
             if left <= _FLOOR * self.diagonal[distinct[index]]:
@@ -168,13 +168,13 @@ class LandmarkSearch:
             if not certain and self._rng.random() * first[index] > left:
                 continue
             column = rest[:, index] / np.sqrt(left)
-            local[:, len(kept)] = column
+            local[:, len(accepted)] = column
             rest -= np.outer(column, column)
-            kept.append(index)
-        if not kept:
+            accepted.append(index)
+        if not accepted:
             return
-        chosen = distinct[kept]
-        factor = np.tril(local[kept][:, : len(kept)])
+        chosen = distinct[accepted]
+        factor = np.tril(local[accepted][:, : len(accepted)])
         new = np.asarray(
             self._backend.gram(
                 self._kernel, self._backend.points(self.rows[chosen], EXACT, self.offset),
@@ -186,7 +186,7 @@ class LandmarkSearch:
         # At the pivots themselves the substitution gives the factor back, but for errors that it multiplies
         # where the pivots are nearly dependent: L L' would be off by 1e-10, not by rounding.
         new[:, chosen] = factor.T
-        self._columns[self.rank : self.rank + len(kept)] = new
+        self._columns[self.rank : self.rank + len(accepted)] = new
         self.residual_diagonal -= np.einsum("ij,ij->j", new, new)
         np.maximum(self.residual_diagonal, 0.0, out=self.residual_diagonal)
         self._pivots.extend(int(index) for index in chosen)
@@ -210,7 +210,7 @@ class LandmarkSearch:
         )
         return np.asarray(solved.T)
 
-    def found(self) -> KernelFeatures:
+    def kernel_features(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""
         index = self.pivots
         factor = np.tril(self._columns[: self.rank, index].T)

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.backends.base import Backend, Products
-from fastmcmd.backends.tall import inner
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import relative_error
@@ -36,7 +36,6 @@ from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
 
-Array = NDArray[np.float64]
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 

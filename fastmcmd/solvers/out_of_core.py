@@ -45,7 +45,7 @@ class OutOfCoreCholesky:
     directory : str or os.PathLike or None
         Existing folder for the file, about ``n^2 / 2`` numbers; not used with ``stage``, which names one. A
         folder in memory (some systems' /tmp) defeats the purpose.
-    room : int
+    budget : int
         Bytes for the current panel, the blocks being applied to it and prepared rows.
     progress : Progress, optional
         Receives each panel and the rate so far.
@@ -53,7 +53,7 @@ class OutOfCoreCholesky:
         Where the number of finished block columns is saved. The file then has a name, and stays when the
         process is killed or interrupted: the same factorisation resumes with the next block column.
     in_memory : bool, default False
-        Whether the factor stays in memory for solves, if ``room`` holds it in one panel.
+        Whether the factor stays in memory for solves, if ``budget`` holds it in one panel.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class OutOfCoreCholesky:
     Raises
     ------
     MemoryLimitError
-        ``room`` is less than `fastmcmd.solvers.block_layout.least_room`.
+        ``budget`` is less than `fastmcmd.solvers.block_layout.least_memory`.
     NotPositiveDefiniteError
         A pivot is not positive in the operator's precision; its ``index`` is that of the row.
     OSError
@@ -102,7 +102,7 @@ class OutOfCoreCholesky:
         operator: GramOperator,
         shift: NDArray[np.float64],
         directory: str | os.PathLike[str] | None,
-        room: int,
+        budget: int,
         progress: Progress | None = None,
         stage: FactorStage | None = None,
         *,
@@ -110,11 +110,11 @@ class OutOfCoreCholesky:
     ) -> None:
         self._operator = operator
         self._dtype = operator.dtype
-        self._layout = choose_layout(operator, room)
+        self._layout = choose_layout(operator, budget)
         self._columns = self._layout.columns()
         self._gemm, self._trsm = scipy.linalg.get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
         (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
-        panels = self._layout.panels(room)
+        panels = self._layout.panels(budget)
         self.in_memory = in_memory and len(panels) == 1
         self._held: list[Array] = []  # the finished block columns where they stay in memory
         size = sum(column.size for column in self._columns)
@@ -357,7 +357,7 @@ class _Report:
         """Report that so many columns are done."""
         if self._progress.due:
             share = self._work(columns) / self._work(self._n)
-            self._progress.tell(self._name, share, self._rate(columns))
+            self._progress.report(self._name, share, self._rate(columns))
 
     def end(self, count: int) -> None:
         """Report that all columns are done."""

@@ -28,7 +28,7 @@ from fastmcmd.solvers.cg import (
     Driver,
     Iterated,
     load_cg,
-    tell_resumed,
+    report_resumed,
 )
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
@@ -76,12 +76,12 @@ class PreconditionedCG:
         """
         dtype = self.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
         dtype = tile_dtype(problem.kernel, dtype, problem.x)
-        operator = problem.operator(dtype, _search_room(problem))
+        operator = problem.operator(dtype, _search_budget(problem))
         if dtype == EXACT or np.isfinite(operator.rounding(dtype)):
             return operator
         if self.dtype is not None:
             raise NumericalError(too_large_for_float32(operator))
-        return problem.operator(EXACT, _search_room(problem))
+        return problem.operator(EXACT, _search_budget(problem))
 
     def solve(
         self,
@@ -115,7 +115,7 @@ class PreconditionedCG:
                 )
                 progress.stage("float64")
                 operator.drop_cache()
-                operator = problem.operator(precision, _search_room(problem))
+                operator = problem.operator(precision, _search_budget(problem))
                 operator.passes = passes
             size, limit = problem.size(operator), MOST_PRODUCTS
             if alternative is not None:
@@ -123,7 +123,7 @@ class PreconditionedCG:
                 limit = min(limit, max(_LEAST_PRODUCTS, affordable))
             run = iterate(
                 operator, problem.systems, size, goal, self.certificate, limit, progress,
-                _search_room(problem), preconditioners,
+                _search_budget(problem), preconditioners,
                 stages_of(state, f"{problem.name} {precision}"), problem.stop,
                 last=precision == EXACT or self.dtype is not None,
             )  # fmt: skip
@@ -147,8 +147,8 @@ class PreconditionedCG:
         return replace(best, passes=passes)
 
 
-def _search_room(problem: LinearProblem) -> int:
-    return min(_MOST_SEARCH, problem.room // _SEARCH)
+def _search_budget(problem: LinearProblem) -> int:
+    return min(_MOST_SEARCH, problem.budget // _SEARCH)
 
 
 def _float32_can_serve(problem: LinearProblem) -> bool:
@@ -191,7 +191,7 @@ def iterate(
     certificate: str,
     limit: int,
     progress: Progress,
-    room: int,
+    budget: int,
     preconditioners: Preconditioners | None = None,
     stages: Stages | None = None,
     stop: Callable[[], bool] | None = None,
@@ -206,7 +206,7 @@ def iterate(
         As in `CertifiedCG`.
     size : ProblemSize
         What costs depend on.
-    room : int
+    budget : int
         Bytes that the search for landmarks may take.
     preconditioners : Preconditioners, optional
         Those that proved to be needed already.
@@ -239,14 +239,14 @@ def iterate(
     saved = None if preconditioned is None else preconditioned.load(_PreconditionedState)
     if saved is not None:
         state, stalled = saved.cg, saved.stalled
-        tell_resumed(state, progress)
+        report_resumed(state, progress)
         if preconditioners is None:
             preconditioners = preconditioners_of(
-                operator, systems, saved.landmark_steps, saved.search_room
+                operator, systems, saved.landmark_steps, saved.search_budget
             )
         saved = None  # its arrays are not held any longer than needed
     elif preconditioners is None:
-        policy = SwitchPolicy(operator, systems, size, goal.residual, limit, room)
+        policy = SwitchPolicy(operator, systems, size, goal.residual, limit, budget)
         watch = _SwitchDriver(store("plain"), policy, stop)
         plain = cg(None, watch.begin(progress))
         result = None if watch.undecided and watch.switches(plain) else watch.follow(plain)
@@ -301,7 +301,7 @@ class _PreconditionedState:
 
     cg: CGState
     landmark_steps: int
-    search_room: int
+    search_budget: int
     stalled: bool
 
 
@@ -330,7 +330,7 @@ class _SwitchDriver(Driver):
             return None
         self._history, self._decided = saved.history, saved.decided
         self._policy.resume(saved.landmark_steps)
-        tell_resumed(saved.cg, progress)
+        report_resumed(saved.cg, progress)
         return saved.cg
 
     @property
@@ -382,4 +382,4 @@ class _PreconditionedDriver(Driver):
 
     def saved_state(self, run: CertifiedCG) -> _PreconditionedState:
         made = self._preconditioners
-        return _PreconditionedState(run.state(), made.step, made.room, self.stalled)
+        return _PreconditionedState(run.state(), made.step, made.budget, self.stalled)

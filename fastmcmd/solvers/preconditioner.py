@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.rows import as_blocks
@@ -23,7 +23,6 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 
-Array = NDArray[np.float64]
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _CANDIDATES = 6000  # rows that landmarks are drawn from, at most
 _SEEN = 400  # rows whose part of E tells its largest eigenvalue
@@ -40,7 +39,7 @@ class Landmarks:
         K.
     shift : ndarray (n,)
         The smallest diagonal D that is to be preconditioned.
-    room : int
+    budget : int
         Bytes that looking for landmarks may take.
 
     Attributes
@@ -51,11 +50,11 @@ class Landmarks:
         Whether there are no more.
     """
 
-    def __init__(self, operator: GramOperator, shift: Array, room: int) -> None:
+    def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
         n = operator.size
         # Two arrays of a row's features at a time, and the small dense problem.
-        most = next((p for p in reversed(RANKS) if 64 * p * p <= room), RANKS[0])
-        size = int(min(n, np.clip(room // (16 * most), 2 * most, _CANDIDATES)))
+        most = next((p for p in reversed(RANKS) if 64 * p * p <= budget), RANKS[0])
+        size = int(min(n, np.clip(budget // (16 * most), 2 * most, _CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.drawn(size, rng)
         self._share = 1.0 / shift[index]
@@ -114,7 +113,7 @@ class Landmarks:
 
     def features(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""
-        return self._search.found()
+        return self._search.kernel_features()
 
 
 class Preconditioner:
@@ -158,13 +157,13 @@ class Preconditioner:
         self._x, self._features, self._mu = operator.x, features, mu
         self._scale = 1.0 / np.sqrt(shift)[:, None]
         rank, dim = features.rank, operator.dim
-        self._rows = max(256, min(_BLOCK_BYTES, operator.room // 8) // (8 * (rank + 2 * dim)))
+        self._rows = max(256, min(_BLOCK_BYTES, operator.budget // 8) // (8 * (rank + 2 * dim)))
         gram, cross = np.zeros((rank, rank)), np.zeros((rank, 1))
         for rows, x in as_blocks(self._x, self._rows):
-            found, _, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
-            assert found.values is not None
+            row_features, _, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
+            assert row_features.values is not None
             none = np.zeros((len(x), 1))
-            features.backend.add_products(found.values, none, 1.0 / shift[rows], gram, cross)
+            features.backend.add_products(row_features.values, none, 1.0 / shift[rows], gram, cross)
         self._factor = scipy.linalg.cho_factor(
             gram + mu * np.eye(rank), lower=True, overwrite_a=True, check_finite=False
         )

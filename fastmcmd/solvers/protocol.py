@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 
-__all__ = ["Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
+__all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class LinearProblem:
         Smallest regulariser, for the choice of solver.
     goal : Goal
         Error that the certificate of each system may leave.
-    room : int
+    budget : int
         Bytes that prepared rows, cached tiles or a factor may take.
     name : str
         Name of the problem in a checkpoint.
@@ -113,13 +113,13 @@ class LinearProblem:
     systems: list[System]
     lam: float
     goal: Goal
-    room: int
+    budget: int
     name: str = "both"
     stop: Callable[[], bool] | None = None
 
     def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``; ``reserved`` bytes of the room are for something else."""
-        return GramOperator(self.backend, self.kernel, self.x, dtype, self.room - reserved)
+        return GramOperator(self.backend, self.kernel, self.x, dtype, self.budget - reserved)
 
     def size(self, operator: GramOperator) -> ProblemSize:
         """Return what costs depend on, with the products of ``operator``."""
@@ -176,15 +176,22 @@ class Solved:
         return any(goal.out_of_reach(s.certificate) for s in self.solutions)
 
 
-class Solver(Protocol):
-    """One way of solving a `LinearProblem`: a frozen object that holds its own options."""
+Problem = TypeVar("Problem", contravariant=True)
+State = TypeVar("State", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+class AnySolver(Protocol[Problem, State, Result]):
+    """One way of solving a kind of problem: a frozen object that holds its own options."""
 
     name: ClassVar[str]
 
     def estimate(self, size: ProblemSize) -> Cost:
         """Return the expected cost."""
 
-    def solve(
-        self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None
-    ) -> Solved:
+    def solve(self, problem: Problem, progress: Progress, state: State | None = None) -> Result:
         """Return certified solutions; the run is saved in ``state`` and resumed from it."""
+
+
+# Those of a `LinearProblem`; `fastmcmd.estimate.lowrank_fit.LowRank` solves another one.
+Solver: TypeAlias = AnySolver[LinearProblem, Checkpoint, Solved]

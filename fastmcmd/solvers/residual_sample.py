@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.solvers.lowrank import LowRankSolution
@@ -26,7 +27,6 @@ from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = ["DRAWN", "ResidualSample", "SampleState"]
 
-Array = NDArray[np.float64]
 
 DRAWN = 256  # rows drawn; as many as 1,024 where landmarks are many
 _CERTAIN = 24  # rows that each guess always takes
@@ -84,7 +84,7 @@ class ResidualSample:
             if weight is None
             else np.average(residual_diagonal, weights=weight)
         )
-        rng = generator(seed, Purpose.AUDIT)
+        rng = generator(seed, Purpose.CERTIFICATE)
         self._sample = RowSample(len(residual_diagonal), self._sizes(norms), _CERTAIN, drawn, rng)
         self.rows = self._sample.rows
         self._own_total = np.zeros(len(self._terms))  # sum w (e |B|)^2 of each term
@@ -168,7 +168,7 @@ class ResidualSample:
     def _weights(self) -> Array:
         return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
 
-    def foresaw(self, guessed: NDArray[Any], found: NDArray[Any]) -> bool:
+    def foresaw(self, guessed: NDArray[Any], measured: NDArray[Any]) -> bool:
         """Tell whether the sample was drawn from guesses that were right enough.
 
         Parameters
@@ -177,7 +177,7 @@ class ResidualSample:
             ``|D_i B_i|`` as it was guessed, and as it is.
         """
         weight = 1.0 if self._weight is None else self._weight
-        for guess, norm in zip(guessed, found, strict=True):
+        for guess, norm in zip(guessed, measured, strict=True):
             size = weight * ((self._residual_diagonal + self.floor) * weight * norm) ** 2
             before = weight * ((self._residual_diagonal + self.floor) * weight * guess) ** 2
             total, total_before = float(size.sum()), float(before.sum())

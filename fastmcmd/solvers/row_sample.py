@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array
 
 __all__ = ["RowSample"]
 
-Array = NDArray[np.float64]
 _STANDARD_ERRORS = 4.0
 
 

@@ -58,12 +58,12 @@ class ScratchFile:
         Their type.
     named : Named, optional
         Gives the file a name in the folder. Default: a file without a name.
-    asked : str, optional
+    argument : str, optional
         Which argument asked for the file and what it is, for messages; default ``cache_dir``.
 
     Attributes
     ----------
-    found : bool
+    reopened : bool
         Whether it was there.
     name : str or None
         Its name in the folder.
@@ -81,26 +81,26 @@ class ScratchFile:
         count: int,
         dtype: np.dtype[Any],
         named: Named | None = None,
-        asked: str | None = None,
+        argument: str | None = None,
     ) -> None:
         self.nbytes = count * dtype.itemsize
         self._itemsize = dtype.itemsize
         self._directory = os.fspath(directory)
-        self._asked = asked or f"cache_dir is {self._directory!r}"
+        self._argument = argument or f"cache_dir is {self._directory!r}"
         self._raw: Any = None
         self._path: str | None = None
         self.name: str | None = None
         handle = None if named is None else self._known(named)
-        self.found = handle is not None
+        self.reopened = handle is not None
         if handle is not None:
             self._raw = os.fdopen(handle, "r+b", 0)
         if not os.path.isdir(self._directory):
-            raise FileNotFoundError(errno.ENOENT, f"{self._asked}; an existing folder is needed")
+            raise FileNotFoundError(errno.ENOENT, f"{self._argument}; an existing folder is needed")
         free = shutil.disk_usage(self._directory).free
-        if free < self.nbytes and not self.found:
+        if free < self.nbytes and not self.reopened:
             raise OSError(
                 errno.ENOSPC,
-                f"{self._asked}; the Cholesky factor needs {format_bytes(self.nbytes)} there, and "
+                f"{self._argument}; the Cholesky factor needs {format_bytes(self.nbytes)} there, and "
                 f"{format_bytes(free)} are free; name a folder on a larger disk",
             )
         try:
@@ -108,15 +108,15 @@ class ScratchFile:
                 self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
                     prefix="fastmcmd-", dir=directory, buffering=0
                 )
-            elif not self.found:
+            elif not self.reopened:
                 handle, path = create_file(Path(self._directory), named.tag, named.suffix)
                 self._raw, self._path = os.fdopen(handle, "r+b", 0), str(path)
                 self.name = path.name
-            if not self.found:
+            if not self.reopened:
                 self._reserve()
                 self._raw.truncate(self.nbytes)
         except OSError as error:
-            raise self._told("creating", error) from error
+            raise self._explained("creating", error) from error
         except BaseException:
             self.close()
             raise
@@ -148,12 +148,12 @@ class ScratchFile:
                     return
                 raise
 
-    def _told(self, what: str, error: OSError) -> OSError:
+    def _explained(self, what: str, error: OSError) -> OSError:
         self.close()
         reason = error.strerror or str(error)
         return OSError(
             error.errno or errno.EIO,
-            f"{self._asked}; {what} the file of the Cholesky factor "
+            f"{self._argument}; {what} the file of the Cholesky factor "
             f"({format_bytes(self.nbytes)}) failed: {reason}",
         )
 
@@ -165,7 +165,7 @@ class ScratchFile:
             while view.nbytes:
                 view = view[self._raw.write(view) :]
         except OSError as error:
-            raise self._told("writing", error) from error
+            raise self._explained("writing", error) from error
 
     def read(self, offset: int, out: Array) -> None:
         """Fill contiguous ``out`` from ``offset`` numbers from the start."""
@@ -178,7 +178,7 @@ class ScratchFile:
                     raise OSError(errno.EIO, "the file is shorter than what was written")
                 view = view[got:]
         except OSError as error:
-            raise self._told("reading", error) from error
+            raise self._explained("reading", error) from error
 
     def expect(self, offset: int, count: int) -> None:
         """Let the system read ahead while BLAS works."""
@@ -191,7 +191,7 @@ class ScratchFile:
         try:
             os.fsync(self._raw.fileno())
         except OSError as error:
-            raise self._told("writing", error) from error
+            raise self._explained("writing", error) from error
 
     def close(self, *, leave: bool = False) -> None:
         """Close the file, and with that remove it; ``leave`` one that has a name."""

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System, by_diagonal
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
@@ -16,7 +16,6 @@ from fastmcmd.solvers.protocol import ProblemSize
 
 __all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
 
-Array = NDArray[np.float64]
 
 _FIRST = (
     4  # products before the fall of the residual is looked at; then each time half as many more
@@ -37,13 +36,13 @@ class Preconditioners:
         One for each system.
     step : int
         Steps in which the landmarks were found.
-    room : int
+    budget : int
         Bytes that the search for them could take.
     """
 
     apply: list[Preconditioner]
     step: int
-    room: int
+    budget: int
 
     @property
     def rank(self) -> int:
@@ -52,16 +51,16 @@ class Preconditioners:
 
 
 def preconditioners_of(
-    operator: GramOperator, systems: list[System], step: int, room: int
+    operator: GramOperator, systems: list[System], step: int, budget: int
 ) -> Preconditioners:
     """Return the preconditioners of ``step`` steps of landmarks; the same each time."""
-    landmarks = Landmarks(operator, _least_shift(systems), room)
+    landmarks = Landmarks(operator, _least_shift(systems), budget)
     landmarks.grow_to(step)
-    return _of_landmarks(operator, systems, landmarks, room)
+    return _of_landmarks(operator, systems, landmarks, budget)
 
 
 def _of_landmarks(
-    operator: GramOperator, systems: list[System], landmarks: Landmarks, room: int
+    operator: GramOperator, systems: list[System], landmarks: Landmarks, budget: int
 ) -> Preconditioners:
     features, least = landmarks.features(), _least_shift(systems)
     applied: dict[int, Preconditioner] = {}
@@ -70,7 +69,7 @@ def _of_landmarks(
         mu = 1.0 + landmarks.damping * float(np.median(least / shift))
         applied |= dict.fromkeys(numbers, Preconditioner(operator, shift, features, mu))
     return Preconditioners(
-        [applied[number] for number in range(len(systems))], landmarks.step, room
+        [applied[number] for number in range(len(systems))], landmarks.step, budget
     )
 
 
@@ -91,16 +90,16 @@ class SwitchPolicy:
         Residual norm at which the run ends.
     limit : int
         Products at most.
-    room : int
+    budget : int
         Bytes that the search for landmarks may take.
     """
 
     def __init__(
         self, operator: GramOperator, systems: list[System], size: ProblemSize, target: float,
-        limit: int, room: int,
+        limit: int, budget: int,
     ) -> None:  # fmt: skip
         self._operator, self._systems, self._size = operator, systems, size
-        self._target, self._limit, self._room = target, limit, room
+        self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
         self._landmarks: Landmarks | None = None
         self._begun = 0
@@ -123,7 +122,7 @@ class SwitchPolicy:
             return None
         decades = math.log10(max(history[-1] / self._target, 10.0))
         if self._landmarks is None:
-            self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._room)
+            self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._budget)
             self._landmarks.grow_to(self._begun)
         landmarks, before = self._landmarks, None
         most = min(_WORTH * plain, (self._limit - len(history)) * self._product)
@@ -144,7 +143,7 @@ class SwitchPolicy:
         if total > most or landmarks.rank == 0:
             return None
         try:
-            return _of_landmarks(self._operator, self._systems, landmarks, self._room)
+            return _of_landmarks(self._operator, self._systems, landmarks, self._budget)
         except np.linalg.LinAlgError:  # a kernel that is not positive semi-definite
             return None
 

@@ -48,7 +48,7 @@ def test_products_within_a_budget(budget, dtype):
     x, z, v = rows_of(700, 40), rows_of(300, 40, seed=1), np.ones((700, 3))
     points, others = backend.points(x, dtype), backend.points(z, dtype)
     # Rows, norms, a tile and what rows come through: 0.18 MB in float32, 0.31 MB in float64.
-    streams = budget < 50_000 + 1.1 * points.rows.room(700)
+    streams = budget < 50_000 + 1.1 * points.rows.laid_bytes(700)
     exact = KERNEL(x.astype(float))
     found = backend.symmetric_matmul(KERNEL, points, v)
     assert np.abs(found - exact @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
@@ -160,13 +160,13 @@ def test_a_full_device_is_told():
 def test_layouts():
     big = DeviceRows(rows_of(4000, 50), np.dtype(np.float32))
     all_there = choose(10**9, big, big, 0, 10, 1024, (False, False))
-    assert (all_there.held_kept, all_there.tile) == (True, 1024)
+    assert (all_there.held_resident, all_there.tile) == (True, 1024)
     streamed = choose(3_000_000, big, big, 0, 10, 1024, (False, False))
-    assert not streamed.held_kept
+    assert not streamed.held_resident
     assert streamed.need <= 3_000_000
     few = DeviceRows(rows_of(100, 50), np.dtype(np.float32))
     mixed = choose(1_000_000, few, big, 0, 10, 256, (False, False))
-    assert (mixed.held_kept, mixed.streamed_kept) == (True, False)
+    assert (mixed.held_resident, mixed.streamed_resident) == (True, False)
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 5])

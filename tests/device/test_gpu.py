@@ -325,13 +325,13 @@ def test_products_and_solutions_of_parts(gpu, dtype):
 
 def test_a_budget_that_is_used_up(gpu):
     held = gpu.held
-    kept = gpu.empty((1_000_000,), np.float64)
+    resident = gpu.empty((1_000_000,), np.float64)
     assert gpu.held >= held + 8_000_000
-    assert not gpu.has_room(13_000_000)
+    assert not gpu.has_memory(13_000_000)
     with pytest.raises(DeviceMemoryError) as caught:
         gpu.empty((2_000_000,), np.float64)
     assert caught.value.wanted == 16_000_000
-    del kept
+    del resident
     assert gpu.held < held + 1000
     assert gpu.peak >= 8_000_000
 

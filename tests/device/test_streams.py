@@ -97,8 +97,8 @@ def test_pinned_memory_that_is_written_to_too_early(play, waits):
     assert (there.get(stream=copies) == (1 if waits else 2)).all()
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_pinned_memory_that_is_given_back_too_early(play, kept):
+@pytest.mark.parametrize("resident", [True, False])
+def test_pinned_memory_that_is_given_back_too_early(play, resident):
     cp, _, copies = two_streams(play)
     there = cp.empty((100,), np.float32)
     cp.cuda.get_current_stream().synchronize()
@@ -106,10 +106,10 @@ def test_pinned_memory_that_is_given_back_too_early(play, kept):
     pinned = np.frombuffer(held, np.float32, 100)
     pinned[:] = 1
     there.set(pinned, stream=copies)
-    if not kept:
+    if not resident:
         del held, pinned
     np.frombuffer(cp.cuda.alloc_pinned_memory(300), np.float32)[:] = 2
-    assert (there.get(stream=copies) == (1 if kept else 2)).all()
+    assert (there.get(stream=copies) == (1 if resident else 2)).all()
 
 
 def test_other_memory_of_the_host_is_read_at_the_call(play):
@@ -288,7 +288,9 @@ def rows_that_pass_through(cp, tmp_path):
     v = np.random.default_rng(2).normal(size=(420, 3))
     found = [backend.matmul(KERNEL, points, others, v), backend.matmul(KERNEL, others, points, v)]
     found.append(backend.symmetric_matmul(KERNEL, others, v))
-    assert points.rows.kept(backend.devices[0]) is others.rows.kept(backend.devices[0]) is None
+    assert (
+        points.rows.resident(backend.devices[0]) is others.rows.resident(backend.devices[0]) is None
+    )
     exact = [KERNEL(a.astype(float), b.astype(float)) @ v for a, b in ((x, z), (z, x), (z, z))]
     return found, exact
 
@@ -458,7 +460,7 @@ def test_whole_calls(play, layouts, tmp_path, name):
     _, columns, options = CALLS[name]
     plain = called(play("eager"), name, tmp_path)
     if "device_memory_limit" in options:  # rows pass through
-        assert any(not how.held_kept and not how.streamed_kept for how in layouts)
+        assert any(not how.held_resident and not how.streamed_resident for how in layouts)
     exact = on_the_cpu(columns)
     bound = plain.error_bound + exact.error_bound
     assert np.abs(np.asarray(plain) - exact.values).max() <= bound
@@ -507,10 +509,10 @@ def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
     assert cuda.cuda_device(0, None).budget > 600_000
     with pytest.raises(DeviceMemoryError):
         gpu.empty((900_000,), np.uint8)
-    kept = gpu.zeros((750_000,), np.uint8)
+    resident = gpu.zeros((750_000,), np.uint8)
     with pytest.raises(DeviceMemoryError):
         cuda.cuda_device(0, 700_000).empty((600_000,), np.uint8)
-    del kept
+    del resident
     forget()
 
 
@@ -532,11 +534,11 @@ def test_small_arrays_that_live_long_do_not_cut_large_pieces(play, mode):
 def test_pieces_of_many_sizes_are_given_back(play):
     play("eager")
     gpu = cuda.CudaDevice(0, 10**8)
-    kept = [gpu.empty((512 * size,), np.uint8) for size in range(1, 700, 7)]
+    resident = [gpu.empty((512 * size,), np.uint8) for size in range(1, 700, 7)]
     for size in range(1, 700):
         gpu.empty((512 * size,), np.uint8)
     assert len(gpu._memory._pools) <= 256
-    assert gpu.held == sum(array.nbytes for array in kept)
+    assert gpu.held == sum(array.nbytes for array in resident)
 
 
 def test_arrays_in_a_cycle_are_found(play):
@@ -554,10 +556,10 @@ def block(value, rows=64):
 
 def test_each_device_tells_its_own_memory(gpus):
     """CuPy's pools tell that of the current device, which is another one for who asks from outside."""
-    kept = gpus[1].upload(block(1))
-    assert gpus[1].held == kept.nbytes
+    resident = gpus[1].upload(block(1))
+    assert gpus[1].held == resident.nbytes
     assert gpus[0].held == 0
-    assert not gpus[1].has_room(10**6)
+    assert not gpus[1].has_memory(10**6)
 
 
 def test_a_slot_that_grows_keeps_its_pinned_memory_until_it_is_read(play):

@@ -372,10 +372,10 @@ def test_sums_leave_out_features_beyond_the_reach_of_the_kernel(rng):
     asked = []
     transform = features.transform
     object.__setattr__(features, "transform", lambda y: asked.append(y) or transform(y))
-    mean, missed, extra = sums.sums(values, weights)
+    mean, residual, extra = sums.sums(values, weights)
     assert np.abs(np.concatenate(asked)).max() < 100
     p = transform(values.reshape(-1, 1))
     expected = np.einsum("nl,nlr->nr", weights, p.reshape(3, 1000, -1))
     np.testing.assert_allclose(mean, expected, atol=float(extra.max()) + 1e-12)
     far = np.abs(values) > 100
-    assert (missed >= (weights * far).sum(axis=1)).all()
+    assert (residual >= (weights * far).sum(axis=1)).all()

@@ -302,7 +302,7 @@ def test_what_takes_long(n, dtype, long):
 LONG = cholesky._LONG
 
 
-def one_panel_room(operator):
+def one_panel_memory(operator):
     """The least room in which the factor stays in memory, beside the rows."""
     rows = cholesky_bytes(operator) - operator.packed_bytes
     low, high = 0, 10**8
@@ -356,7 +356,7 @@ def test_too_little_room_beside_the_factor(tmp_path):
     rhs, caches = np.ones((300, 1)), []
     for less in (0, 1):
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.room = one_panel_room(operator) - less
+        operator.budget = one_panel_memory(operator) - less
         (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
         np.testing.assert_allclose(dense(operator, shift) @ solution.value, rhs, rtol=0, atol=1e-12)
         assert len(factors(tmp_path)) == 1
@@ -370,7 +370,7 @@ def test_room_is_kept(tmp_path, monkeypatch):
     import tracemalloc
 
     solver, operator = solver_of(tmp_path / "run.ckpt", 1500)
-    operator.room = one_panel_room(operator)
+    operator.budget = one_panel_memory(operator)
     tracemalloc.start()
     try:
         solver._factor(np.full(1500, 3.0), Progress(False, 1e-8))
@@ -378,7 +378,7 @@ def test_room_is_kept(tmp_path, monkeypatch):
     finally:
         tracemalloc.stop()
         solver.close()
-    assert operator.packed_bytes / 2 < peak <= operator.room
+    assert operator.packed_bytes / 2 < peak <= operator.budget
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
@@ -475,9 +475,9 @@ def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
     shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
     # Room of the host is needed for panels only.
-    for device, room in ((10**8, 1000), (600_000, 400_000)):
+    for device, budget in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.backend, operator.room = backend_of(device), room
+        operator.backend, operator.budget = backend_of(device), budget
         solver.cache_dir = tmp_path
         (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
         expected = np.linalg.solve(dense(operator, shift), rhs)

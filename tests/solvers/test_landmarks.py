@@ -49,7 +49,7 @@ def check(search, kernel):
     cross = kernel(rows[pivots], rows)
     size = np.abs(inside).max()
     assert len(np.unique(pivots)) == len(pivots) == search.rank
-    found = search.found()
+    found = search.kernel_features()
     np.testing.assert_array_equal(found.pivots, search.rows[pivots])
     assert (np.triu(found.factor, 1) == 0).all()
     # Backward: exact for kernel values off by rounding, however badly conditioned they are.
@@ -123,7 +123,7 @@ def test_offset_moves_rows_and_landmarks(rng):
     search = search_of(kernel, rows, 30, offset=offset)
     search.grow(30)
     inside = kernel(rows[search.pivots] - offset)
-    found = search.found()
+    found = search.kernel_features()
     np.testing.assert_allclose(found.factor @ found.factor.T, inside, atol=1e-9)
     assert found.offset is offset
 
@@ -239,7 +239,7 @@ def test_kernel_that_is_zero_everywhere_has_a_feature_that_is_zero(how):
     else:
         search.take(np.arange(3))
     assert search.rank == 1
-    features = search.found()
+    features = search.kernel_features()
     found, _, missed = features.of_rows(
         np.array([[1.0, 2.0], [0.0, 0.0]]), np.dtype(np.float64), keep=True, sizes=True
     )
@@ -276,10 +276,10 @@ def test_factor_of_nearly_dependent_landmarks(rng):
     kernel = fm.RBF(0.5)
     first = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(4200), 60, rng)
     first.grow(35)
-    marks = first.found().pivots
+    marks = first.kernel_features().pivots
     again = LandmarkSearch(get_backend("auto", kernel), kernel, marks, np.ones(len(marks)), 60, rng)
     again.take(np.argsort(marks[:, 0]))
-    found = again.found()
+    found = again.kernel_features()
     assert found.inverse_norm > 1e5
     gap = kernel(found.pivots, found.pivots) - found.factor @ found.factor.T
     assert np.abs(gap).max() < 1e-14

@@ -580,7 +580,7 @@ def test_measured_error_of_the_factor(rng):
     kernel = fm.Polynomial(2, gamma=1.0, coef0=1.0).resolve(x)  # rank 6: exact products of integers
     search = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(120), 60, rng)
     search.grow(60)
-    features = search.found()
+    features = search.kernel_features()
     wide, z = features.factor.astype(np.longdouble), features.pivots.astype(np.longdouble)
     error = float(np.linalg.norm(((z @ z.T + 1) ** 2 - wide @ wide.T).astype(float), 2))
     largest = float(kernel.diagonal(features.pivots).max())

@@ -21,7 +21,7 @@ from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers import block_layout, scratch
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.block_layout import choose_layout, file_bytes, least_room
+from fastmcmd.solvers.block_layout import choose_layout, file_bytes, least_memory
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
 from fastmcmd.solvers.scratch import ScratchFile
@@ -100,7 +100,7 @@ def writes(monkeypatch):
 def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
     operator = operator_of(n, dtype)
     shift, reference, condition = factored(n, dtype)
-    with OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_room(operator))) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_memory(operator))) as made:
         for k in (1, 2, 37):
             rhs = rng.normal(size=(n, k))
             kept = rhs.copy()
@@ -117,8 +117,12 @@ def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
 def test_several_panels_were_used():
     operator = operator_of(701)
     counts = [
-        len(choose_layout(operator, room).panels(room))
-        for room in (least_room(operator), 3 * least_room(operator), 1000 * least_room(operator))
+        len(choose_layout(operator, budget).panels(budget))
+        for budget in (
+            least_memory(operator),
+            3 * least_memory(operator),
+            1000 * least_memory(operator),
+        )
     ]
     assert counts[0] >= 6
     assert 2 <= counts[1] < counts[0]
@@ -135,7 +139,7 @@ def test_any_blocks(rows, width, tmp_path, rng, monkeypatch):
     rhs = rng.normal(size=(533, 4))
     for factor in (1.0, 2.5, 100.0):
         with OutOfCoreCholesky(
-            operator, shift, tmp_path, int(factor * least_room(operator))
+            operator, shift, tmp_path, int(factor * least_memory(operator))
         ) as made:
             np.testing.assert_allclose(
                 dense(operator, shift) @ made.solve(rhs), rhs, rtol=0, atol=1e-11
@@ -156,24 +160,24 @@ def test_rows_are_centred_as_for_other_solvers(backend, tmp_path, rng):
 
 def test_the_file_is_half_of_the_matrix(tmp_path):
     operator = operator_of(701)
-    with OutOfCoreCholesky(operator, np.ones(701), tmp_path, least_room(operator)) as made:
+    with OutOfCoreCholesky(operator, np.ones(701), tmp_path, least_memory(operator)) as made:
         assert 701**2 / 2 * 8 <= made.nbytes_on_disk <= file_bytes(operator) <= 701**2 * 8
     assert made.nbytes_on_disk == 0
 
 
 def test_room_is_kept(tmp_path):
-    """NumPy's own allocations, traced: what is held at once is no more than ``room``."""
+    """NumPy's own allocations, traced: what is held at once is no more than ``budget``."""
     import tracemalloc
 
     operator = operator_of(1500, d=50)
-    for room in (least_room(operator), 5_000_000):
+    for budget in (least_memory(operator), 5_000_000):
         tracemalloc.start()
         try:
-            OutOfCoreCholesky(operator, np.ones(1500), tmp_path, room).close()
+            OutOfCoreCholesky(operator, np.ones(1500), tmp_path, budget).close()
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert 0.3 * room < peak <= room + 100_000
+        assert 0.3 * budget < peak <= budget + 100_000
 
 
 def test_progress_tells_panels_and_rate(tmp_path):
@@ -183,9 +187,9 @@ def test_progress_tells_panels_and_rate(tmp_path):
         def stage(self, name):
             told.append(name)
 
-    room = least_room(operator)
-    OutOfCoreCholesky(operator, np.ones(300), tmp_path, room, Lines(False, 1e-6)).close()
-    count = len(choose_layout(operator, room).panels(room))
+    budget = least_memory(operator)
+    OutOfCoreCholesky(operator, np.ones(300), tmp_path, budget, Lines(False, 1e-6)).close()
+    count = len(choose_layout(operator, budget).panels(budget))
     assert count >= 3
     for index in range(count):
         assert f"panel {index + 1} of {count}" in told[index]
@@ -203,7 +207,7 @@ def test_a_bad_pivot_is_named(bad, factor, tmp_path):
     operator, shift = operator_of(300), np.ones(300)
     shift[bad] = -2.0
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_room(operator)))
+        OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_memory(operator)))
     assert caught.value.index == bad
     del caught
     assert open_files(tmp_path) == (0, 0)
@@ -214,13 +218,13 @@ def test_a_pivot_that_is_not_a_number_is_named(value, tmp_path):
     operator, shift = operator_of(300), np.ones(300)
     shift[130] = value
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator))
     assert caught.value.index == 130
 
 
 def test_too_little_room_says_how_much_is_needed(tmp_path):
     operator = operator_of(300)
-    need = least_room(operator)
+    need = least_memory(operator)
     with pytest.raises(MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for panels.* leaves"):
         OutOfCoreCholesky(operator, np.ones(300), tmp_path, need - 1)
     OutOfCoreCholesky(operator, np.ones(300), tmp_path, need).close()
@@ -300,7 +304,7 @@ def test_a_disk_that_fills_up(number, writes, tmp_path):
     with pytest.raises(
         OSError, match=r"cache_dir is .*; writing the file .*No space left"
     ) as caught:
-        OutOfCoreCholesky(operator, np.ones(300), tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, np.ones(300), tmp_path, least_memory(operator))
     assert count() == number
     assert caught.value.errno == errno.ENOSPC
     assert open_files(tmp_path) == (0, 0)
@@ -309,7 +313,7 @@ def test_a_disk_that_fills_up(number, writes, tmp_path):
 def test_short_writes_are_finished(writes, tmp_path, rng):
     count = writes(2, lambda raw, view: raw.write(view[:1001]))
     operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
-    with OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator)) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator)) as made:
         assert count() > 2
         np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
 
@@ -361,7 +365,7 @@ def test_the_file_is_gone_after_an_interrupt(number, writes, tmp_path):
     count = writes(number, interrupt)
     operator = operator_of(300)
     with pytest.raises(KeyboardInterrupt) as caught:
-        OutOfCoreCholesky(operator, np.ones(300), tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, np.ones(300), tmp_path, least_memory(operator))
     assert count() == number
     assert open_files(tmp_path) == (0, 0)
     del caught
@@ -373,23 +377,23 @@ def test_systems_with_named_files_only(tmp_path, rng, monkeypatch):
         monkeypatch.delattr(os, name, raising=False)
     monkeypatch.setattr(tempfile, "TemporaryFile", tempfile.NamedTemporaryFile)
     operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
-    with OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator)) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator)) as made:
         assert len(os.listdir(tmp_path)) == 1
         np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
     assert open_files(tmp_path) == (0, 0)
     shift[250] = -3.0
     with pytest.raises(NotPositiveDefiniteError):
-        OutOfCoreCholesky(operator, shift, tmp_path, least_room(operator))
+        OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator))
     assert open_files(tmp_path) == (0, 0)
 
 
 def test_two_at_once_in_a_folder(tmp_path, rng):
     operator, rhs = operator_of(300), rng.normal(size=(300, 2))
     one, other = np.full(300, 1.0), np.full(300, 7.0)
-    room = least_room(operator)
+    budget = least_memory(operator)
     with (
-        OutOfCoreCholesky(operator, one, tmp_path, room) as first,
-        OutOfCoreCholesky(operator, other, tmp_path, room) as second,
+        OutOfCoreCholesky(operator, one, tmp_path, budget) as first,
+        OutOfCoreCholesky(operator, other, tmp_path, budget) as second,
     ):
         for made, shift in ((first, one), (second, other), (first, one)):
             np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
@@ -425,8 +429,8 @@ def test_cce_with_the_factor_on_disk(y_kernel, form, tmp_path):
 
 def test_factors_are_kept_for_later_systems(tmp_path, rng):
     operator = operator_of(300)
-    operator.room = 2 * least_room(operator)
-    assert cholesky_bytes(operator) > operator.room
+    operator.budget = 2 * least_memory(operator)
+    assert cholesky_bytes(operator) > operator.budget
     solver, goal = DirectSolver(operator, tmp_path), Goal(1e-8, 1.0)
     shift, progress = np.full(300, 3.0), Progress(False, 1e-8)
     matrix = dense(operator, shift)

@@ -100,11 +100,11 @@ def test_a_kernel_of_low_rank_has_no_more_landmarks(rng):
     assert landmarks.left() < 1e-8
 
 
-@pytest.mark.parametrize("room", [0, 10**6, 10**8])
-def test_room_is_kept(rng, room):
+@pytest.mark.parametrize("budget", [0, 10**6, 10**8])
+def test_budget_is_respected(rng, budget):
     operator = operator_of(rng, 3000)
-    landmarks = Landmarks(operator, np.full(3000, 0.5), room)
-    assert landmarks._search._columns.nbytes <= max(room, 16 * 64 * 64)
+    landmarks = Landmarks(operator, np.full(3000, 0.5), budget)
+    assert landmarks._search._columns.nbytes <= max(budget, 16 * 64 * 64)
 
 
 # ------------------------------------------------------------------------------ taken on, or not

@@ -13,6 +13,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.checkpoint import Checkpoint
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.gram import EXACT
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.solvers import (
@@ -24,20 +25,19 @@ from fastmcmd.solvers import (
     PreconditionedCG,
     ProblemSize,
     System,
-    costs,
 )
 
 KERNEL = fm.RBF(0.5)
 SOLVERS = [Auto(), BlockCG(), Cholesky(), PreconditionedCG()]
 
 
-def problem(n=400, lam=1e-2, room=10**9, **options):
+def problem(n=400, lam=1e-2, budget=10**9, **options):
     rng = np.random.default_rng(n)
     x = rng.normal(size=(n, 2))
     rhs = np.cos(np.outer(x[:, 0], np.arange(1, 8))) + 0.1 * rng.normal(size=(n, 7))
     systems = [System(rhs, np.full(n, n * lam)), System(rhs[:, :2], np.full(n, 3 * n * lam))]
     backend = get_backend("cpu", KERNEL)
-    return LinearProblem(backend, KERNEL, x, systems, lam, Goal(1e-7, 1.0), room, **options)
+    return LinearProblem(backend, KERNEL, x, systems, lam, Goal(1e-7, 1.0), budget, **options)
 
 
 def size_of(n, columns=(30,), condition=10.0, dim=2, error=1e-6):
@@ -92,9 +92,9 @@ def test_auto_takes_the_solver_with_the_lower_estimate():
 
 def test_auto_asks_whether_the_factor_itself_fits():
     """The factor is in float64: tiles in float32 take half as much, and say nothing about it."""
-    task = problem(1500, 1e-3, room=8_000_000)
+    task = problem(1500, 1e-3, budget=8_000_000)
     operator = task.operator(np.dtype(np.float32))
-    assert operator.packed_bytes < task.room < task.operator(EXACT).packed_bytes
+    assert operator.packed_bytes < task.budget < task.operator(EXACT).packed_bytes
     solved = Auto().solve(task, Progress(False, 1e-7))  # was a MemoryLimitError
     assert solved.solver == "cg"
     assert solved.worst(task.goal) <= task.goal.error
@@ -124,9 +124,9 @@ def test_a_few_points_in_dense_form_are_solved_for_by_cg():
 def test_landmarks_that_cost_as_much_as_allowed():
     size = size_of(20_000)
     for work in (1e9, 1e10, 1e12):
-        most = costs.most_landmarks(size, work)
-        assert costs.low_rank_cost(size, most).total <= work
-        assert costs.low_rank_cost(size, most + 1).total > work
+        solver = LowRank.affordable(size, work)
+        assert solver.estimate(size).total <= work
+        assert LowRank(solver.landmarks + 1).estimate(size).total > work
 
 
 def test_estimates_grow_with_the_problem():

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.lattice import shared_support
@@ -111,21 +112,21 @@ class MethodsPredictive(Predictive):
 
         The object is made anew for them where that gives the same; else it is evaluated as a whole.
         """
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__)
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
         rows = np.asarray(rows)
-        found._n = len(rows)
+        part._n = len(rows)
         if self._batch == 1:
-            return found
+            return part
         if self._divisible and len(rows) > 1:  # a batch of one would be one for all rows
-            found.value = rows_of(self.value, rows)
-            found._call = Caller(found.value)
-            found._batch = len(rows)
-            found._low, found._high = bounds(found.value)
-            return found
-        found._rows = rows if self._rows is None else self._rows[rows]
-        found._divisible = False
-        return found
+            part.value = rows_of(self.value, rows)
+            part._call = Caller(part.value)
+            part._batch = len(rows)
+            part._low, part._high = bounds(part.value)
+            return part
+        part._rows = rows if self._rows is None else self._rows[rows]
+        part._divisible = False
+        return part
 
     def cdf(self, y: Any) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -146,10 +147,10 @@ class MethodsPredictive(Predictive):
         """Return the log density or log probability (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         names = _LOG_MASS if self.discrete else _LOG_DENSITY
-        found = self._inside(names, y, -np.inf, -np.inf)
+        log_density = self._inside(names, y, -np.inf, -np.inf)
         if self.discrete:
-            found[(y != np.floor(y)) & ~np.isnan(y)] = -np.inf
-        return found
+            log_density[(y != np.floor(y)) & ~np.isnan(y)] = -np.inf
+        return log_density
 
     def quantile(self, level: Any) -> Array:
         """Return quantiles (n,) or (n, j)."""
@@ -218,8 +219,8 @@ class MethodsPredictive(Predictive):
         inner = (level > 0) & (level < 1)
         out = np.where(level <= 0, low, high)
         if self._call.has(_QUANTILE) and not self.discrete:
-            found = self._grid(_QUANTILE, level)
-            out = np.where(inner | ~np.isfinite(out), found, out)
+            quantiles = self._grid(_QUANTILE, level)
+            out = np.where(inner | ~np.isfinite(out), quantiles, out)
         else:
             out[inner] = np.nan
         missing = np.flatnonzero(inner & ~np.isfinite(out))
@@ -240,8 +241,8 @@ class MethodsPredictive(Predictive):
             size = (weights * np.abs(values - mean[:, None]) ** order).sum(axis=1)
             ends = part.quantile([_TAIL, 1 - _TAIL]) - mean[:, None]
             lost = _TAIL * (np.abs(ends) ** order).max(axis=1)
-            found = mean if order == 1 else spread
-            out[rows] = np.where(self.discrete | (lost <= _LOST * size), found, np.nan)
+            moments = mean if order == 1 else spread
+            out[rows] = np.where(self.discrete | (lost <= _LOST * size), moments, np.nan)
         return out
 
     def _own(self, values: Array) -> Array:
@@ -258,10 +259,10 @@ class MethodsPredictive(Predictive):
         safe = np.where(
             inside, y, np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0))
         )
-        found = self._grid(names, safe)
+        values = self._grid(names, safe)
         outside = np.where(np.isnan(y), np.nan, np.where(y > low, above, below))
-        inside &= ~(np.isnan(found) & ((y == low) | (y == high)))  # 0 times infinity at an end
-        return np.where(inside, found, outside)
+        inside &= ~(np.isnan(values) & ((y == low) | (y == high)))  # 0 times infinity at an end
+        return np.where(inside, values, outside)
 
     def _grid(self, names: tuple[str, ...], y: Array) -> Array:
         """Return a method at values (n,), the object being evaluated as a whole."""
@@ -284,12 +285,12 @@ class MethodsPredictive(Predictive):
         other = rows_of(self.value, rows)
         if other is None or tuple(other.batch_shape) != (len(rows),):
             return False
-        found = self.take(rows)
-        found.value, found._call, found._rows = other, Caller(other), None
+        part = self.take(rows)
+        part.value, part._call, part._rows = other, Caller(other), None
         middle = self.quantile(0.5)
         names = _LOG_MASS if self.discrete else _LOG_DENSITY
         return all(
-            np.array_equal(self._grid(name, middle)[rows], found._grid(name, middle[rows]))
+            np.array_equal(self._grid(name, middle)[rows], part._grid(name, middle[rows]))
             for name in (_CDF, names)
         )
 

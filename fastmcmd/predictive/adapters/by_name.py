@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import as_array
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
@@ -122,10 +123,10 @@ def _flat(array: Array) -> Array:
 def _array(value: Any, *names: str) -> Array:
     """Return the first parameter or moment that there is, an attribute or a method."""
     for name in names:
-        found = getattr(value, name, None)
-        found = found() if callable(found) else found
-        if found is not None:
-            return as_array(found, name).astype(np.float64)
+        attribute = getattr(value, name, None)
+        attribute = attribute() if callable(attribute) else attribute
+        if attribute is not None:
+            return as_array(attribute, name).astype(np.float64)
     raise TypeError(
         f"prediction is a {library(value)} {type(value).__name__} without {' or '.join(names)}; give "
         "draws of it, an array (n, l)"
@@ -176,7 +177,9 @@ def _mixture(value: Any, n: int, name: str) -> Predictive:
 
     def part(*names: str) -> Any:
         return next(
-            found for found in (getattr(value, x, None) for x in names) if found is not None
+            attribute
+            for attribute in (getattr(value, x, None) for x in names)
+            if attribute is not None
         )
 
     mixing = part("mixture_distribution", "mixing_distribution")
@@ -200,9 +203,9 @@ def _mixture(value: Any, n: int, name: str) -> Predictive:
         return one
 
     components = [_family(component, reader(k)) for k in range(batch[-1])]
-    if any(found is None for found in components):
+    if any(each is None for each in components):
         raise TypeError(
             f"{name} is a mixture of {library(value)} {type(component).__name__}, which has no family "
             "here; give draws of it, an array (n, l)"
         )
-    return Mixture([found for found in components if found is not None], weights)
+    return Mixture([each for each in components if each is not None], weights)

@@ -56,15 +56,15 @@ def as_predictive(
     >>> as_predictive(([0.0, 1.0], 2.0), 2).std.tolist()
     [2.0, 2.0]
     """
-    found = _convert(value, n, columns, name, y)
-    if len(found) != n:
-        hint = row_hint(value, len(found), n)
-        raise ValueError(f"{name} has {len(found)} rows and y has {n}; they must agree{hint}")
-    if found.columns != columns:
+    prediction = _convert(value, n, columns, name, y)
+    if len(prediction) != n:
+        hint = row_hint(value, len(prediction), n)
+        raise ValueError(f"{name} has {len(prediction)} rows and y has {n}; they must agree{hint}")
+    if prediction.columns != columns:
         raise ValueError(
-            f"{name} has {found.columns} components and y has {columns}; they must agree"
+            f"{name} has {prediction.columns} components and y has {columns}; they must agree"
         )
-    return found
+    return prediction
 
 
 def _convert(value: Any, n: int, columns: int, name: str, y: Any) -> Predictive:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import as_array
-from fastmcmd.predictive.base import Array
 
 __all__ = ["Caller", "bounds", "has_methods", "library", "rows_of", "says_discrete"]
 
@@ -59,9 +59,9 @@ class Caller:
                 return self._array(method(self._like(y)), name)
             except NotImplementedError:
                 continue
-        told = " or ".join(names)
+        members = " or ".join(names)
         raise TypeError(
-            f"prediction is a {self._name}, whose {told} is missing or not implemented; give draws of "
+            f"prediction is a {self._name}, whose {members} is missing or not implemented; give draws of "
             "it, an array (n, l)"
         )
 
@@ -74,11 +74,11 @@ class Caller:
     def moment(self, names: tuple[str, ...]) -> Array:
         """Return the first of several moments, which libraries have as methods or attributes."""
         for name in names:
-            found = _attribute(self._value, name)
-            if found is None:
+            attribute = _attribute(self._value, name)
+            if attribute is None:
                 continue
             try:
-                return self._array(found() if callable(found) else found, name)
+                return self._array(attribute() if callable(attribute) else attribute, name)
             except NotImplementedError:
                 continue
         raise TypeError(f"prediction is a {self._name} without {' or '.join(names)}")
@@ -105,8 +105,8 @@ class Caller:
                 return np.asarray(y, dtype=getattr(kind, "as_numpy_dtype", kind))
         return y
 
-    def _array(self, found: Any, name: str) -> Array:
-        array = as_array(found, f"{self._name}.{name}")
+    def _array(self, attribute: Any, name: str) -> Array:
+        array = as_array(attribute, f"{self._name}.{name}")
         self.size = min(self.size, array.dtype.itemsize)
         return array.astype(np.float64)
 
@@ -131,10 +131,10 @@ def bounds(value: Any) -> tuple[Any, Any]:
 def _end(value: Any, level: float) -> Any:
     """Return the quantiles of level 0 or 1; None where they are not implemented, or NaN."""
     try:
-        found = np.asarray(_lenient(value).quantile(np.float32(level)))
+        end = np.asarray(_lenient(value).quantile(np.float32(level)))
     except (AttributeError, NotImplementedError):
         return None
-    return None if np.isnan(found).any() else found
+    return None if np.isnan(end).any() else end
 
 
 def says_discrete(value: Any) -> bool | None:
@@ -188,13 +188,13 @@ def _lenient(value: Any) -> Any:
         return value
     if library(value) == "tensorflow_probability":  # its bijectors cannot be copied one by one
         return value.copy(validate_args=False) if value.validate_args else value
-    found = copy.copy(value)
-    parts = vars(found)
+    copied = copy.copy(value)
+    parts = vars(copied)
     for name, part in list(parts.items()):
         if hasattr(part, "_validate_args"):
             parts[name] = _lenient(part)
     parts["_validate_args"] = False
-    return found
+    return copied
 
 
 def _device(value: Any) -> Any:

@@ -30,21 +30,21 @@ def from_frozen(frozen: Any, n: int) -> Predictive:
     sizes = {np.size(value) for value in (*frozen.args, *frozen.kwds.values())} - {1}
     if len(sizes) == 1:  # the rows that it has: a mismatch is told by as_predictive
         n = sizes.pop()
-    found = ScipyPredictive(frozen, n)
-    known = _known(found)
-    return found if known is None else known
+    wrapped = ScipyPredictive(frozen, n)
+    known = _known(wrapped)
+    return wrapped if known is None else known
 
 
-def _known(found: ScipyPredictive) -> Predictive | None:
-    family = found.frozen.dist
+def _known(wrapped: ScipyPredictive) -> Predictive | None:
+    family = wrapped.frozen.dist
     if not _of_scipy(family):
         return None
     names = [] if not family.shapes else [name.strip() for name in family.shapes.split(",")]
-    given = dict(zip([*names, "loc", "scale"], found.frozen.args, strict=False))
-    given = {"loc": 0.0, "scale": 1.0} | given | found.frozen.kwds
+    given = dict(zip([*names, "loc", "scale"], wrapped.frozen.args, strict=False))
+    given = {"loc": 0.0, "scale": 1.0} | given | wrapped.frozen.kwds
 
     def one(name: str) -> Any:
-        return np.array(np.broadcast_to(np.asarray(given[name], np.float64).ravel(), found.shape))
+        return np.array(np.broadcast_to(np.asarray(given[name], np.float64).ravel(), wrapped.shape))
 
     loc, scale = one("loc"), one("scale")
     unmoved = not loc.any()

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
-from fastmcmd.predictive.base import Array, Nodes, Predictive, check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 
@@ -208,8 +209,8 @@ class ScipyPredictive(Predictive):
 
     def _rows(self, function: Any, values: Array) -> Array:
         """Return ``function`` of values (n, L) or (1, L), by rows."""
-        found = np.asarray(function(values.T), dtype=np.float64).T
-        return np.broadcast_to(found, (self._n, values.shape[1]))
+        result = np.asarray(function(values.T), dtype=np.float64).T
+        return np.broadcast_to(result, (self._n, values.shape[1]))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         def density(values: Array) -> Array:

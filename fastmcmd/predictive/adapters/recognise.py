@@ -29,23 +29,23 @@ def check_column_names(value: Any, name: str) -> None:
         return
     names = [str(one) for one in columns]
     plain = [re.sub(r"[\W_]+", "", one.lower()) for one in names]
-    told = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
+    listed = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
     draws = "an array is read as draws, a column each"
     if len(names) > 1 and _MEANS.intersection(plain) and _SPREADS.intersection(plain):
         mean = names[next(i for i, one in enumerate(plain) if one in _MEANS)]
         spread = names[next(i for i, one in enumerate(plain) if one in _SPREADS)]
         raise ValueError(
-            f"{name} is a frame with the columns {told}; {draws}. Pass the pair (mean, std): "
+            f"{name} is a frame with the columns {listed}; {draws}. Pass the pair (mean, std): "
             f"({name}[{mean!r}], {name}[{spread!r}]), where the second is a standard deviation"
         )
     if len(names) > 1 and _ENDS.intersection(plain):
         raise ValueError(
-            f"{name} is a frame with the columns {told}; {draws}. The ends of intervals are quantiles: "
+            f"{name} is a frame with the columns {listed}; {draws}. The ends of intervals are quantiles: "
             "pass fastmcmd.predictive.Quantiles(levels, values)"
         )
     if len(names) > 1 and all(_QUANTILE.fullmatch(one.lower().strip()) for one in names):
         raise ValueError(
-            f"{name} is a frame with the columns {told}; {draws}. Pass quantiles as "
+            f"{name} is a frame with the columns {listed}; {draws}. Pass quantiles as "
             "fastmcmd.predictive.Quantiles(levels, values)"
         )
 
@@ -97,10 +97,10 @@ def check_order(y: Any, what: str = "(y, prediction)") -> None:
         raise TypeError(f"y is {given}; outcomes are needed: the order of arguments is {what}")
 
 
-def row_hint(value: Any, found: int, n: int) -> str:
+def row_hint(value: Any, rows: int, n: int) -> str:
     """Return what may be wrong with a prediction that has another number of rows than y."""
     shape = tuple(getattr(value, "shape", ()) or ())
-    if (isinstance(value, list) or len(shape) == 2) and found == 2:
+    if (isinstance(value, list) or len(shape) == 2) and rows == 2:
         return "; means and standard deviations are given as a tuple, (mean, std)"
     if len(shape) == 2 and shape[1] == n:
         return f"; draws have a row for each outcome, ({n}, l): transpose them"

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 
 __all__ = [
     "HALF_LOG_2PI",

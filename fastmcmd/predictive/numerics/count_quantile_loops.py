@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.count_loops import log_mass
 
 __all__ = ["quantiles"]

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.numerics.count_loops import (
     HALF_LOG_2PI,
     NOTHING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 
 __all__ = ["half_excess", "half_ratio", "scaled_deviance", "stirling_error"]
 

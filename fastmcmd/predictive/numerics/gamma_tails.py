@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.numerics.gamma_ratios import scaled_deviance, stirling_error
 
 __all__ = ["log_x_density", "lower", "lower_inverse", "upper", "upper_inverse"]
@@ -43,30 +43,30 @@ def upper_inverse(a: Array, p: Array) -> Array:
     return _inverse(scipy.special.gammainccinv(a, p), a, p, -1.0)
 
 
-def _tail(found: Any, a: Array, x: Array, below: bool) -> Array:
+def _tail(tail: Any, a: Array, x: Array, below: bool) -> Array:
     large = (a >= _LARGE) & (x > 0) & np.isfinite(x)
     if not large.any():
-        return np.asarray(found)
+        return np.asarray(tail)
     from fastmcmd.predictive.numerics.poisson_tails import large_tails
 
-    found = np.array(found)
-    shape, at = (np.broadcast_to(value, found.shape)[large] for value in (a, x))
+    tail = np.array(tail)
+    shape, at = (np.broadcast_to(value, tail.shape)[large] for value in (a, x))
     part = np.empty(len(at))
     large_tails(shape - 1, at, below, part)  # P(X > x) is that of at most a - 1 events of mean x
-    found[np.broadcast_to(large, found.shape)] = part
-    return found
+    tail[np.broadcast_to(large, tail.shape)] = part
+    return tail
 
 
-def _inverse(found: Any, a: Array, p: Array, sign: float) -> Array:
+def _inverse(quantile: Any, a: Array, p: Array, sign: float) -> Array:
     """Return the quantiles, at large shapes by Newton's method in the logarithm of the smaller tail.
 
     From the cube of a normal quantile (Wilson & Hilferty, *The Distribution of Chi-Square*, 1931).
     """
     large = (a >= _LARGE) & (p > 0) & (p < 1)
     if not large.any():
-        return np.asarray(found)
-    found = np.array(found)
-    shape, level = (np.broadcast_to(value, found.shape)[large] for value in (a, p))
+        return np.asarray(quantile)
+    quantile = np.array(quantile)
+    shape, level = (np.broadcast_to(value, quantile.shape)[large] for value in (a, p))
     z = sign * scipy.special.ndtri(level)
     x = shape * (1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape))) ** 3
     other = level > 0.5
@@ -76,5 +76,5 @@ def _inverse(found: Any, a: Array, p: Array, sign: float) -> Array:
         mass = np.where(side > 0, lower(shape, x), upper(shape, x))
         density = np.exp(log_x_density(x, shape)) / x
         x = x - side * np.log(mass / wanted) * mass / density
-    found[np.broadcast_to(large, found.shape)] = x
-    return found
+    quantile[np.broadcast_to(large, quantile.shape)] = x
+    return quantile

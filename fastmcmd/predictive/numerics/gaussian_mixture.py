@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 
 __all__ = ["crps", "quantiles"]
 
@@ -24,10 +24,10 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
     order = np.argsort(levels, axis=1)
     ascending = np.take_along_axis(levels, order, axis=1)
     mean, std, weights = (np.ascontiguousarray(value) for value in (mean, std, weights))
-    found = np.empty((len(mean), levels.shape[1]))
-    loops.quantiles(ascending, scipy.special.ndtri(ascending), mean, std, weights, found)
-    out = np.empty_like(found)
-    np.put_along_axis(out, np.broadcast_to(order, out.shape), found, axis=1)
+    result = np.empty((len(mean), levels.shape[1]))
+    loops.quantiles(ascending, scipy.special.ndtri(ascending), mean, std, weights, result)
+    out = np.empty_like(result)
+    np.put_along_axis(out, np.broadcast_to(order, out.shape), result, axis=1)
     return out
 
 

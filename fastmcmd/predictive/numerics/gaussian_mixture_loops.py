@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 
 __all__ = ["quantiles"]
 
@@ -80,7 +80,7 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
                 x = centre + spread * z[row, column]
             if not low <= x <= high:
                 x = low + 0.5 * (high - low)
-            found, moved = False, math.inf
+            converged, moved = False, math.inf
             # Beyond the middle both sides' complements, which keep their digits near 1.
             sign = 1.0 if level <= 0.5 else -1.0
             for _ in range(_MOST_STEPS):
@@ -103,14 +103,14 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
                     step = gap / density
                     step /= max(1.0 - 0.5 * slope * step / density, 0.5)
                 if abs(step) <= max(_LAST_STEP * narrowest, 4.0 * _EPS * abs(x)):
-                    found = True
+                    converged = True
                     break
                 cubic = abs(step) <= 0.5 * moved and low < x - step < high
                 to = x - step if cubic else low + 0.5 * (high - low)
                 moved = abs(to - x)
                 x = to
             flat = _EPS * min(level, 1.0 - level) > _FLAT * narrowest * density
-            if found and not flat:
+            if converged and not flat:
                 x = min(max(x - step, low), high)
                 out[i, column] = x
                 before = level

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
-from fastmcmd.predictive.base import Array, Predictive
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
 
 __all__ = ["by_halving", "least"]
 
-One = TypeVar("One", bound=Predictive)
+One = TypeVar("One", bound="Predictive")
 
 _BLOCK = 1 << 16  # rows and columns that are halved together
 
@@ -35,8 +38,8 @@ def by_halving(
         if own.shape[1] > 1:
             wide = prediction.take(np.repeat(np.arange(n), own.shape[1]))
         flat = np.ascontiguousarray(own).ravel()
-        found = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
-        out[:, columns] = found.reshape(own.shape)
+        result = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
+        out[:, columns] = result.reshape(own.shape)
     return out
 
 

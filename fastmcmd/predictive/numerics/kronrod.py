@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 
 __all__ = ["NODES", "Integrand", "add_panels"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastmcmd.predictive.base import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes
 
 __all__ = ["MOST_VALUES", "shared_support"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
-from fastmcmd.predictive.base import Array
 
 __all__ = ["FEW", "Tail", "between_tails", "linear_slope"]
 
@@ -99,13 +99,13 @@ def between_tails(
     def work(rows: slice) -> None:
         own = levels[rows] if len(levels) > 1 else levels
         part = [shape[rows] for shape in shapes]
-        found = out[rows]
+        quantiles = out[rows]
         if first:
-            found[:, :first] = lower(np.minimum(own[:, :first], 0.5), *part)
+            quantiles[:, :first] = lower(np.minimum(own[:, :first], 0.5), *part)
         if last < own.shape[1]:
             mirrored = np.minimum(1 - own[:, last:], 0.5)[:, ::-1]
             above = upper(mirrored, *part)[:, ::-1]
-            found[:, last:] = np.where(own[:, last:] <= 0.5, found[:, last:], above)
+            quantiles[:, last:] = np.where(own[:, last:] <= 0.5, quantiles[:, last:], above)
 
     over_rows(work, n, max(1, _BLOCK // max(1, levels.shape[1])))
     return out

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Predictive
+from fastmcmd._base.annotations import Array
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
+
 
 __all__ = ["invert_continuous", "invert_steps"]
 
@@ -65,10 +69,10 @@ def invert_steps(
     Whole numbers are tried first, so counts need few steps; an atom is found exactly.
     """
     level = _beside(level, low)
-    found = _gap(prediction, low, level, upper) >= 0
-    out = np.where(found, low, high)
+    reached = _gap(prediction, low, level, upper) >= 0
+    out = np.where(reached, low, high)
     active = _Active(prediction, out)
-    low, high, level = active.settle(found, out, low, out, level)
+    low, high, level = active.settle(reached, out, low, out, level)
     for _ in range(_MOST_STEPS):
         if not len(active.rows):
             break
@@ -98,11 +102,11 @@ def invert_continuous(
     """
     u = _beside(level, low)
     f_low, f_high = (_gap(prediction, end, u, upper) for end in (low, high))
-    found = f_low >= 0
-    out = np.where(found, low, high)
+    reached = f_low >= 0
+    out = np.where(reached, low, high)
     start = low.copy()
     active = _Active(prediction, out)
-    done = found | (f_high < 0)  # missed by rounding at the upper end: that is the answer
+    done = reached | (f_high < 0)  # missed by rounding at the upper end: that is the answer
     state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, done, u
     a, b, fa, fb, t, best, done, u = active.settle(done, out, *state)
     for _ in range(_MOST_STEPS):

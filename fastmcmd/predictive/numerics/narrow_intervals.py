@@ -7,19 +7,25 @@ where the interval is narrow against its distance from 0, or lies between the mo
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Predictive
-from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.numerics.kronrod import add_panels
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
 
 __all__ = ["Narrow"]
 
 _ENOUGH = 1e-15  # error of a panel, relative to an integral
 _STEPS = 12  # of Newton's method: the density is nearly constant, and three are enough
-_CLOSE = 1e-14  # of a level, or of its complement, at which a quantile is found
+_CLOSE = 1e-14  # of a level, or of its complement, at which a quantile is exact enough
+
+# Returns quantiles (m,) of distributions (m,) between low and high ends (m,), at levels (m,).
+Inverse: TypeAlias = "Callable[[Predictive, Array, Array, Array], Array]"
 
 
 class Narrow:
@@ -94,8 +100,11 @@ class Narrow:
         add_panels(score, squares, rows, *ends, _ENOUGH)
         return np.asarray(np.abs(y - np.clip(y, self.low, self.high)) + self.width * score)
 
-    def quantiles(self, levels: Array) -> Array:
-        """Return quantiles (n, j)."""
+    def quantiles(self, levels: Array, inverse: Inverse) -> Array:
+        """Return quantiles (n, j).
+
+        By Newton's method; ``inverse`` returns those at which it fails.
+        """
         n, count = levels.shape
         rows, level = np.repeat(np.arange(n), count), np.ascontiguousarray(levels).ravel()
         part = Narrow(self.base.take(rows), self.low[rows], self.high[rows])
@@ -105,21 +114,19 @@ class Narrow:
                 gap = np.where(u < 0.5, part.below(u) - level, 1 - level - part.above(u))
                 slope = np.exp(part.base.log_prob(part.at(u)) - part._height) / part._total
                 u = np.clip(u - gap / slope, 0.0, 1.0)
-                missed = np.abs(gap) > _CLOSE * np.minimum(level, 1 - level)
-                if not (missed & (level > 0) & (level < 1)).any():
+                unsolved = np.abs(gap) > _CLOSE * np.minimum(level, 1 - level)
+                if not (unsolved & (level > 0) & (level < 1)).any():
                     break
-        found = part.at(u)
-        found = np.where(level <= 0, part.low, np.where(level >= 1, part.high, found))
-        # What Newton's method has not found: to the next double, by halving.
-        resolved = np.spacing(np.abs(found)) * slope / part.width
+        result = part.at(u)
+        result = np.where(level <= 0, part.low, np.where(level >= 1, part.high, result))
+        # What Newton's method has not solved: to the next double.
+        resolved = np.spacing(np.abs(result)) * slope / part.width
         lost = np.flatnonzero(~(np.abs(gap) <= 1e-9 * np.minimum(level, 1 - level) + 4 * resolved))
         lost = lost[(level[lost] > 0) & (level[lost] < 1)]
         if len(lost):
-            from fastmcmd.predictive.truncated import Truncated
-
-            own = Truncated(part.base.take(lost), part.low[lost], part.high[lost])
-            found[lost] = by_halving(own, level[lost][:, None], Truncated.reaches)[:, 0]
-        return found.reshape(n, count)
+            ends = part.low[lost], part.high[lost]
+            result[lost] = inverse(part.base.take(lost), *ends, level[lost])
+        return result.reshape(n, count)
 
     def _integral(
         self,

@@ -7,11 +7,16 @@ neighbourhood of the point alone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.variation import variation_length
-from fastmcmd.predictive.base import Array, Predictive
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
 
 __all__ = ["around_points"]
 

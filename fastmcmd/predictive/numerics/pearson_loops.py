@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 
 __all__ = ["march"]
 

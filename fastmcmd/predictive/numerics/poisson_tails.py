@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.count_loops import deviance
 
 __all__ = ["large_tails"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.predictive.base import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes
 
 __all__ = ["COARSE", "FINE", "composite", "node_count"]
 
@@ -79,9 +79,9 @@ def composite(
         known = np.diff(levels)
         height = density(values)
         weights = np.where(np.isfinite(height), height, 0.0) * share * widths[:, panel]
-        found = np.add.reduceat(weights, start, axis=1)
-        wrong = (np.abs(found - known) > _MISMATCH).any(axis=1)
-        weights *= (known / np.where(found > 0, found, 1.0))[:, panel]
+        sums = np.add.reduceat(weights, start, axis=1)
+        wrong = (np.abs(sums - known) > _MISMATCH).any(axis=1)
+        weights *= (known / np.where(sums > 0, sums, 1.0))[:, panel]
         if wrong.any():
             exact = quantile((levels[:-1][panel] + known[panel] * place)[None, :])
             values = np.where(wrong[:, None], exact, values)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
-from fastmcmd.predictive.base import Array
 
 __all__ = ["cdf_rows", "crps_rows"]
 

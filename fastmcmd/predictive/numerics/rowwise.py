@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
-from fastmcmd.predictive.base import Array
 
 __all__ = ["by_rows"]
 

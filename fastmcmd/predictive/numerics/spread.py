@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 
 __all__ = ["root", "root_of_squares"]
 
@@ -23,9 +23,9 @@ def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
 
 def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:
     """Return the roots of variances (n, ...); those of ``exact`` (rows) where a square lost its digits."""
-    found = np.sqrt(variance)
+    std = np.sqrt(variance)
     lost = ~((variance > _LEAST) & (variance < _MOST))
     rows = np.flatnonzero(lost.reshape(len(lost), -1).any(axis=1))
     if len(rows):
-        found[rows] = exact(rows)
-    return found
+        std[rows] = exact(rows)
+    return std

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
 __all__ = ["beside", "inner", "row_squares", "scaled", "times"]
 
-Array = NDArray[np.float64]
 _COPIED = 1 << 16  # rows of a copy
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
-from fastmcmd.backends.tall import beside, inner, row_squares, scaled, times
+from fastmcmd.backends.tall_skinny import beside, inner, row_squares, scaled, times
 
 SIZES = st.tuples(
     st.sampled_from([0, 1, 2, 127, 128, 129, 1024, 1025, 2500]),
