@@ -27,6 +27,7 @@ from fastmcmd.kernels import (
     Matern,
     Polynomial,
     Product,
+    Scaled,
     Sum,
 )
 from fastmcmd.mcmd import mcmd
@@ -93,6 +94,7 @@ __all__ = [
     "Product",
     "Quantiles",
     "Result",
+    "Scaled",
     "StudentT",
     "Sum",
     "ToleranceWarning",

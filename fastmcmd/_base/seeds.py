@@ -39,6 +39,9 @@ class Purpose(Enum):
     PROBE = "rows and vectors that an algorithm looks at"
     LANDMARKS = "landmarks of a low-rank approximation"
     AUDIT = "rows at which a certificate is measured"
+    DEFAULTS = "rows from which default kernels are chosen"
+    SELECTION = "landmarks and rows with which kernels are compared"
+    KERNEL_REPORT = "outcomes with which a kernel is tried"
     PLAN = "rows from which the cost of a computation is predicted"
 
 
