@@ -27,6 +27,7 @@ from fastmcmd.kernels import (
     Matern,
     Polynomial,
     Product,
+    Scaled,
     Sum,
 )
 from fastmcmd.mcmd import mcmd
@@ -95,6 +96,7 @@ __all__ = [
     "Product",
     "Quantiles",
     "Result",
+    "Scaled",
     "StudentT",
     "Sum",
     "ToleranceWarning",

@@ -40,6 +40,9 @@ class Purpose(Enum):
     LANDMARKS = "landmarks of a low-rank approximation"
     CERTIFICATE = "rows at which a certificate is measured"
     TEST = "outcomes that a test ranks the observed ones among"
+    DEFAULTS = "rows from which default kernels are chosen"
+    SELECTION = "landmarks and rows with which kernels are compared"
+    KERNEL_REPORT = "outcomes with which a kernel is tried"
     PLAN = "rows from which the cost of a computation is predicted"
 
 

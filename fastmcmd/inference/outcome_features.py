@@ -189,7 +189,7 @@ def landmark_features(
         get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), _MOST_LANDMARKS, rng
     )
     search.grow(_MOST_LANDMARKS)
-    return LandmarkFeatures(name, search.features())
+    return LandmarkFeatures(name, search.kernel_features())
 
 
 def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFeatures]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
-from fastmcmd.gram import KernelFeatures
-from fastmcmd.kernels import Kernel
+from fastmcmd.gram import KernelFeatures, offset_of
+from fastmcmd.kernels import Kernel, scale_columns, split_scales
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["Basis", "Smoother"]
@@ -36,9 +36,12 @@ class Smoother:
     ----------
     features : KernelFeatures
         Landmarks with their Cholesky factor.
+    scales : tuple of float (d,) or None
+        What the columns of inputs are multiplied by, where the kernel is a `Scaled` one.
     """
 
     features: KernelFeatures
+    scales: tuple[float, ...] | None = None
 
     @staticmethod
     def of(kernel: Kernel, x: Array, landmarks: int, random_state: object = 0) -> Smoother:
@@ -56,15 +59,17 @@ class Smoother:
             Source of the draws.
         """
         rng = generator(random_state, Purpose.LANDMARKS)
+        scales, _ = split_scales(kernel)
+        kernel, x = scale_columns(kernel, x)
         kernel = kernel.resolve(x)
         rows = x
         if len(x) > _CANDIDATES:
             rows = x[np.sort(rng.choice(len(x), _CANDIDATES, replace=False))]
-        search = LandmarkSearch(
-            get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), landmarks, rng
-        )
+        backend = get_backend("auto", kernel)
+        offset = offset_of(kernel, backend, rows)  # far from 0, distances would lose digits
+        search = LandmarkSearch(backend, kernel, rows, np.ones(len(rows)), landmarks, rng, offset)
         search.grow(landmarks)
-        return Smoother(search.features())
+        return Smoother(search.kernel_features(), scales)
 
     @property
     def rank(self) -> int:
@@ -73,6 +78,8 @@ class Smoother:
 
     def transform(self, x: Array) -> Array:
         """Return f(x) (n, m) of inputs (n, d)."""
+        if self.scales is not None:
+            x = np.asarray(x * np.array(self.scales))
         return self.features.transform(x)
 
     def basis(self, x: Array, weights: Array | None = None) -> Basis:

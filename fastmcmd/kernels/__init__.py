@@ -11,6 +11,7 @@ from fastmcmd.kernels.combined import Constant, Product, Sum
 from fastmcmd.kernels.custom import CustomKernel
 from fastmcmd.kernels.distance import RBF, Delta, Laplacian, Matern
 from fastmcmd.kernels.inner import Cosine, Linear, Polynomial
+from fastmcmd.kernels.scaled import Scaled, scale_columns, split_scales
 
 __all__ = [
     "RBF",
@@ -24,13 +25,28 @@ __all__ = [
     "Matern",
     "Polynomial",
     "Product",
+    "Scaled",
     "Sum",
     "kernel_from_dict",
+    "scale_columns",
+    "split_scales",
 ]
 
 _SAVED: dict[str, type[Kernel]] = {
     kind.__name__: kind
-    for kind in (RBF, Constant, Cosine, Delta, Laplacian, Linear, Matern, Polynomial, Product, Sum)
+    for kind in (
+        RBF,
+        Constant,
+        Cosine,
+        Delta,
+        Laplacian,
+        Linear,
+        Matern,
+        Polynomial,
+        Product,
+        Scaled,
+        Sum,
+    )
 }
 
 

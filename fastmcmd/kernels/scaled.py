@@ -1,0 +1,179 @@
+"""A kernel of inputs whose columns are multiplied by numbers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fastmcmd._base.checks import as_float
+from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
+from fastmcmd.kernels.combined import Constant, Product, Sum
+
+__all__ = ["Scaled", "scale_columns", "split_scales"]
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """A kernel of rows whose columns are multiplied by ``scales``: ``kernel(x * scales, z * scales)``.
+
+    For columns in different units, or to leave columns out (scale 0). Computations multiply the columns
+    once, when they take the inputs, in float64; every backend then works with the inner kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel of the scaled rows. A ``gamma`` that depends on the data is taken from scaled rows.
+    scales : sequence of float (d,)
+        Factor of each column, at least 0. One over the standard deviation of a column standardises it.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> x = np.array([[0.0, 0.0], [1.0, 1000.0]])
+    >>> kernel = fm.Scaled(fm.RBF(0.5), (1.0, 0.001))
+    >>> bool(np.isclose(kernel(x)[0, 1], np.exp(-1)))
+    True
+    """
+
+    kernel: Kernel
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"kernel is {self.kernel!r}; a kernel is needed")
+        try:
+            given = np.asarray(self.scales, dtype=object).ravel().tolist()
+        except ValueError:
+            given = []
+        scales = tuple(as_float(one, "an entry of scales") for one in given)
+        if not scales or not all(0 <= one < np.inf for one in scales):
+            raise ValueError(
+                f"scales is {self.scales!r}; finite numbers >= 0 are needed, one a column"
+            )
+        kernel = self.kernel
+        if isinstance(kernel, Scaled):
+            if len(kernel.scales) != len(scales):
+                raise ValueError(
+                    f"scales has {len(scales)} entries, those of the inner kernel {len(kernel.scales)}"
+                )
+            scales = tuple(a * b for a, b in zip(scales, kernel.scales, strict=True))
+            kernel = kernel.kernel
+        object.__setattr__(self, "kernel", kernel)
+        object.__setattr__(self, "scales", scales)
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel is."""
+        return self.kernel.translation_invariant
+
+    @property
+    def compares_rows(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel does."""
+        return self.kernel.compares_rows
+
+    @property
+    def divides_by_norms(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel does."""
+        return self.kernel.divides_by_norms
+
+    @property
+    def scale_free(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel is."""
+        return self.kernel.scale_free
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the inner kernel is."""
+        return self.kernel.is_resolved
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the inner kernel is."""
+        return self.kernel.compiled
+
+    def rows(self, x: Any, name: str = "x") -> Array:
+        """Return the scaled rows (n, d) in float64."""
+        x = as_rows(x)
+        if x.shape[1] != len(self.scales):
+            raise ValueError(
+                f"{name} has {x.shape[1]} columns and the kernel has scales for {len(self.scales)}; they "
+                "must agree"
+            )
+        return np.asarray(x * np.array(self.scales))
+
+    def evaluate(self, x: Array, z: Array) -> Array:
+        """Return a block of the matrix."""
+        return self.kernel.evaluate(self.rows(x), self.rows(z))
+
+    def diagonal(self, x: Any) -> Array:
+        """Return k(x_i, x_i) (n,)."""
+        return self.kernel.diagonal(self.rows(x))
+
+    def resolve(self, data: Any) -> Kernel:
+        """Return the kernel with parameters that depend on the scaled data replaced by numbers."""
+        if self.is_resolved:
+            return self
+        return replace(self, kernel=self.kernel.resolve(self.rows(data)))
+
+    def prepared(self, x: Array, name: str) -> Array:
+        """Return the scaled rows as the inner kernel takes them."""
+        return self.kernel.prepared(self.rows(x, name), name)
+
+    def examine(self, rows: Array, name: str) -> None:
+        """Examine the inner kernel."""
+        self.kernel.examine(self.rows(rows), name)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Refuse: rows are scaled before the core sees them (`split_scales`)."""
+        raise TypeError(
+            f"{self!r} must be split into scales and an inner kernel before it is computed"
+        )
+
+    def max_value(self, max_norm2: float) -> float:
+        """Return the bound of the inner kernel at the largest scale."""
+        return self.kernel.max_value(max_norm2 * max(self.scales) ** 2)
+
+    def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
+        """Return the bound of the inner kernel at the largest scale; scaling rounds once more."""
+        return self.kernel.entry_error(unit, dim + 2, max_norm2 * max(self.scales) ** 2, direct)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{one:.4g}" for one in self.scales[:6])
+        more = f", ... {len(self.scales)} in all" if len(self.scales) > 6 else ""
+        return f"Scaled({self.kernel!r}, ({shown}{more}))"
+
+
+def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
+    """Return the scales of the columns and the kernel of the scaled rows; None where nothing is scaled.
+
+    Raises
+    ------
+    ValueError
+        A sum or product of kernels with different scales: rows can be scaled only once.
+    """
+    match kernel:
+        case Scaled(kernel=inner, scales=scales):
+            return scales, inner
+        case Sum(left=left, right=right) | Product(left=left, right=right):
+            first, left = split_scales(left)
+            second, right = split_scales(right)
+            if first is None and second is None:
+                return None, kernel
+            if isinstance(left, Constant) or isinstance(right, Constant):
+                first = second = first or second
+            if first != second:
+                raise ValueError(
+                    f"{kernel!r} combines kernels of differently scaled columns; give one Scaled around "
+                    "the whole kernel"
+                )
+            return first, type(kernel)(left, right)
+    return None, kernel
+
+
+def scale_columns(kernel: Kernel, x: Array, name: str = "x") -> tuple[Kernel, Array]:
+    """Return the inner kernel and the rows (n, d) that it takes; both as given where nothing is scaled."""
+    scales, inner = split_scales(kernel)
+    return inner, x if scales is None else Scaled(inner, scales).rows(x, name)

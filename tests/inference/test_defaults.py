@@ -1,0 +1,158 @@
+"""Default kernels: units do not matter, scales follow plain definitions, edge cases have answers."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+import fastmcmd as fm
+from fastmcmd.inference.defaults import chosen_kernels, default_kernels_of
+from fastmcmd.inference.smoother import Smoother
+
+
+def problem(rng, n=300, d=3):
+    x = rng.normal(size=(n, d))
+    return x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=n)
+
+
+def test_input_kernel_is_the_mean_of_three_rbfs_on_standardised_columns(rng):
+    x, y = problem(rng)
+    x *= [1e-3, 1.0, 1e4]
+    found = default_kernels_of(x, y)
+    z = x / x.std(axis=0)
+    length = np.median(pdist(z))
+    r2 = np.square(z[:, None] - z[None]).sum(axis=2) / length**2
+    plain = np.mean([np.exp(-0.5 * r2 * part**2) for part in (1, 2, 4)], axis=0)
+    np.testing.assert_allclose(found.x_kernel(x), plain, atol=1e-12)
+    assert found.lam == 0.01
+
+
+def test_output_kernel_sees_both_spreads(rng):
+    x = rng.uniform(-2, 2, 400)
+    y = 5 * x + 0.5 * rng.normal(size=400)
+    found = default_kernels_of(x, y)
+    low, high = np.quantile(y, [0.25, 0.75])
+    assert found.marginal_spread == pytest.approx((high - low) / 1.349)
+    assert found.residual_spread == pytest.approx(0.5, rel=0.15)
+    r2 = np.square(np.subtract.outer(y, y))
+    plain = np.mean(
+        [np.exp(-0.5 * r2 / s**2) for s in (found.marginal_spread, found.residual_spread)], axis=0
+    )
+    np.testing.assert_allclose(found.y_kernel(y), plain, atol=1e-12)
+
+
+def test_units_do_not_matter(rng):
+    x, y = problem(rng)
+    first = default_kernels_of(x, y)
+    factors = np.array([1e-80, 1e3, 1e100])
+    second = default_kernels_of(x * factors + factors, 1e90 * y)
+    np.testing.assert_allclose(second.x_kernel(x * factors), first.x_kernel(x), atol=1e-6)
+    np.testing.assert_allclose(second.y_kernel(1e90 * y), first.y_kernel(y), atol=1e-6)
+
+
+def test_the_same_data_give_the_same_kernels(rng):
+    x, y = problem(rng, 15_000, 2)
+    assert default_kernels_of(x, y) == default_kernels_of(x.copy(), y.copy())
+
+
+def test_inputs_on_disk_give_the_kernels_of_those_in_memory(rng, tmp_path):
+    x, y = problem(rng, 12_000, 2)
+    np.save(tmp_path / "x.npy", x)
+    assert default_kernels_of(tmp_path / "x.npy", y) == default_kernels_of(x, y)
+
+
+def test_one_scale_for_all_columns_needs_no_scaled_kernel(rng):
+    x, y = problem(rng, d=1)
+    assert fm.Scaled not in {type(default_kernels_of(x, y).x_kernel)}
+    columns = np.repeat(x, 3, axis=1)
+    assert not isinstance(default_kernels_of(columns, y).x_kernel, fm.Scaled)
+
+
+def test_constant_columns_do_not_count(rng):
+    x, y = problem(rng, d=2)
+    wide = np.column_stack([x[:, 0], np.full(300, 0.1), x[:, 1], np.full(300, 1e200)])
+    found = default_kernels_of(wide, y)
+    assert found.scales[1] == found.scales[3] == 0
+    np.testing.assert_allclose(
+        found.x_kernel(wide), default_kernels_of(x, y).x_kernel(x), atol=1e-12
+    )
+
+
+def test_constant_inputs_have_a_constant_kernel(rng):
+    found = default_kernels_of(np.ones((50, 2)), rng.normal(size=50))
+    assert found.x_kernel == fm.Constant(1.0)
+    assert found.residual_spread == found.marginal_spread
+
+
+def test_mostly_equal_inputs_and_outcomes(rng):
+    x = np.zeros(200)
+    x[:40] = rng.normal(size=40)
+    y = np.zeros(200)
+    y[:30] = rng.poisson(4, 30) + 1.0
+    found = default_kernels_of(x, y)
+    assert found.length > 0
+    assert found.marginal_spread == pytest.approx(y.std())  # the quartiles are equal
+    assert 0 < found.residual_spread <= found.marginal_spread
+
+
+def test_vector_outcomes_have_the_norm_of_their_columns_spreads(rng):
+    x, y = problem(rng)
+    both = np.column_stack([y, 3 * y])
+    one = default_kernels_of(x, y)
+    assert default_kernels_of(x, both).marginal_spread == pytest.approx(
+        np.sqrt(10) * one.marginal_spread
+    )
+
+
+def test_classes_have_the_equality_kernel(rng):
+    x, y = problem(rng)
+    assert default_kernels_of(x, y > 0).y_kernel == fm.Delta()
+    assert default_kernels_of(x, rng.integers(0, 3, 300), classes=True).y_kernel == fm.Delta()
+
+
+def test_few_rows_have_the_marginal_spread(rng):
+    x, y = problem(rng, 10)
+    found = default_kernels_of(x, y)
+    assert found.residual_spread == found.marginal_spread
+    assert found.y_kernel == fm.RBF(0.5 / found.marginal_spread**2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_equal_outcomes_are_an_error_that_says_what_to_pass(n):
+    with pytest.raises(ValueError, match=r"all \d+ outcomes y are equal.*y_kernel"):
+        default_kernels_of(np.arange(n), np.full(n, 3.0))
+
+
+def test_nan_and_other_lengths_are_errors(rng):
+    x, y = problem(rng)
+    with pytest.raises(ValueError, match="x holds NaN"):
+        default_kernels_of(np.where(x > 2, np.nan, x), y)
+    with pytest.raises(ValueError, match="rows must match"):
+        default_kernels_of(x, y[:-1])
+
+
+def test_names_of_kernels(rng):
+    x, y = problem(rng)
+    y = y[:, None]
+    found = default_kernels_of(x, y)
+    assert chosen_kernels(x, y) == (found.x_kernel, found.y_kernel, 0.01)
+    assert chosen_kernels(x, y, "auto", "auto", "auto") == chosen_kernels(x, y)
+    published = (fm.Polynomial(3, None, 1.0), fm.RBF("variance"), 0.1)
+    assert chosen_kernels(x, y, "paper", "paper") == published
+    assert chosen_kernels(x, y, none="paper") == published
+    assert chosen_kernels(x, y, "paper", fm.RBF(1.0), 0.5)[2] == 0.5
+    assert chosen_kernels(x, y, fm.RBF(1.0), fm.RBF(1.0)) == (fm.RBF(1.0), fm.RBF(1.0), 0.01)
+    with pytest.raises(ValueError, match="x_kernel is 'rbf'"):
+        chosen_kernels(x, y, "rbf")
+    with pytest.raises(TypeError, match="y_kernel is 3"):
+        chosen_kernels(x, y, None, 3)
+    with pytest.raises(ValueError, match="lam is 'small'"):
+        chosen_kernels(x, y, lam="small")
+
+
+def test_smoother_takes_scaled_kernels(rng):
+    x, y = problem(rng, 60)
+    x *= [1.0, 1e3, 1e-3]
+    kernel = default_kernels_of(x, y).x_kernel
+    smoother = Smoother.of(kernel, x, 60)
+    f = smoother.transform(x)
+    np.testing.assert_allclose(f @ f.T, kernel(x), atol=1e-9)
