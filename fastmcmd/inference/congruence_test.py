@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import pdist
 
 from fastmcmd._base.checks import (
     as_rows,
@@ -20,6 +19,7 @@ from fastmcmd._base.checks import (
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
+from fastmcmd.inference.defaults import default_input_kernel
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
@@ -29,7 +29,7 @@ from fastmcmd.inference.outcome_features import (
 from fastmcmd.inference.row_test import RowTest, row_test
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import Projections, project
-from fastmcmd.kernels import RBF, Delta, Kernel
+from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.recognise import check_order
 from fastmcmd.predictive.base import PredictionLike
@@ -51,7 +51,6 @@ _ROUNDING = (
     1e-10  # of mean squared residuals in single precision, whose features are of the order of 1
 )
 _TIE = 1e-4  # standard deviations: data sets that are nearer to each other count as equal
-_PAIRS_OF = 1_000  # rows whose distances give the length of the kernel
 
 Array = NDArray[np.float64]
 
@@ -278,7 +277,7 @@ def congruence_test(
     True
     """
     check_order(y, "(x, y, prediction)")
-    x, y = as_rows(x, "x"), as_rows(y, "y").astype(np.float64)
+    x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
     check_same_length(x=x, y=y)
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
     simulations = int(check_count(simulations, "simulations", least=_LEAST_SIMULATIONS))
@@ -292,12 +291,7 @@ def congruence_test(
     points = None if at is None else _points(at, inputs, condition)
     rng = generator(random_state, Purpose.TEST)
     if x_kernel is None or condition != "x":
-        centre, scale = _standard_columns(inputs)
-        inputs = (inputs - centre) / scale
-        points = None if points is None else (points - centre) / scale
-    inputs = inputs.astype(np.float64, copy=False)
-    if x_kernel is None:
-        x_kernel = _scale_free(inputs, rng)
+        x_kernel = default_input_kernel(inputs)
     outcomes = exchangeable_outcomes(y, predictive, simulations, rng)
     kinds = _kinds_of(y_kernel, predictive, outcomes.of_some_rows(), rng)
     work = 2.0 * sum(kind.rank for kind in kinds) * (simulations + 1) * len(y)
@@ -381,26 +375,6 @@ def _points(at: ArrayLike, inputs: Array, condition: str) -> Array:
             f"at has {points.shape[1]} columns and the inputs have {inputs.shape[1]}; they must agree"
         )
     return points
-
-
-def _standard_columns(x: Array) -> tuple[Array, Array]:
-    """Return location and scale of each column; constant columns stay as they are."""
-    centre = x.mean(axis=0, dtype=np.float64)
-    scale = np.abs(x - centre).max(axis=0).astype(np.float64)  # squares cannot overflow
-    scale[scale == 0] = 1.0
-    scale *= np.sqrt(np.mean(((x - centre) / scale) ** 2, axis=0))
-    scale[scale == 0] = 1.0
-    return centre, scale
-
-
-def _scale_free(x: Array, rng: np.random.Generator) -> Kernel:
-    """Return the mean of three RBF kernels, of the median distance, half of it and a quarter."""
-    some = x if len(x) <= _PAIRS_OF else x[rng.choice(len(x), _PAIRS_OF, replace=False)]
-    distances = pdist(some)
-    distances = distances[distances > 0]
-    length = float(np.median(distances)) if distances.size else 1.0
-    parts = [RBF(gamma=1 / (2 * (length * share) ** 2)) for share in (1.0, 0.5, 0.25)]
-    return (parts[0] + parts[1] + parts[2]) * (1 / 3)
 
 
 def _kinds_of(

@@ -21,7 +21,21 @@ from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
 from fastmcmd.kernels.base import power_of_two
 from fastmcmd.rows import Rows, open_rows
 
-__all__ = ["PAPER_LAM", "DefaultKernels", "chosen_kernels", "default_kernels_of", "paper_kernels"]
+__all__ = [
+    "PAPER_LAM",
+    "DefaultKernels",
+    "chosen_kernels",
+    "default_input_kernel",
+    "default_kernels_of",
+    "paper_kernels",
+]
+    "PAPER_LAM",
+    "DefaultKernels",
+    "chosen_kernels",
+    "default_input_kernel",
+    "default_kernels_of",
+    "paper_kernels",
+]
 
 PAPER_LAM = 0.1
 _LAM = 0.01
@@ -111,6 +125,13 @@ def default_kernels_of(x: Any, y: Any, *, classes: bool = False) -> DefaultKerne
             y_kernel = 0.5 * y_kernel + 0.5 * _rbf(residual, "y")
     told = tuple(float(one) for one in scales)
     return DefaultKernels(x_kernel, y_kernel, _LAM, told, length, marginal, residual)
+
+
+def default_input_kernel(x: Array) -> Kernel:
+    """Return the default kernel of inputs (n, d) alone: no outcome is looked at."""
+    inputs = np.asarray(x[_sample(len(x), _ROWS, 0)], dtype=np.float64)
+    scales = _column_scales(inputs)
+    return _input_kernel(scales, _median_length(_distances(inputs * scales)[0]))
 
 
 def paper_kernels() -> tuple[Kernel, Kernel, float]:
