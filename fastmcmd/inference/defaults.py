@@ -29,13 +29,6 @@ __all__ = [
     "default_kernels_of",
     "paper_kernels",
 ]
-    "PAPER_LAM",
-    "DefaultKernels",
-    "chosen_kernels",
-    "default_input_kernel",
-    "default_kernels_of",
-    "paper_kernels",
-]
 
 PAPER_LAM = 0.1
 _LAM = 0.01
