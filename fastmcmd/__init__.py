@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from fastmcmd import classification, metrics, recalibration, streaming
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
+    from fastmcmd.inference.diagnose import diagnose
+    from fastmcmd.inference.diagnosis import Diagnosis
     from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
@@ -69,6 +71,7 @@ __all__ = [
     "Cosine",
     "CustomKernel",
     "Delta",
+    "Diagnosis",
     "DoublePoisson",
     "DownsampledResult",
     "Draws",
@@ -103,6 +106,7 @@ __all__ = [
     "cce",
     "classification",
     "compare",
+    "diagnose",
     "downsampled_cce",
     "ence",
     "evaluate",
@@ -124,6 +128,8 @@ _LATER = {
     "fastmcmd": ("classification", "metrics", "recalibration", "streaming"),
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
+    "fastmcmd.inference.diagnose": ("diagnose",),
+    "fastmcmd.inference.diagnosis": ("Diagnosis",),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),
