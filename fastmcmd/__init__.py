@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
+    from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
+    from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
     from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
@@ -95,6 +97,7 @@ __all__ = [
     "Predictive",
     "Product",
     "Quantiles",
+    "RejectionCurve",
     "Result",
     "Scaled",
     "StudentT",
@@ -102,6 +105,8 @@ __all__ = [
     "ToleranceWarning",
     "Truncated",
     "Uniform",
+    "WeakRegion",
+    "WeakRegions",
     "ZeroInflated",
     "__version__",
     "cce",
@@ -120,8 +125,10 @@ __all__ = [
     "plan",
     "recalibration",
     "regression_ece",
+    "rejection_curve",
     "set_num_threads",
     "streaming",
+    "weak_regions",
 ]
 
 # Loaded at first use (PEP 562): what not everyone needs would double the time of the import.
@@ -130,6 +137,8 @@ _LATER = {
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
+    "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
+    "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),
