@@ -29,6 +29,8 @@ __all__ = ["WeakRegion", "WeakRegions", "weak_regions"]
 
 Array = NDArray[np.float64]
 
+_Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from the root to a leaf
+
 _LANDMARKS = 200  # a test with the same landmarks for all data sets is exact whatever they are
 _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
 _LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
@@ -348,7 +350,8 @@ def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDAr
 
 def _leaves(tree: Any) -> list[tuple[tuple[int, bool, float], ...]]:
     """Return the conditions of each leaf."""
-    found, stack = [], [(0, ())]
+    found: list[_Path] = []
+    stack: list[tuple[int, _Path]] = [(0, ())]
     while stack:
         node, conditions = stack.pop()
         left, right = int(tree.children_left[node]), int(tree.children_right[node])
@@ -356,8 +359,8 @@ def _leaves(tree: Any) -> list[tuple[tuple[int, bool, float], ...]]:
             found.append(conditions)
             continue
         cut = int(tree.feature[node]), float(tree.threshold[node])
-        stack.append((right, (*conditions, (cut[0], True, cut[1]))))  # type: ignore[arg-type]
-        stack.append((left, (*conditions, (cut[0], False, cut[1]))))  # type: ignore[arg-type]
+        stack.append((right, (*conditions, (cut[0], True, cut[1]))))
+        stack.append((left, (*conditions, (cut[0], False, cut[1]))))
     return found
 
 
