@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
     from fastmcmd.inference.diagnose import diagnose
     from fastmcmd.inference.diagnosis import Diagnosis
+    from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
+    from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
     from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
@@ -98,6 +100,7 @@ __all__ = [
     "Predictive",
     "Product",
     "Quantiles",
+    "RejectionCurve",
     "Result",
     "Scaled",
     "StudentT",
@@ -105,6 +108,8 @@ __all__ = [
     "ToleranceWarning",
     "Truncated",
     "Uniform",
+    "WeakRegion",
+    "WeakRegions",
     "ZeroInflated",
     "__version__",
     "cce",
@@ -124,8 +129,10 @@ __all__ = [
     "plan",
     "recalibration",
     "regression_ece",
+    "rejection_curve",
     "set_num_threads",
     "streaming",
+    "weak_regions",
 ]
 
 # Loaded at first use (PEP 562): what not everyone needs would double the time of the import.
@@ -136,6 +143,8 @@ _LATER = {
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
     "fastmcmd.inference.diagnose": ("diagnose",),
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
+    "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
+    "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),

@@ -22,8 +22,9 @@ from fastmcmd._base.checks import (
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
-from fastmcmd.cce import cce, encoded
+from fastmcmd.cce import cce
 from fastmcmd.estimate.arguments import common_dtype, default_kernels
+from fastmcmd.estimate.samples import encoded
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import as_predictive
 from fastmcmd.predictive.base import PredictionLike

@@ -22,10 +22,11 @@ from fastmcmd._base.annotations import (
 from fastmcmd._base.checks import as_rows, check_path
 from fastmcmd._base.params import Parameters
 from fastmcmd._base.progress import Progress
-from fastmcmd.cce import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.estimate.arguments import prepared_inputs
 from fastmcmd.estimate.fit import Fit, fit
+from fastmcmd.estimate.samples import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.gram import check_sizes
+from fastmcmd.inference.chance import Chance
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
@@ -110,6 +111,7 @@ class ConditionalCongruence(Parameters):
         self.devices = devices
         self.device_memory_limit = device_memory_limit
         self._fit: Fit | None = None
+        self._chance: Chance | None = None  # the data, to tell noise from misfit
         self._files: dict[str, str] = {}  # those it was fitted on, by the names of arguments
 
     def options(self, x: InputsLike | None = None) -> Options:
@@ -144,7 +146,8 @@ class ConditionalCongruence(Parameters):
             rows, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
-        self._fit, self.result_ = evaluate_at(nature, model, *kernels, options, rows, "CCE")
+        self._fit, result = evaluate_at(nature, model, *kernels, options, rows, "CCE")
+        self._set_chance(result, Chance(nature, model, *kernels, rows))
         self._files = files
         self.n_features_in_ = rows.shape[1]
         self.input_dtype_ = rows.dtype
@@ -212,7 +215,7 @@ class ConditionalCongruence(Parameters):
             rows, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
-        estimators = {}
+        estimators: dict[str, ConditionalCongruence] = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
             fits = fit(nature, models, *kernels, options, rows, progress)
@@ -222,6 +225,7 @@ class ConditionalCongruence(Parameters):
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
                 one.restore(fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype)
+                one._set_chance(one.result_, Chance(nature, models[len(estimators)], *kernels, rows))
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
                 estimators[name] = one
         return estimators
@@ -238,6 +242,14 @@ class ConditionalCongruence(Parameters):
         """Set what `fit` sets, from a saved file or a fit of several models."""
         self._fit, self.result_ = fitted, result
         self.n_features_in_, self.output_columns_, self.input_dtype_ = features, columns, dtype
+
+    def _set_chance(self, result: Result, chance: Chance) -> None:
+        self._chance, self.result_ = chance, replace(result, source=chance)
+
+    @property
+    def chance(self) -> Chance | None:
+        """The samples it was fitted on with their kernels; None where it was loaded from a file."""
+        return self._chance
 
     def _grid(self, x_new: InputsLike) -> HostArray | Rows:
         self.fitted()
@@ -257,7 +269,8 @@ class ConditionalCongruence(Parameters):
             values, errors, info = fitted.evaluate(grid, progress)
         finally:
             progress.close()
-        return Result.of(values, errors, options.tol, info, "CCE")
+        result = Result.of(values, errors, options.tol, info, "CCE")
+        return result if self._chance is None else replace(result, source=self._chance.at(grid))
 
     def score_samples(self, x_new: InputsLike) -> NDArray[np.float64]:
         """Return the CCE (q,) at unlabelled inputs (q, d)."""

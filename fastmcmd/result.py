@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_array, is_cupy, shown
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, shown
 from fastmcmd.errors import (
     FEATURES_MISS,
     QUADRATURE,
@@ -22,7 +24,26 @@ from fastmcmd.errors import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Info", "PointValues", "Result", "on_device_of", "on_host"]
+__all__ = [
+    "LEAST_SUPPORT", "Info", "NoiseSource", "PointValues", "Result", "on_device_of", "on_host",
+]  # fmt: skip
+
+LEAST_SUPPORT = 5.0  # effective rows below which a point counts as one without support
+
+
+class NoiseSource(Protocol):
+    """What computes the noise of a result when it is asked for; see `fastmcmd.inference.chance`."""
+
+    @property
+    def noise(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def null_mean(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def effective_rows(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def landmarks(self) -> int: ...  # noqa: D102
+    @property
+    def approximation(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -134,6 +155,18 @@ class Result(PointValues):
         How it was computed.
     name : str
         "MCMD" or "CCE".
+    source : NoiseSource or None
+        The data, from which `null_mean`, `excess` and `effective_rows` are computed at first access.
+        References, no copies: do not change the arrays in between. Copies keep it; a pickled result
+        leaves it behind.
+
+    Notes
+    -----
+    With the coefficients c_i(x) of the rows, ``CCE(x)^2 = |sum_i c_i(x) e_i|^2``, where e_i is the
+    embedding of the outcome y_i less that of its prediction; see ``docs/theory.md``, "Inference".
+    Coefficients are exact up to 2,000 distinct inputs. Beyond, `null_mean`, `excess` and `effective_rows`
+    use 256 to 1,000 landmarks in x; ``source.landmarks`` says how many, ``source.approximation`` by how
+    much the sums change with half of them.
     """
 
     values: NDArray[np.float64]
@@ -141,6 +174,7 @@ class Result(PointValues):
     tol: float
     info: Info
     name: str = field(default="MCMD")
+    source: NoiseSource | None = field(default=None, repr=False)
 
     @staticmethod
     def of(
@@ -166,6 +200,95 @@ class Result(PointValues):
                 stacklevel=5,
             )
         return Result(values, error_bounds, tol, info, name)
+
+    def _noise_source(self) -> NoiseSource:
+        if self.source is not None:
+            return self.source
+        if self.name != "CCE":
+            raise ValueError(
+                f"{self.name} compares two samples: there is no model that could be right; use fastmcmd.cce"
+            )
+        raise ValueError(
+            "this result was loaded or pickled without the data; compute the CCE again, or read null_mean, "
+            "excess and effective_rows before it is pickled, which keeps them"
+        )
+
+    @cached_property
+    def null_mean(self) -> NDArray[np.float64]:
+        """Mean of CCE^2 (q,) at each point if the model is right: ``sum_i c_i(x)^2 V_i``.
+
+        V_i is the variance of the prediction of row i in the output kernel's space.
+        """
+        return self._noise_source().null_mean
+
+    @cached_property
+    def excess(self) -> NDArray[np.float64]:
+        """CCE^2 less its noise (q,), ``CCE(x)^2 - sum_i c_i(x)^2 |e_i|^2``: a signed U-statistic.
+
+        Unbiased for ``sum_{i != j} c_i c_j <E e_i, E e_j>``, the smoothed squared misfit, whatever the
+        truth.
+        """
+        noise = self._noise_source().noise
+        return np.asarray(on_host(self.values) ** 2 - noise)
+
+    @cached_property
+    def effective_rows(self) -> NDArray[np.float64]:
+        """Support (q,): ``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2``.
+
+        So many rows at x itself would show a misfit there against as much noise. m rows at x alone give
+        m, a point far from all rows 0. Points with fewer than 5 have no support: pictures show them in
+        grey.
+        """
+        return self._noise_source().effective_rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: everything that was computed, not the data."""
+        return {**self.__dict__, "source": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        """Return a copy that shares the data."""
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
+        for name, value in self.__dict__.items():
+            copied.__dict__[name] = value if name == "source" else deepcopy(value, memo)
+        return copied
+
+    def _computed(self) -> dict[str, NDArray[np.float64]]:
+        """Return those of the lazy columns that were computed."""
+        names = ("null_mean", "excess", "effective_rows")
+        return {name: self.__dict__[name] for name in names if name in self.__dict__}
+
+    def best(self, k: int = 10, by: str = "excess") -> NDArray[np.intp]:
+        """Return the indices of the k points with the least excess (or value), the least first.
+
+        Parameters
+        ----------
+        k : int
+            How many; all where there are fewer.
+        by : {"excess", "value"}
+            By `excess`, which does not reward points where all is noise or nothing is known; or by the CCE.
+            With "excess", points with fewer than 5 `effective_rows` come after all others.
+        """
+        return self._ranked(by, False)[: check_count(k, "k")]
+
+    def worst(self, k: int = 10, by: str = "excess") -> NDArray[np.intp]:
+        """Return the indices of the k points with the largest excess (or value), the largest first.
+
+        Parameters
+        ----------
+        k, by
+            As in `best`.
+        """
+        return self._ranked(by, True)[: check_count(k, "k")]
+
+    def _ranked(self, by: str, largest: bool) -> NDArray[np.intp]:
+        check_choice(by, "by", ("excess", "value"))
+        key = self.excess if by == "excess" else on_host(self.values)
+        order = np.argsort(-key if largest else key, kind="stable")
+        if by == "excess":
+            unsupported = self.effective_rows[order] < LEAST_SUPPORT
+            order = order[np.argsort(unsupported, kind="stable")]
+        return order
 
     @property
     def error_bound(self) -> float:
@@ -195,18 +318,34 @@ class Result(PointValues):
         }
 
     def to_frame(self, index: Any = None) -> pd.DataFrame:
-        """Return values and error bounds by point as a pandas frame, with ``index`` where one is given."""
+        """Return values and error bounds by point as a pandas frame, with ``index`` where one is given.
+
+        With `null_mean`, `excess`, `effective_rows` and whether a point has support, as far as they were
+        read.
+        """
         from fastmcmd.frames import to_frame
 
         values, errors = on_host(self.values), on_host(self.error_bounds)
-        return to_frame({self.name.lower(): values, "error_bound": errors}, index)
+        columns: dict[str, NDArray[Any]] = {
+            self.name.lower(): values,
+            "error_bound": errors,
+            **self._computed(),
+        }
+        if "effective_rows" in columns:
+            columns["supported"] = columns["effective_rows"] >= LEAST_SUPPORT
+        return to_frame(columns, index)
 
     def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
-        """Draw the values over inputs ``x`` (or their histogram), with matplotlib."""
+        """Draw the values over inputs ``x`` (or their histogram), with matplotlib.
+
+        Points without support are grey if `effective_rows` was read before.
+        """
         from fastmcmd import plots
 
         if x is None:
             return plots.cce_histogram(on_host(self.values), ax=ax, **options)
+        if "effective_rows" in self.__dict__:
+            options.setdefault("supported", self.effective_rows >= LEAST_SUPPORT)
         return plots.cce_over_inputs(x, on_host(self.values), ax=ax, **options)
 
     def __repr__(self) -> str:
@@ -221,12 +360,29 @@ class Result(PointValues):
         ]
         if self.vague:
             lines = [f"{self.name} at {len(self.values):,} points: mean not known, {self.vague}"]
+        lines += self._lines_on_noise()
         lines += [
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
             f"  {info.solver}, {where}, {info.dtype}, {info.cache}{rank}{products}, "
             f"{info.seconds:.3g} s",
         ]
         return "\n".join(lines)
+
+    def _lines_on_noise(self) -> list[str]:
+        """Return a line on what was computed of the noise: root mean squares, in the unit of the CCE."""
+        known = self._computed()
+        parts = []
+        if "null_mean" in known:
+            root = float(np.sqrt(np.mean(on_host(self.values) ** 2)))
+            parts.append(
+                f"root mean square {root:.4g}, a right model: {np.sqrt(known['null_mean'].mean()):.4g}"
+            )
+        if "excess" in known:
+            parts.append(f"mean excess of its square {known['excess'].mean():.4g}")
+        if "effective_rows" in known:
+            bare = int((known["effective_rows"] < LEAST_SUPPORT).sum())
+            parts.append(f"{bare:,} points without support" if bare else "all points have support")
+        return [f"  {'; '.join(parts)}"] if parts else []
 
 
 def on_host(values: Any) -> NDArray[np.float64]:

@@ -61,6 +61,7 @@ def of_comparison(comparison: Comparison) -> Sheet:
     names = list(comparison.evaluations)
     title = f"Comparison of {len(names)} models"
     notes = [comparison.legend] if len(names) > 1 else []
+    notes += ["", *comparison.differences().splitlines()] if len(names) > 1 else []
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 
 

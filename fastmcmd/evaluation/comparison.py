@@ -8,15 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_choice, check_count, check_same_length
 from fastmcmd._base.tables import aligned
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import MEASURES
-from fastmcmd.evaluation.pairs import significantly_best
+from fastmcmd.evaluation.pairs import PairedTests, Pairs
 from fastmcmd.evaluation.result import BEST, Evaluation, text
+from fastmcmd.inference.comparison import clusters_of
 
 __all__ = ["Comparison", "compare"]
+
+# Whose differences are printed: proper scores, and the CCE. `Comparison.pairs` has all.
+_SHOWN = ("nll", "mean_crps", "mean_energy_score", "mean_cce")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,9 +33,56 @@ class Comparison:
     Attributes
     ----------
     evaluations : dict of Evaluation
+    clusters : ndarray (n,) of int or None
+        Clusters of rows between which outcomes are independent; None: all rows are.
     """
 
     evaluations: Mapping[str, Evaluation]
+    clusters: NDArray[np.intp] | None = None
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Differences between all pairs of models: records with interval and p-values, for every measure.
+
+        ``pairs.table()``, ``pairs.to_frame()``, ``pairs.of("mean_crps")``. The record "mean_cce" is of
+        the mean squared CCE. Intervals have the level ``confidence`` of the evaluations.
+        """
+        return self._tests.pairs()
+
+    @cached_property
+    def _tests(self) -> PairedTests:
+        return PairedTests(self.evaluations, self.clusters, self.level)
+
+    def confidence_set(
+        self, measure: str = "mean_crps", samples: int = 1_000, random_state: Any = 0
+    ) -> dict[str, float]:
+        """Return the model confidence set by a measure: p-values of being among the best.
+
+        Parameters
+        ----------
+        measure : str
+            "mean_cce" (of the mean squared CCE), or a score that is a mean of losses by row.
+        samples : int
+            Bootstrap samples.
+        random_state : int or numpy.random.Generator
+            Of the bootstrap.
+
+        Returns
+        -------
+        dict of float
+            Models with p-values of at least a are the set of level 1 - a: it holds the best model with at
+            least that probability.
+
+        Notes
+        -----
+        Hansen, Lunde, Nason, *The model confidence set* (Econometrica, 2011).
+        """
+        names = tuple(one.name for one, _ in self.lines() if one.best)
+        check_choice(measure, "measure", names)
+        samples = check_count(samples, "samples", least=19)
+        if len(self.evaluations) < 2:
+            return dict.fromkeys(self.evaluations, 1.0)
+        return self._tests.confidence_set(measure, samples, random_state)
 
     def lines(self) -> list[tuple[Any, list[float | None]]]:
         """Return each measure that any model has, with the value of every model (None without)."""
@@ -55,17 +109,19 @@ class Comparison:
     def starred(self, name: str) -> set[int]:
         """Return the place of the model that is better than each other one by more than chance, if any.
 
-        Paired tests of the same rows; see `fastmcmd.evaluation.pairs`. Measures that are no means of
-        scores by row need bootstrap samples (``n_boot``), and the CCE has no test.
+        Paired tests of the same rows; see `pairs`. Calibration measures need bootstrap samples
+        (``n_boot``).
         """
         direction = next((one.best for one in MEASURES if one.name == name), "")
-        known = [
-            (place, one)
-            for place, one in enumerate(self.evaluations.values())
-            if _value(one, name) is not None
-        ]
-        best = significantly_best(name, direction, [one for _, one in known], self.level)
-        return set() if best is None else {known[best][0]}
+        key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
+        values = [_value(one, name) for one in self.evaluations.values()]
+        known = [(key(v), place) for place, v in enumerate(values) if v is not None] if key else []
+        if len(known) < 2 or np.isnan([score for score, _ in known]).any():
+            return set()
+        place = min(known)[1]
+        best = list(self.evaluations)[place]
+        p = [one.p_adjusted for one in self.pairs.of(name) if best in (one.first, one.second)]
+        return {place} if all(one <= self.level for one in p) else set()
 
     @property
     def level(self) -> float:
@@ -77,7 +133,7 @@ class Comparison:
         """What a star says."""
         return (
             f"* better than each other model: paired test of the same rows, level {self.level:.3g} "
-            "(Holm); calibration measures are tested with n_boot, the CCE is not"
+            "(Holm); calibration measures are tested with n_boot, the CCE by its mean square"
         )
 
     def table(self) -> str:
@@ -93,6 +149,11 @@ class Comparison:
             cells = [f"* {cell}" if i in best else cell for i, cell in enumerate(cells)]
             rows.append([f"  {one.label}", *cells, BEST[one.best]])
         return aligned(rows)
+
+    def differences(self) -> str:
+        """Return the differences of the proper scores and of the CCE as text, a line a pair."""
+        shown = [one for one in self.pairs if one.measure in _SHOWN]
+        return Pairs(shown, self.level).table() if shown else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary by model."""
@@ -112,14 +173,24 @@ class Comparison:
 
     def __repr__(self) -> str:
         summary = f"Comparison of {len(self.evaluations)} models\n{self.table()}"
-        return f"{summary}\n{self.legend}" if len(self.evaluations) > 1 else summary
+        if len(self.evaluations) < 2:
+            return summary
+        return f"{summary}\n{self.legend}\n\n{self.differences()}"
 
 
 def _value(evaluation: Evaluation, name: str) -> float | None:
     return next((one.value for one in evaluation.measured if one.name == name), None)
 
 
-def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings: Any) -> Comparison:
+def compare(
+    models: Mapping[str, Any],
+    y: Any = None,
+    x: Any = None,
+    *,
+    groups: Any = None,
+    block_length: int | None = None,
+    **settings: Any,
+) -> Comparison:
     """Put several models of the same outcomes beside each other.
 
     Parameters
@@ -130,6 +201,13 @@ def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings:
         Observed outputs, to evaluate predictions on.
     x : array_like (n, d) or (n,), or rows on disk, optional
         Inputs. With them the conditional congruence error is computed, too, for all models together.
+    groups : array_like (n,), optional
+        Labels of groups within which outcomes depend on each other, such as patients with several visits.
+        Tests and intervals then count groups, not rows; at least six are needed, and intervals are honest
+        from about twenty.
+    block_length : int, optional
+        For rows in order of time: blocks of so many consecutive rows are taken as groups. Choose it
+        several times as long as the dependence lasts.
     **settings
         Every other keyword of `evaluate`, such as ``n_boot=100`` or ``x_kernel=...``.
 
@@ -170,11 +248,14 @@ def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings:
         raise TypeError(
             "models must be a dict of at least one Evaluation, or prediction with y, by its model's name"
         )
+    if groups is not None and block_length is not None:
+        raise ValueError("compare was given groups and block_length; one of them is needed at most")
     names = [str(name) for name in models]
     if len(set(names)) < len(names):
         raise ValueError(f"models have the same names as text: {', '.join(names)}")
     if y is not None:
-        return Comparison(_evaluated(models, y, x, settings))
+        found = _evaluated(models, y, x, settings)
+        return Comparison(found, _clusters(found, groups, block_length))
     if x is not None or settings:
         given = ", ".join((["x"] if x is not None else []) + list(settings))
         raise TypeError(f"compare was given {given} without y; evaluations have their own")
@@ -187,7 +268,35 @@ def compare(models: Mapping[str, Any], y: Any = None, x: Any = None, **settings:
     for name, one in models.items():
         if not np.array_equal(one.y, first.y, equal_nan=True):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
-    return Comparison({str(name): one for name, one in models.items()})
+    found = {str(name): one for name, one in models.items()}
+    return Comparison(found, _clusters(found, groups, block_length))
+
+
+def _clusters(
+    evaluations: Mapping[str, Evaluation], groups: Any, block_length: Any
+) -> NDArray[np.intp] | None:
+    """Return the cluster of each row that was used; None where rows are independent."""
+    if groups is None and block_length is None:
+        return None
+    first = next(iter(evaluations.values()))
+    numbers = None
+    if groups is not None:
+        labels = np.asarray(groups)
+        if labels.ndim != 1:
+            raise ValueError(f"groups has shape {labels.shape}; (n,) is needed: a label a row")
+        check_same_length(y=np.empty(first.n), groups=labels)
+        if labels.dtype.kind in "fcmM" and (labels != labels).any():
+            raise ValueError(f"groups has no label in row {int(np.argmax(labels != labels))}")
+        numbers = np.unique(
+            labels.astype(str) if labels.dtype == object else labels, return_inverse=True
+        )[1]
+        numbers = numbers.reshape(-1)
+    length = check_count(block_length, "block_length", optional=True)
+    clusters = clusters_of(first.n, numbers, length)
+    assert clusters is not None
+    if first.context is not None and first.context.outcomes.valid is not None:
+        clusters = clusters[first.context.outcomes.valid]
+    return clusters
 
 
 def _evaluated(

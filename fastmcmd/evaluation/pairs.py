@@ -2,81 +2,331 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from scipy import special
+from numpy.typing import NDArray
 
+from fastmcmd._base.tables import aligned
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.result import Evaluation
+from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.result import Evaluation, text
 from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.inference.chance import Chance
+from fastmcmd.inference.comparison import (
+    LEAST_CLUSTERS,
+    CongruenceLosses,
+    Paired,
+    congruence_losses,
+    holm,
+    model_confidence_set,
+    paired,
+)
 from fastmcmd.predictive.base import Array
 
-__all__ = ["significantly_best"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-_LEAST_ROWS = 6  # of fewer, no signs of differences are significant: 2 / 2^5 > 0.05
+__all__ = ["PairOfModels", "PairedTests", "Pairs"]
+
 _ROUNDING = 1e-12  # of the losses: differences below it are those of rounding
+_CONGRUENCE = "mean_cce"
 
 
-def significantly_best(
-    name: str, direction: str, evaluations: Sequence[Evaluation], level: float
-) -> int | None:
-    """Return which model is better than each other one, significantly; None where none is.
+@dataclass(frozen=True)
+class PairOfModels:
+    """The difference of a measure between two models.
+
+    Attributes
+    ----------
+    measure : str
+        Its name in `Evaluation`. "mean_cce" stands for the mean of the *squared* CCE, whose difference is
+        an unbiased estimate of the difference of the smoothed squared misfits.
+    first, second : str
+        The models.
+    difference : float
+        First less second.
+    low, high : float
+        Its confidence interval; NaN where it has none that is known to hold.
+    p_value, p_adjusted : float
+        Two-sided p-value of no difference, alone and adjusted for all pairs of this measure (Holm); NaN
+        where there is no test.
+    """
+
+    measure: str
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    p_adjusted: float
+
+
+class Pairs(Sequence[PairOfModels]):
+    """Differences between all pairs of models, measure after measure."""
+
+    def __init__(self, records: Sequence[PairOfModels], level: float) -> None:
+        self._records, self._level = tuple(records), level
+
+    @overload
+    def __getitem__(self, index: int) -> PairOfModels: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PairOfModels]: ...
+    def __getitem__(self, index: int | slice) -> PairOfModels | Sequence[PairOfModels]:
+        """Return one record, or several."""
+        return self._records[index]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[PairOfModels]:
+        return iter(self._records)
+
+    def of(self, measure: str) -> Pairs:
+        """Return the pairs of one measure."""
+        return Pairs([one for one in self._records if one.measure == measure], self._level)
+
+    def table(self) -> str:
+        """Return a line a pair: the difference, its interval, both p-values; ties are marked."""
+        rows = [["", "first", "second", "difference", f"{100 * (1 - self._level):g} % interval",
+                 "p", "p (Holm)", ""]]  # fmt: skip
+        for one in self._records:
+            interval = "" if math.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
+            p = ["" if math.isnan(p) else f"{p:.3g}" for p in (one.p_value, one.p_adjusted)]
+            tie = "tie" if one.p_adjusted > self._level else ""
+            rows.append(
+                [
+                    self.label(one.measure),
+                    one.first,
+                    one.second,
+                    text(one.difference),
+                    interval,
+                    *p,
+                    tie,
+                ]
+            )
+        return aligned(rows, left=(0, 1, 2))
+
+    @staticmethod
+    def label(measure: str) -> str:
+        """Return what people call a measure."""
+        if measure == _CONGRUENCE:
+            return "CCE squared, mean"
+        return next((one.label for one in MEASURES if one.name == measure), measure)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return JSON-safe records; None where there is no interval or test."""
+        return [
+            {name: _json(value) for name, value in _values(one).items()} for one in self._records
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame, a row a record.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            from fastmcmd.errors import MissingDependencyError
+
+            raise MissingDependencyError(
+                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
+            ) from None
+        return pd.DataFrame(
+            [_values(one) for one in self._records],
+            columns=[field.name for field in fields(PairOfModels)],
+        )
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def _values(record: PairOfModels) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _json(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)
+
+
+class PairedTests:
+    """Paired tests of evaluations of the same rows.
 
     Parameters
     ----------
-    name, direction : str
-        The measure, and which values are best: "low", "high" or "zero".
-    evaluations : sequence of Evaluation
-        Of the same rows.
+    evaluations : dict of Evaluation
+        By the names of their models.
+    clusters : ndarray (n,) of int or None
+        Clusters of rows between which outcomes are independent; None: rows are.
     level : float
-        Probability of a star where all models are equally good: p-values of all pairs are adjusted as in
-        Holm (Scandinavian Journal of Statistics, 1979).
+        Of tests; intervals have 1 - level.
 
     Notes
     -----
-    Means of scores by row: t test of the differences by row, which knows that both models were surprised by
-    the same outcomes. Others, where both were resampled with the same rows (``n_boot``): the bootstrap
-    distribution of the difference about the difference. Of measures that are norms, and of the bias, the
-    difference is held against the sum of both errors that the triangle inequality allows, which is
-    cautious. The conditional congruence error has no test: its values at different rows depend on each
-    other.
+    Means of scores by row: t test of the differences by row (or of their sums over clusters), which knows
+    that both models were surprised by the same outcomes. The root mean squared error: by the delta
+    method. The mean squared CCE: its difference is linear in the outcomes; see
+    `fastmcmd.inference.comparison`. Others, where both were resampled with the same rows (``n_boot``) and
+    rows are independent: the bootstrap distribution of the difference about the difference. Of measures
+    that are norms, and of the bias, the difference is held against the sum of both errors that the
+    triangle inequality allows, which is cautious.
     """
-    key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
-    if key is None or len(evaluations) < 2:
-        return None
-    values = [key(one[name]) for one in evaluations]
-    if np.isnan(values).any():
-        return None
-    best = int(np.argmin(values))
-    pairs = list(combinations(range(len(values)), 2))
-    p_values = [_p_value(name, direction, evaluations[a], evaluations[b]) for a, b in pairs]
-    adjusted = _holm(np.array([1.0 if p is None else p for p in p_values]))
-    against = [p for p, pair in zip(adjusted, pairs, strict=True) if best in pair]
-    return best if max(against) <= level else None
+
+    def __init__(
+        self, evaluations: Mapping[str, Evaluation], clusters: NDArray[np.intp] | None, level: float
+    ) -> None:
+        self._evaluations, self._clusters, self._level = dict(evaluations), clusters, level
+        self._congruence: CongruenceLosses | None = None
+        self.reason = self._no_congruence()
+
+    def pairs(self) -> Pairs:
+        """Return all pairs of all measures that two models have and of which one value is best."""
+        records: list[PairOfModels] = []
+        for one in MEASURES:
+            names = [name for name, each in self._evaluations.items() if _has(each, one.name)]
+            if one.best and len(names) > 1:
+                records += self._of_measure(one.name, one.best, names)
+        return Pairs(records, self._level)
+
+    def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
+        """Return the p-value with which each model is in the set of the best, by a measure."""
+        models = list(self._evaluations)
+        if name == _CONGRUENCE:
+            if self.reason:
+                raise ValueError(f"mean_cce has no model confidence set: {self.reason}")
+            columns = self._losses().losses()
+        else:
+            rows = [
+                None if each.context is None or not _has(each, name) else losses(name, each.context)
+                for each in self._evaluations.values()
+            ]
+            known = [one for one in rows if one is not None]
+            if len(known) < len(rows):
+                raise ValueError(
+                    f"{name} has no model confidence set: not every model has it as a mean over rows"
+                )
+            if not all(np.isfinite(one).all() for one in known):
+                raise ValueError(f"{name} has no model confidence set: some losses are infinite")
+            first = self._first_context()
+            share = _shares(first)
+            columns = np.stack([share * one for one in known], axis=1)
+        p = model_confidence_set(columns, self._clusters, samples, random_state)
+        return dict(zip(models, p.tolist(), strict=True))
+
+    def _first_context(self) -> Context:
+        context = next(iter(self._evaluations.values())).context
+        assert context is not None
+        return context
+
+    def _of_measure(self, name: str, best: str, names: list[str]) -> list[PairOfModels]:
+        records = []
+        for first, second in combinations(names, 2):
+            one, other = self._evaluations[first], self._evaluations[second]
+            found = self._test(name, best, first, second)
+            difference, nan = one[name] - other[name], math.nan
+            if found is None:
+                found = Paired(difference, nan, nan, nan, nan)
+            records.append(
+                PairOfModels(
+                    name, first, second, found.difference, found.low, found.high, found.p_value, nan
+                )
+            )
+        p = np.array([record.p_value for record in records])
+        adjusted = holm(np.where(np.isnan(p), 1.0, p))
+        return [
+            replace(record, p_adjusted=math.nan if np.isnan(alone) else float(q))
+            for record, alone, q in zip(records, p, adjusted, strict=True)
+        ]
+
+    def _test(self, name: str, best: str, first: str, second: str) -> Paired | None:
+        one, other = self._evaluations[first], self._evaluations[second]
+        contexts = one.context, other.context
+        if contexts[0] is None or contexts[1] is None or not _same_weights(*contexts):  # type: ignore[arg-type]
+            return None
+        if len(contexts[0].y) < LEAST_CLUSTERS or np.isnan([one[name], other[name]]).any():
+            return None
+        if name == _CONGRUENCE:
+            return self._test_congruence(first, second)
+        rows, others = losses(name, contexts[0]), losses(name, contexts[1])
+        if rows is None or others is None:
+            p = None if self._clusters is not None else _bootstrap_test(name, best, one, other)
+            difference = one[name] - other[name]
+            return None if p is None else Paired(difference, math.nan, math.nan, p, math.nan)
+        confidence = 1 - self._level
+        found = losses_test(rows, others, contexts[0].weights, self._clusters, confidence)
+        if found is None or name not in ("rmse", "r2"):
+            return found
+        difference = one[name] - other[name]
+        if name == "r2" or not min(one[name], other[name]) > 0:
+            return Paired(difference, math.nan, math.nan, found.p_value, math.nan)
+        scaled = losses_test(
+            rows / (2 * one[name]), others / (2 * other[name]), contexts[0].weights, self._clusters,
+            confidence, difference,
+        )  # fmt: skip
+        return None if scaled is None else replace(scaled, p_value=found.p_value)
+
+    # ---- the mean squared CCE ----
+
+    def _chances(self) -> list[Chance | None]:
+        return [
+            None if each.congruence is None else each.congruence.chance
+            for each in self._evaluations.values()
+        ]
+
+    def _no_congruence(self) -> str:
+        """Return why the mean squared CCE has no test; "" where it has."""
+        chances = self._chances()
+        first = chances[0]
+        if first is None or any(one is None for one in chances):
+            return "not every model has a CCE with its data"
+        if first.reason:
+            return first.reason
+        for one in chances[1:]:
+            assert one is not None
+            if (first.x_kernel, first.y_kernel) != (one.x_kernel, one.y_kernel):
+                return "the models were evaluated with different kernels"
+            if first.nature.lam != one.nature.lam:
+                return "the models were evaluated with different lam"
+            if not first.nature.same_rows(one.nature):
+                return "the models were evaluated with different inputs or weights"
+        return ""
+
+    def _losses(self) -> CongruenceLosses:
+        if self._congruence is None:
+            self._congruence = congruence_losses(
+                [one for one in self._chances() if one is not None]
+            )
+        return self._congruence
+
+    def _test_congruence(self, first: str, second: str) -> Paired | None:
+        if self.reason:
+            return None
+        names = list(self._evaluations)
+        places = names.index(first), names.index(second)
+        parts = self._losses()
+        terms = parts.pair(*places)
+        weights = self._first_context().weights
+        clusters = self._clusters
+        if weights is not None and clusters is not None:
+            clusters = np.unique(clusters[weights > 0], return_inverse=True)[1].reshape(-1)
+        size = float(np.abs(parts.losses()).sum())
+        more = float(parts.variances[list(places)].sum())
+        return paired(terms, clusters, 1 - self._level, size, more_variance=more)
 
 
-def _holm(p: Array) -> Array:
-    """Return adjusted p-values, which are compared with the level of the family."""
-    order = np.argsort(p)
-    scaled = p[order] * np.arange(len(p), 0, -1)
-    out = np.empty_like(p)
-    out[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return out
-
-
-def _p_value(name: str, direction: str, one: Evaluation, other: Evaluation) -> float | None:
-    """Return the p-value of a difference between two models, or None where there is no test."""
-    first, second = one.context, other.context
-    if first is None or second is None or not _same_weights(first, second):
-        return None
-    if len(first.y) < _LEAST_ROWS:
-        return None
-    rows, others = losses(name, first), losses(name, second)
-    if rows is not None and others is not None:
-        return _t_test(rows, others, first.weights)
-    return _bootstrap_test(name, direction, one, other)
+def _has(evaluation: Evaluation, name: str) -> bool:
+    return any(one.name == name for one in evaluation.measured)
 
 
 def _same_weights(first: Context, second: Context) -> bool:
@@ -85,27 +335,35 @@ def _same_weights(first: Context, second: Context) -> bool:
     return np.array_equal(first.weights, second.weights)
 
 
-def _t_test(first: Array, second: Array, weights: Array | None) -> float:
-    """Return the two-sided p-value of the weighted mean difference of losses by row."""
+def _shares(context: Context) -> Array:
+    if context.weights is None:
+        return np.full(len(context.y), 1 / len(context.y))
+    return np.asarray(context.weights / context.weights.sum())
+
+
+def losses_test(
+    first: Array,
+    second: Array,
+    weights: Array | None = None,
+    clusters: NDArray[np.intp] | None = None,
+    confidence: float = 0.95,
+    difference: float | None = None,
+) -> Paired | None:
+    """Return the weighted mean difference of losses by row, with its t interval; None of too few rows."""
     if weights is not None:
         some = weights > 0
         first, second, weights = first[some], second[some], weights[some]
+        clusters = None if clusters is None else clusters[some]
+    if clusters is not None:
+        clusters = np.unique(clusters, return_inverse=True)[1].reshape(-1)
     infinite = np.isinf(first).any(), np.isinf(second).any()
     if any(infinite):  # what was held impossible happened: the expected score is infinite, too
-        return 0.0 if infinite[0] != infinite[1] else 1.0
+        if infinite[0] and infinite[1]:
+            return Paired(math.nan, math.nan, math.nan, 1.0, math.nan)
+        return Paired(math.inf if infinite[0] else -math.inf, math.nan, math.nan, 0.0, math.nan)
     share = np.full(len(first), 1 / len(first)) if weights is None else weights / weights.sum()
-    differences = first - second
-    mean = share @ differences
-    if abs(mean) <= _ROUNDING * (share @ (np.abs(first) + np.abs(second))):
-        return 1.0
-    n = len(differences)
-    freedom = 1 / (share @ share) - 1  # n - 1 for equal weights
-    if n < _LEAST_ROWS or freedom < 1:
-        return 1.0
-    error = np.sqrt((share**2) @ (differences - mean) ** 2 * (freedom + 1) / freedom)
-    if error == 0:
-        return 0.0
-    return float(2 * special.stdtr(freedom, -abs(mean) / error))
+    size = float(share @ (np.abs(first) + np.abs(second)))
+    return paired(share * (first - second), clusters, confidence, size, difference, shares=share)
 
 
 def _bootstrap_test(name: str, direction: str, one: Evaluation, other: Evaluation) -> float | None:

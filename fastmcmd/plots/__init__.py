@@ -11,6 +11,7 @@ from fastmcmd.plots.congruence import (
 from fastmcmd.plots.evaluation import evaluation
 from fastmcmd.plots.inference import congruence_test
 from fastmcmd.plots.projection import project
+from fastmcmd.plots.rejection import rejection
 from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "over_plane",
     "pit_histogram",
     "project",
+    "rejection",
     "reliability",
     "variance",
     "witness",

@@ -29,13 +29,14 @@ def cce_over_inputs(
     label: str | None = None,
     colour: str = COLOURS[0],
     points: int = 20_000,
+    supported: ArrayLike | None = None,
 ) -> Axes:
     """Draw CCE over one input: points, and the median with the middle 80 % in bins of equal count.
 
     Parameters
     ----------
-    x, ax, label, colour, points
-        As in `over_inputs`.
+    x, ax, label, colour, points, supported
+        As in `over_inputs`; a natural choice of ``supported`` is ``result.effective_rows >= 5``.
     values : array_like (n,) or Result
         CCE at the inputs.
 
@@ -43,7 +44,7 @@ def cce_over_inputs(
     -------
     matplotlib axes
     """
-    return over_inputs(x, values, ax, label, colour, points, "CCE")
+    return over_inputs(x, values, ax, label, colour, points, "CCE", supported)
 
 
 def cce_projection(
@@ -51,12 +52,13 @@ def cce_projection(
     values: ArrayLike,
     ax: Axes | None = None,
     projection: Projection = "pca",
+    supported: ArrayLike | None = None,
 ) -> Axes:
     """Draw the mean CCE over a plane of the inputs, in hexagons.
 
     Parameters
     ----------
-    x, ax, projection
+    x, ax, projection, supported
         As in `over_plane`; two columns themselves are drawn.
     values : array_like (n,) or Result
         CCE at the inputs.
@@ -65,7 +67,7 @@ def cce_projection(
     -------
     matplotlib axes
     """
-    return over_plane(x, values, ax, projection, "CCE")
+    return over_plane(x, values, ax, projection, "CCE", supported=supported)
 
 
 def cce_histogram(

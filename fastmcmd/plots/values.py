@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.collections import PolyCollection
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import InputsLike
@@ -18,10 +17,13 @@ from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import Colormap
 
 __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
 
 _BINS = 15
+_GREY = "0.65"  # of what no data support
 _CELLS = 30  # hexagons across: smaller ones hold too few points for a mean
 _BARS = 60  # of a histogram at most: no finer than a few pixels
 _ROUNDING = 1e-9  # of their mean: values so near to each other are the same
@@ -140,6 +142,7 @@ def over_inputs(
     colour: str = COLOURS[0],
     points: int = 20_000,
     name: str = "value",
+    supported: ArrayLike | None = None,
 ) -> Axes:
     """Draw values over one input: points, and the median with the middle 80 % in 15 bins of equal count.
 
@@ -161,6 +164,9 @@ def over_inputs(
         median and the band.
     name : str
         What the values are, for the axis.
+    supported : array_like (n,) of bool, optional
+        Where values are supported by data. Other points are grey, and so is the line in bins where they are
+        the majority.
 
     Returns
     -------
@@ -177,20 +183,35 @@ def over_inputs(
     numbers, points = _read(values), check_count(points, "points", least=0)
     inputs = Inputs.of(x)
     check_same_length(x=inputs, values=numbers)
+    has_support = _support(supported, len(numbers))
     ax = axes(ax)
     rows, part = inputs.sample
-    numbers = numbers[rows]
+    numbers, has_support = numbers[rows], has_support[rows]
     position, axis = line(part)
     shown = some(len(numbers), points)
     if points:
-        ax.plot(
-            position[shown], numbers[shown], ".", color=colour, alpha=0.15, markersize=3, zorder=1
-        )
+        for drawn, tint in (
+            (shown[~has_support[shown]], _GREY),
+            (shown[has_support[shown]], colour),
+        ):
+            if drawn.size:
+                ax.plot(
+                    position[drawn],
+                    numbers[drawn],
+                    ".",
+                    color=tint,
+                    alpha=0.15,
+                    markersize=3,
+                    zorder=1,
+                )
     inside = bins_of(position)
     centres = [np.median(position[bin]) for bin in inside]
     low, middle, high = np.array([_middle(numbers[bin]) for bin in inside]).T
     ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
     ax.plot(centres, middle, "-o", color=colour, markersize=3.5, label=label, zorder=3)
+    bare = [place for place, bin in enumerate(inside) if not has_support[bin].mean() >= 0.5]
+    if bare:
+        ax.plot(np.take(centres, bare), middle[bare], "o", color=_GREY, markersize=4.5, zorder=4)
     ax.set(xlabel=axis, ylabel=name)
     if (numbers >= 0).all():
         ax.set_ylim(bottom=0, auto=None)
@@ -223,6 +244,7 @@ def over_plane(
     projection: Projection = "pca",
     name: str = "value",
     limits: tuple[float, float] | None = None,
+    supported: ArrayLike | None = None,
 ) -> Axes:
     """Draw the mean of values in hexagons over a plane of the inputs, with a colour bar.
 
@@ -242,6 +264,8 @@ def over_plane(
         Ends of the colour bar; default: the hexagons' least and largest mean, or their 1 and 99 %
         quantiles where a few extreme ones would take all colours. Means beyond, and infinite ones,
         have the colour of the end.
+    supported : array_like (n,) of bool, optional
+        Where values are supported by data. Hexagons in which most are not are grey.
 
     Returns
     -------
@@ -262,6 +286,7 @@ def over_plane(
     numbers = _read(values)
     if len(numbers) != plane.n:
         raise ValueError(f"rows must match: x has {plane.n}, values has {len(numbers)}")
+    has_support = _support(supported, plane.n)
     ax = axes(ax)
     cells = _hexagons(ax, plane, numbers)
     means = np.asarray(cells.get_array())
@@ -270,8 +295,31 @@ def over_plane(
     below, above = bool((means < low).any()), bool((means > high).any())
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
     ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
+    if not has_support.all():
+        share = _hexagons(ax, plane, has_support.astype(np.float64))
+        share.set_array(np.ma.masked_greater_equal(share.get_array(), 0.5))
+        share.set_cmap(_grey_map())
     ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
     return finish(ax)
+
+
+def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
+    """Return where values are supported (n,); everywhere without an argument."""
+    if supported is None:
+        return np.ones(n, dtype=np.bool_)
+    given = np.asarray(supported)
+    if given.dtype != np.bool_ or given.shape != (n,):
+        raise ValueError(
+            f"supported has shape {given.shape} and dtype {given.dtype}; booleans ({n},) are needed"
+        )
+    return given
+
+
+def _grey_map() -> Colormap:
+    """Return a colour map that is grey, and invisible where there is no value."""
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([_GREY]).with_extremes(bad=(0, 0, 0, 0))
 
 
 def check_limits(limits: ArrayLike) -> tuple[float, float]:

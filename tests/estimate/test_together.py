@@ -356,8 +356,8 @@ def test_budget_without_room_serves_as_none():
 
 def test_streams_abreast(rng):
     """Right-hand sides side by side, each stream with its own account, also from a saved state."""
-    from fastmcmd.cce import samples_of_all
     from fastmcmd.embedding.features import output_features
+    from fastmcmd.estimate.samples import samples_of_all
 
     x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
     draws = [rng.normal(size=50), 3 * rng.normal(size=50)]
@@ -394,7 +394,7 @@ def test_streams_abreast(rng):
 
 def test_low_rank_is_not_considered_for_few_rows(data):
     from fastmcmd._base.progress import Progress
-    from fastmcmd.cce import samples_of_all
+    from fastmcmd.estimate.samples import samples_of_all
     from fastmcmd.estimate.task import Task
     from fastmcmd.options import Options
 

@@ -8,7 +8,8 @@ from simulations import interval_coverage
 
 import fastmcmd as fm
 from fastmcmd.evaluation.bootstrap import studentized
-from fastmcmd.evaluation.pairs import _holm, _t_test
+from fastmcmd.evaluation.pairs import losses_test
+from fastmcmd.inference.comparison import holm
 
 NORMS = interval_coverage.ZERO_IF_RIGHT
 REPEATS = 40
@@ -151,13 +152,16 @@ def test_tests_of_pairs():
     rng = np.random.default_rng(2)
     first, second = rng.normal(size=(2, 30)) + 1
     expected = stats.ttest_rel(first, second).pvalue
-    assert _t_test(first, second, None) == pytest.approx(expected, rel=1e-9)
-    assert _t_test(first, second, np.full(30, 2.0)) == pytest.approx(expected, rel=1e-9)
-    assert _t_test(first, first * (1 + 1e-15), None) == 1.0  # rounding is no difference
+    interval = stats.ttest_rel(first, second).confidence_interval(0.95)
+    for weights in (None, np.full(30, 2.0)):
+        found = losses_test(first, second, weights)
+        assert found.p_value == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_allclose([found.low, found.high], [interval.low, interval.high])
+    assert losses_test(first, first * (1 + 1e-15)).p_value == 1.0  # rounding is no difference
     infinite = np.where(np.arange(30) == 3, np.inf, first)
-    assert _t_test(infinite, second, None) == 0.0
-    assert _t_test(infinite, infinite, None) == 1.0
-    np.testing.assert_allclose(_holm(np.array([0.02, 0.01, 0.5])), [0.04, 0.03, 0.5])
+    assert losses_test(infinite, second).p_value == 0.0
+    assert losses_test(infinite, infinite).p_value == 1.0
+    np.testing.assert_allclose(holm(np.array([0.02, 0.01, 0.5])), [0.04, 0.03, 0.5])
 
 
 def test_studentized_intervals_are_quantiles_of_ratios():

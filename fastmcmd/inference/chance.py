@@ -1,0 +1,211 @@
+"""How much of a congruence error is chance: what a right model would have, the excess over noise, support.
+
+With the coefficients ``c_i(x)`` of the rows, ``CCE(x)^2 = |sum_i c_i(x) e_i|^2``. Its noise is
+``sum_i c_i(x)^2 |e_i|^2``: what is left, the excess, is an unbiased estimate of
+``sum_{i != j} c_i c_j <E e_i, E e_j>`` whatever the truth (a U-statistic), and its sign is kept. If the
+model is right, CCE(x)^2 has the mean ``sum_i c_i(x)^2 V_i``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from fastmcmd._base.cached import cached_property
+from fastmcmd.embedding.sample import Sample
+from fastmcmd.inference.row_norms import row_norms
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import Kernel
+from fastmcmd.rows import Rows
+
+__all__ = ["Chance"]
+
+Array = NDArray[np.float64]
+
+_EXACT = 2_000  # distinct inputs up to which coefficients come from a dense factor
+_OPERATIONS = (
+    1e11  # of a product of the features with themselves: decides how many landmarks there are
+)
+_LANDMARKS = 256, 1_000  # at least and at most
+_POINTS = 1 << 21  # coefficients held together
+_ROWS = 8_192  # rows whose features are held together
+_CHECKED = 200  # points at which the landmarks are halved
+
+
+@dataclass(frozen=True, eq=False)
+class Chance:
+    """The data behind the CCE at some points, from which its noise is computed when it is asked for.
+
+    It holds references to the arrays that the CCE was computed from, no copies.
+
+    Attributes
+    ----------
+    nature, model : Sample
+        Outcomes, and predictions at the same inputs.
+    x_kernel, y_kernel : Kernel
+        Resolved kernels.
+    grid : ndarray (q, d) or Rows
+        The points.
+    """
+
+    nature: Sample
+    model: Sample
+    x_kernel: Kernel
+    y_kernel: Kernel
+    grid: Any
+
+    @property
+    def reason(self) -> str:
+        """Why the noise cannot be computed; "" where it can."""
+        if isinstance(self.nature.x, Rows) or isinstance(self.grid, Rows):
+            return "the inputs are on disk or on a device; it needs them in memory, as NumPy arrays"
+        return ""
+
+    def at(self, grid: Any) -> Chance:
+        """Return the same at other points."""
+        return replace(self, grid=grid)
+
+    @property
+    def noise(self) -> Array:
+        """``sum_i c_i^2 |e_i|^2`` (q,)."""
+        return self._sums["errors"]
+
+    @property
+    def null_mean(self) -> Array:
+        """``sum_i c_i^2 V_i`` (q,): the mean of CCE^2 if the model is right."""
+        if "variances" not in self._sums:
+            raise ValueError(
+                "null_mean needs the spread of the prediction, and one draw a row has none; give the "
+                "distribution itself with draws=None, or at least two draws"
+            )
+        return self._sums["variances"]
+
+    @property
+    def effective_rows(self) -> Array:
+        """``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2`` (q,), 0 where k(x, x) is 0."""
+        return self._sums["effective"]
+
+    @property
+    def landmarks(self) -> int:
+        """Landmarks of the approximation; 0 where coefficients are exact."""
+        return 0 if self._exact else int(self._sums["landmarks"][0])
+
+    @property
+    def approximation(self) -> float:
+        """Relative change of ``sum_i c_i^2`` when the landmarks are halved (a median); 0 if exact.
+
+        A measure of the order of the error that the landmarks leave in the noise, no bound on it.
+        """
+        return 0.0 if self._exact else float(self._sums["change"][0])
+
+    @property
+    def _exact(self) -> bool:
+        return len(self.nature.design) <= _EXACT
+
+    @cached_property
+    def norms(self) -> dict[str, Array]:
+        """``|e_i|^2`` ("errors") and, where it is known, ``V_i`` ("variances") of the rows."""
+        outcomes = self.nature.outputs.values[:, 0]  # type: ignore[union-attr]
+        errors, variances = row_norms(self.y_kernel, outcomes, self.model.outputs)
+        known = {"errors": errors}
+        return known if variances is None else {**known, "variances": variances}
+
+    @cached_property
+    def _sums(self) -> dict[str, Array]:
+        if self.reason:
+            raise ValueError(f"what a right model would have is not known: {self.reason}")
+        if self._exact:
+            return self._by_dense_factor()
+        return self._by_landmarks()
+
+    def _by_dense_factor(self) -> dict[str, Array]:
+        """Return sums over rows with the coefficients of a dense Cholesky factor, in blocks of points."""
+        design = self.nature.design
+        x = np.asarray(design.x, dtype=np.float64)
+        grid = np.asarray(self.grid, dtype=np.float64)
+        factor = scipy.linalg.cho_factor(
+            self.x_kernel(x, x) + np.diag(self.nature.shift), overwrite_a=True, check_finite=False
+        )
+        rows = {"ones": np.ones(len(self.norms["errors"])), **self.norms}
+        shares = {name: _squared_shares(design, values) for name, values in rows.items()}
+        sums = {name: np.empty(len(grid)) for name in shares}
+        explained = np.empty(len(grid))
+        step = max(1, _POINTS // len(x))
+        for start in range(0, len(grid), step):
+            some = slice(start, start + step)
+            k = self.x_kernel(x, grid[some])
+            a = scipy.linalg.cho_solve(factor, k, check_finite=False)
+            explained[some] = np.einsum("gq,gq->q", a, k)
+            np.square(a, out=a)
+            for name, share in shares.items():
+                sums[name][some] = share @ a
+        return self._with_support(sums, explained)
+
+    def _by_landmarks(self) -> dict[str, Array]:
+        """Return sums over rows as quadratic forms at landmarks: ``c_i = w_i f_i'z(x)``."""
+        nature = self.nature
+        used = nature.design.rows
+        x = np.asarray(nature.x if used is None else nature.x[used])
+        weight = nature.weights if used is None or nature.weights is None else nature.weights[used]
+        n = len(x)
+        most = int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
+        smoother = Smoother.of(self.x_kernel, x, most)
+        rows = {"ones": np.ones(n), **self.norms}
+        rank = smoother.rank
+        gram, moments = np.zeros((rank, rank)), {name: np.zeros((rank, rank)) for name in rows}
+        for start in range(0, n, _ROWS):
+            some = slice(start, start + _ROWS)
+            f = smoother.transform(x[some])
+            w = np.ones(len(f)) if weight is None else weight[some]
+            gram += f.T @ (w[:, None] * f)
+            for name, values in rows.items():
+                moments[name] += f.T @ ((w**2 * values[some])[:, None] * f)
+        shift = nature.lam * float(n if weight is None else weight.sum())
+
+        def forms(points: Array, names: Any, rank: int) -> dict[str, Array]:
+            f = smoother.transform(points)[:, :rank]
+            system = gram[:rank, :rank] + shift * np.eye(rank)
+            z = scipy.linalg.solve(system, f.T, assume_a="pos", check_finite=False)
+            found = {
+                name: np.einsum("pq,pq->q", z, moments[name][:rank, :rank] @ z) for name in names
+            }
+            found["explained"] = np.einsum("qp,qp->q", f, f) - shift * np.einsum("qp,pq->q", f, z)
+            return found
+
+        grid = self.grid
+        blocks = [
+            forms(grid[start : start + _ROWS], rows, rank) for start in range(0, len(grid), _ROWS)
+        ]
+        sums = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        found = self._with_support(sums, sums.pop("explained"))
+        checked = np.unique(np.linspace(0, len(grid) - 1, _CHECKED).astype(np.intp))
+        halved = forms(grid[checked], ["ones"], max(1, rank // 2))["ones"]
+        change = np.abs(halved / np.maximum(sums["ones"][checked], 1e-300) - 1)
+        found["landmarks"] = np.array([float(rank)])
+        found["change"] = np.array([float(np.median(change))])
+        return found
+
+    def _with_support(self, sums: dict[str, Array], explained: Array) -> dict[str, Array]:
+        diagonal = np.asarray(self.x_kernel.diagonal(self.grid), dtype=np.float64)
+        squares = sums.pop("ones")
+        share = np.divide(explained, diagonal, out=np.zeros(len(squares)), where=diagonal > 0)
+        sums["effective"] = np.divide(
+            share**2, squares, out=np.zeros(len(squares)), where=squares > 0
+        )
+        sums["ones"] = squares
+        return sums
+
+
+def _squared_shares(design: Any, values: Array) -> Array:
+    """Return ``sum_i (w_i / w_g)^2 v_i`` (g,) over the rows of each distinct input."""
+    weight = np.ones(len(values)) if design.row_weight is None else design.row_weight
+    if design.group is None:
+        return values
+    share = (weight / design.weight[design.group]) ** 2 * values
+    return np.asarray(
+        np.bincount(design.group, weights=share, minlength=len(design.weight)), dtype=np.float64
+    )

@@ -1,0 +1,354 @@
+"""Is one model better than another by more than chance? Paired differences with intervals.
+
+The outcomes are the same for all models, so differences are judged row by row. The difference of two
+models' mean squared CCE is linear in the outcomes: with ``S = H'H / n``, ``Delta = M_A - M_B`` and
+residuals e_A, e_B, ``T_A - T_B = -sum_i <(S Delta)_i, e_A,i + e_B,i>``. Its terms are independent given
+x, and their conditional means vary little, since the embeddings of both predictions are subtracted from
+the outcome's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.embedding.sample import DrawnOutputs
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.chance import Chance
+from fastmcmd.inference.row_norms import mean_features, member_spread, output_features
+from fastmcmd.inference.smoother import Basis, Smoother
+
+__all__ = [
+    "LEAST_CLUSTERS",
+    "CongruenceLosses",
+    "Paired",
+    "clusters_of",
+    "congruence_losses",
+    "holm",
+    "model_confidence_set",
+    "paired",
+]
+
+Array = NDArray[np.float64]
+
+LEAST_CLUSTERS = 6  # of fewer, no signs of differences are significant: 2 / 2^5 > 0.05
+_ROUNDING = 1e-12  # of the terms' sizes: sums below it are rounding
+_LANDMARKS = 400  # in x: validity does not depend on them
+_RANK = 400  # of the output features: likewise
+_ROWS = 4_096  # rows whose coordinates are held together
+_MULTIPLIERS = 40  # simulated draws behind a variance
+_BATCHES = 1_000  # sums of consecutive rows at most, from which bootstrap samples are taken
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A difference between two models.
+
+    Attributes
+    ----------
+    difference, low, high : float
+        The difference, first less second, and its confidence interval.
+    p_value : float
+        Two-sided, of no difference.
+    error : float
+        Standard error.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    error: float
+
+
+def holm(p: Array) -> Array:
+    """Return adjusted p-values, to be compared with the level of the family.
+
+    Holm, *A simple sequentially rejective multiple test procedure* (Scandinavian Journal of Statistics,
+    1979).
+    """
+    order = np.argsort(p)
+    scaled = p[order] * np.arange(len(p), 0, -1)
+    out = np.empty_like(p)
+    out[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return out
+
+
+def clusters_of(
+    n: int, groups: NDArray[np.intp] | None, block_length: int | None
+) -> NDArray[np.intp] | None:
+    """Return the cluster (n,) of each row, between which rows are independent; None: every row is one.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    groups : ndarray (n,) of int or None
+        Numbers of groups, from 0.
+    block_length : int or None
+        Length of blocks of consecutive rows; the last one takes what is left over.
+    """
+    if groups is not None:
+        return groups
+    if block_length is None:
+        return None
+    return np.minimum(np.arange(n) // block_length, max(n // block_length - 1, 0))
+
+
+def paired(
+    terms: Array,
+    clusters: NDArray[np.intp] | None,
+    confidence: float,
+    size: float | None = None,
+    difference: float | None = None,
+    more_variance: float = 0.0,
+    shares: Array | None = None,
+) -> Paired | None:
+    """Return a difference that is a sum over rows, with its t interval; None of too few rows.
+
+    Parameters
+    ----------
+    terms : ndarray (n,)
+        Terms of the sum, independent between clusters.
+    clusters : ndarray (n,) of int or None
+        As `clusters_of` returns them.
+    confidence : float
+        Level of the interval.
+    size : float, optional
+        Sum of the absolute values of what was subtracted: a difference below its rounding is 0.
+    difference : float, optional
+        The difference where it is known better than by the sum of the terms.
+    more_variance : float
+        Variance from other sources than the outcomes.
+    shares : ndarray (n,), optional
+        Weights of rows in sum 1 where terms are weighted: their common mean is subtracted in these shares.
+
+    Notes
+    -----
+    Sums over clusters are centred at their mean, and their variance has the divisor G - 1: with means that
+    differ between rows the interval is wider than needed, never narrower.
+    """
+    total = float(terms.sum())
+    if difference is None:
+        difference = total
+    share = np.full(len(terms), 1 / len(terms)) if shares is None else shares
+    centred = terms - total * share
+    if clusters is not None:
+        centred = np.bincount(clusters, weights=centred).astype(np.float64)
+        share = np.bincount(clusters, weights=share).astype(np.float64)
+    used = share > 0
+    count = int(used.sum())
+    freedom = 1 / float(share @ share) - 1  # G - 1 of equal shares
+    if count < LEAST_CLUSTERS or freedom < 1:
+        return None
+    negligible = size is not None and abs(difference) <= _ROUNDING * size
+    variance = float(centred @ centred) * (freedom + 1) / freedom + more_variance
+    error = float(np.sqrt(variance))
+    if negligible or (error == 0 and difference == 0):
+        return Paired(difference, difference, difference, 1.0, error)
+    if error == 0:
+        return Paired(difference, difference, difference, 0.0, error)
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    p = float(2 * special.stdtr(freedom, -abs(difference) / error))
+    return Paired(difference, difference - reach, difference + reach, p, error)
+
+
+@dataclass(frozen=True, eq=False)
+class CongruenceLosses:
+    """Rows' parts of several models' mean squared CCE.
+
+    Attributes
+    ----------
+    smoothed : ndarray (m, n, r)
+        ``w_i (S M)_i`` of each model.
+    means : ndarray (m, n, r)
+        ``M``: the embedded predictions.
+    outcomes : ndarray (n, r)
+        ``p(y_i)``.
+    corrections : ndarray (m, n)
+        ``S_ii s_i^2 / l`` of predictions by l draws: what their sampling noise adds.
+    variances : ndarray (m,)
+        Variance of a model's mean squared CCE that comes from its draws.
+    """
+
+    smoothed: Array
+    means: Array
+    outcomes: Array
+    corrections: Array
+    variances: Array
+
+    def pair(self, first: int, second: int) -> Array:
+        """Return terms (n,) whose sum is the difference of two models' mean squared CCE."""
+        delta = self.smoothed[first] - self.smoothed[second]
+        both = 2 * self.outcomes - self.means[first] - self.means[second]
+        terms = -np.einsum("ir,ir->i", delta, both)
+        return np.asarray(terms - self.corrections[first] + self.corrections[second])
+
+    def losses(self) -> Array:
+        """Return losses (n, m) whose sums differ between models as their mean squared CCE does."""
+        middle = self.means.mean(axis=0)
+        reference = self.smoothed.mean(axis=0)
+        columns = []
+        for smoothed, mean, correction in zip(
+            self.smoothed, self.means, self.corrections, strict=True
+        ):
+            own = smoothed - reference
+            away = (mean - middle) - 2 * (self.outcomes - middle)
+            columns.append(np.einsum("ir,ir->i", own, away) - correction)
+        return np.stack(columns, axis=1)
+
+
+def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> CongruenceLosses:
+    """Return rows' parts of the mean squared CCE of models of the same outcomes with the same kernels.
+
+    Parameters
+    ----------
+    models : sequence of Chance
+        Evaluated at their own inputs.
+    random_state : int or numpy.random.Generator
+        Of landmarks, and of simulated draws where predictions are draws.
+    """
+    first = models[0]
+    nature = first.nature
+    used = nature.design.rows
+    x = np.asarray(nature.x if used is None else nature.x[used])
+    n = len(x)
+    weight = nature.weights if used is None or nature.weights is None else nature.weights[used]
+    w = np.ones(n) if weight is None else weight
+    y = np.asarray(nature.outputs.values[:, 0], dtype=np.float64)  # type: ignore[union-attr]
+    outputs = [one.model.outputs for one in models]
+    features = output_features(first.y_kernel, y, outputs, _RANK, best=True)
+    if features is None:
+        raise ValueError(f"{first.y_kernel!r} has no features of affordable rank here")
+    means = np.stack([mean_features(features, side) for side in outputs])
+    outcomes = features.transform(y)
+    basis = Smoother.of(first.x_kernel, x, _LANDMARKS, random_state).basis(x, weight)
+    energy = basis.energy(nature.lam)
+    sums = np.zeros((len(models), len(energy), features.rank))
+    for rows, g in _Blocks(basis, x):
+        for model, mean in enumerate(means):
+            sums[model] += g.T @ (w[rows, None] * mean[rows])
+    smoothed, corrections = np.empty_like(means), np.zeros(means.shape[:2])
+    spreads = [
+        member_spread(features, side, mean) / side.values.shape[1]
+        if isinstance(side, DrawnOutputs) and side.values.shape[1] > 1
+        else None
+        for side, mean in zip(outputs, means, strict=True)
+    ]
+    for rows, g in _Blocks(basis, x):
+        weighed = w[rows, None] * g * energy
+        own = np.einsum("ip,ip->i", w[rows, None] * g, weighed)
+        for model, spread in enumerate(spreads):
+            smoothed[model, rows] = weighed @ sums[model]
+            if spread is not None:
+                corrections[model, rows] = own * spread[rows]
+    variances = np.zeros(len(models))
+    observed = sum(g.T @ (w[rows, None] * outcomes[rows]) for rows, g in _Blocks(basis, x))
+    rng = generator(random_state, Purpose.COMPARISON)
+    for model, (side, spread) in enumerate(zip(outputs, spreads, strict=True)):
+        if spread is not None:
+            assert isinstance(side, DrawnOutputs)
+            residual = energy[:, None] * (observed - sums[model])
+            moved = _moved_by_draws(basis, x, w, features, side, means[model], rng)
+            change = 2 * np.einsum("pr,bpr->b", residual, moved)
+            change += np.einsum("bpr,p,bpr->b", moved, energy, moved)
+            variances[model] = float(change.var(ddof=1))
+    return CongruenceLosses(smoothed, means, outcomes, corrections, variances)
+
+
+class _Blocks:
+    """Coordinates of rows in blocks, computed again in each pass."""
+
+    def __init__(self, basis: Basis, x: Array) -> None:
+        self._basis, self._x = basis, x
+
+    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+        for start in range(0, len(self._x), _ROWS):
+            rows = slice(start, min(len(self._x), start + _ROWS))
+            yield rows, self._basis.coordinates(self._x[rows])
+
+
+def _moved_by_draws(
+    basis: Basis,
+    x: Array,
+    w: Array,
+    features: KernelFeatures,
+    side: DrawnOutputs,
+    mean: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Return simulated errors (b, p, r) of ``G'W M`` that come from the draws, by Gaussian multipliers."""
+    draws, columns = side.values.shape[1:]
+    out = np.zeros((_MULTIPLIERS, len(basis.spectrum), mean.shape[1]))
+    for rows, g in _Blocks(basis, x):
+        block = np.asarray(side.values[rows], dtype=np.float64)
+        p = features.transform(block.reshape(-1, columns)).reshape(*block.shape[:2], -1)
+        p = (p - mean[rows, None]) / np.sqrt(draws * (draws - 1))
+        weighed = w[rows, None] * g
+        for moved in out:
+            delta = np.einsum("il,ilr->ir", rng.standard_normal(block.shape[:2]), p)
+            moved += weighed.T @ delta
+    return out
+
+
+def model_confidence_set(
+    losses: Array,
+    clusters: NDArray[np.intp] | None = None,
+    samples: int = 1_000,
+    random_state: object = 0,
+) -> Array:
+    """Return the p-value (m,) with which each model is in the set of the best.
+
+    Parameters
+    ----------
+    losses : ndarray (n, m)
+        Parts of each model's loss, independent between clusters; their sums are compared.
+    clusters : ndarray (n,) of int or None
+        As `clusters_of` returns them.
+    samples : int
+        Bootstrap samples.
+    random_state : int or numpy.random.Generator
+        Of the bootstrap.
+
+    Returns
+    -------
+    ndarray (m,)
+        The set of level 1 - a are the models with p-values of at least a; it holds the best model in at
+        least 1 - a of all samples. The model with the least loss has 1.
+
+    Notes
+    -----
+    Statistic T_max, eliminated one by one: Hansen, Lunde, Nason, *The model confidence set*
+    (Econometrica, 2011), section 3.1.2. Bootstrap samples are of clusters; many independent rows are
+    first summed in 1,000 batches.
+    """
+    n, count = losses.shape
+    if clusters is None and n > _BATCHES:
+        clusters = np.arange(n) * _BATCHES // n
+    if clusters is not None:
+        losses = np.stack([np.bincount(clusters, weights=column) for column in losses.T], axis=1)
+    rng = generator(random_state, Purpose.COMPARISON)
+    total = losses.sum(axis=0)
+    drawn = rng.multinomial(len(losses), np.full(len(losses), 1 / len(losses)), size=samples)
+    moved = drawn @ losses - total
+    p_values, left, running = np.ones(count), list(range(count)), 0.0
+    while len(left) > 1:
+        gap = total[left] - total[left].mean()
+        shift = moved[:, left] - moved[:, left].mean(axis=1, keepdims=True)
+        scale = np.sqrt((shift**2).mean(axis=0))
+        size = np.abs(losses[:, left]).sum(axis=0).max()
+        known = scale > _ROUNDING * size
+        if not known.any() and np.abs(gap).max() <= _ROUNDING * size:
+            break  # all are the same
+        scale = np.where(known, scale, np.inf)
+        t = gap / scale
+        null = (shift / scale).max(axis=1)
+        p = float((1 + np.count_nonzero(null >= t.max())) / (1 + samples))
+        running = max(running, p)
+        p_values[left.pop(int(np.argmax(t)))] = running
+    return p_values

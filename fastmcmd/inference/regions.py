@@ -1,0 +1,483 @@
+"""Where a model is wrong, in words: regions that a tree finds on one half, tested on the other half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.checks import as_array, as_rows, check_count, check_lam, check_positive, shown
+from fastmcmd._base.seeds import Purpose, generator, seed_sequence
+from fastmcmd._base.tables import aligned
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.estimate.samples import samples_of
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.comparison import holm
+from fastmcmd.inference.row_norms import mean_features, output_features, row_norms
+from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.predictive import Draws, Predictive, as_predictive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["WeakRegion", "WeakRegions", "weak_regions"]
+
+Array = NDArray[np.float64]
+
+_Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from the root to a leaf
+
+_LANDMARKS = 200  # a test with the same landmarks for all data sets is exact whatever they are
+_COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
+_LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
+_RANK = 150  # of output features
+_SPREAD_LEVEL = 0.05  # of the test of the spread alone
+_MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
+_SUBSAMPLE = 500  # rows between which the median distance is taken
+
+
+@dataclass(frozen=True)
+class WeakRegion:
+    """A region of rows, and whether the model is wrong there.
+
+    Attributes
+    ----------
+    description : str
+        Conditions on the columns, such as "age > 61 and chronic > 12".
+    cce, null_cce : float
+        Root mean square CCE of the test rows in the region, and what a right model would have.
+    spread : str
+        "too wide" or "too narrow" where the mean |e_i|^2 alone is beyond chance (p <= 0.05), else "". A
+        shift of the location makes outcomes scatter more around the prediction, too: it looks too narrow.
+    p_value, p_adjusted : float
+        Of the exact test in the region, alone and adjusted for all regions (Holm).
+    rows : int
+        Rows in the region, of both halves.
+    tested : int
+        Those on which the test was done.
+    """
+
+    description: str
+    cce: float
+    null_cce: float
+    spread: str
+    p_value: float
+    p_adjusted: float
+    rows: int
+    tested: int
+
+    def __str__(self) -> str:
+        extra = f", the predicted spread is {self.spread}" if self.spread else ""
+        return (
+            f"{self.description}: CCE {self.cce:.3g}, a right model {self.null_cce:.3g}{extra}, "
+            f"p = {self.p_adjusted:.3g}, {self.rows:,} rows"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeakRegions(Sequence[WeakRegion]):
+    """Regions, the most significant first.
+
+    Attributes
+    ----------
+    regions : tuple of WeakRegion
+    level : float
+        Of the test of each region after adjustment.
+    conditions : tuple of tuple
+        ``(column, above, threshold)`` of each region, by the number of the column in ``names``.
+    names : tuple of str
+        Names of the columns; of columns of text, one a label.
+    """
+
+    regions: tuple[WeakRegion, ...]
+    level: float
+    conditions: tuple[tuple[tuple[int, bool, float], ...], ...]
+    names: tuple[str, ...]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.regions[index]
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    @property
+    def significant(self) -> tuple[WeakRegion, ...]:
+        """Regions where the model is wrong beyond chance: adjusted p-values of at most ``level``."""
+        return tuple(one for one in self.regions if one.p_adjusted <= self.level)
+
+    def contains(self, columns: Any) -> NDArray[np.intp]:
+        """Return the number (n,) of the region in which each row of ``columns`` lies."""
+        table, names = _table(columns, self.names)
+        if names != self.names:
+            raise ValueError(f"columns are {', '.join(names)}; {', '.join(self.names)} are needed")
+        out = np.full(len(table), -1)
+        for number, conditions in enumerate(self.conditions):
+            out[_inside(table, conditions)] = number
+        return out
+
+    def table(self) -> str:
+        """Return a line a region as text."""
+        rows = [["region", "CCE", "if right", "spread", "p", "p (Holm)", "rows", "tested"]]
+        for one in self.regions:
+            rows.append(
+                [one.description, f"{one.cce:.4g}", f"{one.null_cce:.4g}", one.spread,
+                 f"{one.p_value:.3g}", f"{one.p_adjusted:.3g}", f"{one.rows:,}", f"{one.tested:,}"]
+            )  # fmt: skip
+        return aligned(rows, left=(0, 3))
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return JSON-safe records, a region each."""
+        return [asdict(one) for one in self.regions]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame, a row a region.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingDependencyError(
+                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
+            ) from None
+        return pd.DataFrame(self.to_dict())
+
+    def __repr__(self) -> str:
+        found = self.significant
+        if not found:
+            best = self.regions[0]
+            return (
+                f"No region of {len(self)} is wrong beyond chance (level {self.level:.3g}, Holm); "
+                f"the least p-value is {best.p_adjusted:.3g}: {best.description}"
+            )
+        noun = "region is" if len(found) == 1 else "regions are"
+        head = (
+            f"{len(found)} of {len(self)} {noun} wrong beyond chance (level {self.level:.3g}, Holm)"
+        )
+        return "\n".join([head, *(f"  {one}" for one in found)])
+
+
+def weak_regions(
+    columns: Any,
+    x: Any,
+    y: Any,
+    prediction: Any,
+    x_kernel: Kernel | None = None,
+    y_kernel: Kernel | None = None,
+    lam: float = 0.1,
+    *,
+    max_depth: int = 2,
+    simulations: int = 199,
+    level: float = 0.05,
+    random_state: Any = 0,
+) -> WeakRegions:
+    """Find regions of the columns in which a model is wrong; test each on rows that did not choose it.
+
+    Parameters
+    ----------
+    columns : data frame, dict of array_like (n,), or array_like (n, c)
+        What regions are described by; columns that the input kernel never saw serve as well. Numbers,
+        booleans, or text of few different values.
+    x, y, prediction, x_kernel, y_kernel, lam
+        As in `cce`. The prediction was made before these outcomes were seen, and rows are independent.
+    max_depth : int
+        Of the tree: at most ``2 ** max_depth`` regions, each of so many conditions.
+    simulations : int
+        Simulated data sets a region.
+    level : float
+        Of the tests, in (0, 1).
+    random_state : int, numpy.random.Generator or None
+        Of the halves, landmarks and simulations.
+
+    Returns
+    -------
+    WeakRegions
+        ``.significant``, ``.table()``, ``.to_frame()``, ``.contains(columns)``; printed, a sentence a
+        region.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+    MissingDependencyError
+        Without scikit-learn.
+
+    Notes
+    -----
+    On a random half of the rows a regression tree splits the columns by the local excess of the squared
+    CCE, each row's ``<e_i, sum_{j != i} h_ij e_j>`` with smoothers over x and over the columns, and by
+    ``|e_i|^2 - V_i``. Kernels and output features are fixed there, too. On the other half each region has
+    a test of its own: outcomes are drawn from the predictions, and of the observed and all simulated data
+    sets alike the mean squared CCE of the region's rows and, two-sided, their mean ``|e_i|^2`` are
+    computed; the larger of both, each standardised over all data sets, is ranked among them. The p-value
+    is exact if the model is right in the region: ``P(p <= a) <= a``. Predictions by draws exchange the
+    outcome with a member of the row. The family of regions is adjusted as in Holm (1979).
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("sklearn")
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x, age = rng.uniform(-1, 1, 600), rng.uniform(20, 80, 600)
+    >>> y = x + np.where(age > 60, 0.5, 0.0) + 0.3 * rng.normal(size=600)
+    >>> found = fm.weak_regions({"age": age}, x, y, fm.Gaussian(x, 0.3), x_kernel=fm.RBF(1.0))
+    >>> found.significant[0].description.startswith("age > ")
+    True
+    """
+    tree = _tree_class()
+    table, names = _table(columns)
+    x, y = as_rows(x, "x"), as_rows(y, "y")
+    n = len(x)
+    if len(table) != n:
+        raise ValueError(f"rows must match: x has {n}, columns has {len(table)}")
+    if n < _LEAST_ROWS:
+        raise ValueError(
+            f"there are {n} rows; at least {_LEAST_ROWS} are needed to split and to test"
+        )
+    lam, level = check_lam(lam), check_positive(level, "level")
+    if level >= 1:
+        raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
+    max_depth, simulations = (
+        check_count(max_depth, "max_depth"),
+        check_count(simulations, "simulations"),
+    )
+    predictive = as_predictive(prediction, n, y.shape[1], y=y)
+    rng = generator(seed_sequence(random_state), Purpose.GROUPS)
+    order = rng.permutation(n)
+    halves = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+    half = halves[0]
+    _, model, kernels = samples_of(
+        x[half], y[half], predictive.take(half), x_kernel, y_kernel, lam, None, None, None
+    )
+    everything = _outputs(predictive)
+    features = output_features(
+        kernels[1], np.asarray(y[half], dtype=np.float64), [everything], _RANK, best=True
+    )
+    if features is None:
+        raise ValueError(f"y_kernel={kernels[1]!r} has no features of affordable rank here")
+    e = features.transform(np.asarray(y[half], dtype=np.float64))
+    e -= mean_features(features, model.outputs)
+    local = _local_excess(_basis(kernels[0], x[half], rng), e, lam)
+    standard = _standardised(table)
+    local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)
+    least = max(10, len(half) // 2 ** (max_depth + 2))
+    fitted = tree(max_depth=max_depth, min_samples_leaf=least, random_state=0)
+    errors, variances = row_norms(kernels[1], y[half], model.outputs)
+    targets = [local] if variances is None else [local, errors - variances]
+    fitted.fit(table[half], np.stack([_scaled(one) for one in targets], axis=1))
+    found = []
+    for conditions in _leaves(fitted.tree_):
+        inside = _inside(table, conditions)
+        rows = halves[1][inside[halves[1]]]
+        observed, null, spread, p = _test(
+            x[rows], y[rows], predictive.take(rows), kernels[0], features, lam, simulations, rng
+        )
+        found.append((conditions, int(inside.sum()), len(rows), observed, null, spread, p))
+    adjusted = holm(np.array([one[-1] for one in found]))
+    ranked = sorted(range(len(found)), key=lambda k: (adjusted[k], found[k][4] - found[k][3]))
+    regions = tuple(
+        WeakRegion(_in_words(c, names), float(np.sqrt(max(t, 0.0))), float(np.sqrt(null)), spread, p,
+                   float(adjusted[k]), rows, tested)
+        for k in ranked
+        for c, rows, tested, t, null, spread, p in [found[k]]
+    )  # fmt: skip
+    return WeakRegions(regions, level, tuple(found[k][0] for k in ranked), names)
+
+
+def _tree_class() -> Any:
+    try:
+        from sklearn.tree import DecisionTreeRegressor
+    except ImportError:
+        raise MissingDependencyError(
+            "weak_regions needs scikit-learn: pip install 'fastmcmd[regions]'"
+        ) from None
+    return DecisionTreeRegressor
+
+
+# ---- columns ----
+
+
+def _table(columns: Any, known: tuple[str, ...] | None = None) -> tuple[Array, tuple[str, ...]]:
+    """Return the columns as numbers (n, c) and their names; text as yes-or-no columns."""
+    if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
+        columns = {str(name): columns[name] for name in columns.columns}
+    if not isinstance(columns, Mapping):
+        rows = as_rows(columns, "columns")
+        columns = {f"column {place}": rows[:, place] for place in range(rows.shape[1])}
+    if not columns:
+        raise ValueError("columns is empty; at least one column is needed")
+    found: dict[str, Array] = {}
+    for name, values in columns.items():
+        plain = np.asarray(values)
+        if plain.dtype.kind in "OUS":
+            labels = plain.astype(str)
+            distinct = np.unique(labels)
+            if known is not None:
+                prefix = f"{name} is "
+                distinct = np.array([k.removeprefix(prefix) for k in known if k.startswith(prefix)])
+            if len(distinct) > _MOST_LABELS:
+                raise ValueError(
+                    f"columns[{name!r}] has {len(distinct)} labels; at most {_MOST_LABELS} are taken"
+                )
+            # Of two labels one column says all.
+            for label in distinct[:1] if len(distinct) == 2 else distinct:
+                found[f"{name} is {label}"] = (labels == label).astype(np.float64)
+        else:
+            found[str(name)] = as_rows(as_array(values, f"columns[{name!r}]"), f"columns[{name!r}]",
+                                       columns=1)[:, 0].astype(np.float64)  # fmt: skip
+    lengths = {len(one) for one in found.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"columns have {shown(sorted(lengths))} rows; the same number is needed")
+    return np.stack(list(found.values()), axis=1), tuple(found)
+
+
+def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDArray[np.bool_]:
+    inside = np.ones(len(table), dtype=np.bool_)
+    for column, above, threshold in conditions:
+        # As scikit-learn does: rows are compared in float32.
+        values = table[:, column].astype(np.float32)
+        inside &= (values > threshold) if above else (values <= threshold)
+    return inside
+
+
+def _leaves(tree: Any) -> list[tuple[tuple[int, bool, float], ...]]:
+    """Return the conditions of each leaf."""
+    found: list[_Path] = []
+    stack: list[tuple[int, _Path]] = [(0, ())]
+    while stack:
+        node, conditions = stack.pop()
+        left, right = int(tree.children_left[node]), int(tree.children_right[node])
+        if left < 0:
+            found.append(conditions)
+            continue
+        cut = int(tree.feature[node]), float(tree.threshold[node])
+        stack.append((right, (*conditions, (cut[0], True, cut[1]))))
+        stack.append((left, (*conditions, (cut[0], False, cut[1]))))
+    return found
+
+
+def _in_words(conditions: Sequence[tuple[int, bool, float]], names: Sequence[str]) -> str:
+    """Return conditions as a person writes them; bounds of one column are merged."""
+    if not conditions:
+        return "all rows"
+    parts = []
+    for column in dict.fromkeys(column for column, _, _ in conditions):
+        name = names[column]
+        low = [t for c, above, t in conditions if c == column and above]
+        high = [t for c, above, t in conditions if c == column and not above]
+        if " is " in name and {*low, *high} == {0.5}:
+            parts.append(name if low else name.replace(" is ", " is not ", 1))
+        elif low and high:
+            parts.append(f"{max(low):.4g} < {name} <= {min(high):.4g}")
+        else:
+            parts.append(f"{name} > {max(low):.4g}" if low else f"{name} <= {min(high):.4g}")
+    return " and ".join(parts)
+
+
+def _scaled(values: Array) -> Array:
+    scale = float(values.std())
+    return values / scale if scale > 0 else values
+
+
+def _standardised(table: Array) -> Array:
+    scale = table.std(axis=0)
+    return np.asarray((table - table.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
+
+
+def _over(standard: Array, rng: np.random.Generator) -> Kernel:
+    """Return an RBF whose length is half the median distance between some rows."""
+    some = standard[rng.choice(len(standard), min(len(standard), _SUBSAMPLE), replace=False)]
+    squares = ((some[:, None] - some[None]) ** 2).sum(axis=2)
+    middle = float(np.median(squares[np.triu_indices(len(some), 1)]))
+    return RBF(2.0 / middle if middle > 0 else 1.0)
+
+
+# ---- excess and test ----
+
+
+def _outputs(prediction: Predictive) -> Outputs:
+    if isinstance(prediction, Draws):
+        return DrawnOutputs(prediction.array.reshape(len(prediction), -1, prediction.columns))
+    return PredictedOutputs(prediction)
+
+
+def _basis(kernel: Kernel, x: Any, rng: np.random.Generator) -> tuple[Basis, Array]:
+    basis = Smoother.of(kernel, np.asarray(x), _LANDMARKS, rng).basis(np.asarray(x))
+    return basis, basis.coordinates(np.asarray(x))
+
+
+def _local_excess(found: tuple[Basis, Array], e: Array, lam: float) -> Array:
+    """Return ``<e_i, sum_{j != i} h_ij e_j>`` (n,), H the smoother."""
+    basis, g = found
+    weighed = g * basis.shrinkage(lam)
+    smoothed = weighed @ (g.T @ e)
+    own = np.einsum("ip,ip->i", weighed, g)
+    return np.asarray(np.einsum("ir,ir->i", e, smoothed) - own * np.einsum("ir,ir->i", e, e))
+
+
+def _test(
+    x: Array,
+    y: Array,
+    prediction: Predictive,
+    kernel: Kernel,
+    features: KernelFeatures,
+    lam: float,
+    simulations: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, str, float]:
+    """Return the statistic, its mean over simulations, what the spread is, and the exact p-value."""
+    if len(x) < 2:
+        return 0.0, 0.0, "", 1.0
+    basis, g = _basis(kernel, x, rng)
+    energy = basis.energy(lam)
+    statistics = np.empty((simulations + 1, 2))
+    for place, e in enumerate(_residuals(y, prediction, features, simulations, rng)):
+        c = g.T @ e
+        statistics[place] = energy @ (c**2).sum(axis=1), np.einsum("ir,ir->", e, e) / len(e)
+    scale = statistics.std(axis=0)
+    z = (statistics - statistics.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    combined = np.maximum(z[:, 0], np.abs(z[:, 1]))
+    # Sums of the same numbers in another order are ties.
+    rank = int(np.count_nonzero(combined >= combined[0] - 1e-9))
+    spread = ""
+    beyond = int(np.count_nonzero(np.abs(z[:, 1]) >= abs(z[0, 1]) - 1e-9))
+    if beyond <= _SPREAD_LEVEL * len(z):
+        spread = "too narrow" if z[0, 1] > 0 else "too wide"
+    null = float(statistics[1:, 0].mean())
+    return float(statistics[0, 0]), null, spread, rank / (simulations + 1)
+
+
+def _residuals(
+    y: Array,
+    prediction: Predictive,
+    features: KernelFeatures,
+    simulations: int,
+    rng: np.random.Generator,
+) -> Any:
+    """Yield the residuals (n, r) of the outcomes, then of each simulated data set."""
+    n = len(y)
+    p = features.transform(np.asarray(y, dtype=np.float64))
+    if not isinstance(prediction, Draws):
+        mean = mean_features(features, PredictedOutputs(prediction))
+        yield p - mean
+        for _ in range(simulations):
+            drawn = np.asarray(prediction.sample(1, rng), dtype=np.float64)
+            yield features.transform(drawn.reshape(n, -1)) - mean
+        return
+    members = prediction.array.reshape(n, -1, prediction.columns)
+    draws = members.shape[1]
+    known = features.transform(members.reshape(n * draws, -1)).reshape(n, draws, -1)
+    known = np.concatenate([p[:, None], known], axis=1)  # the outcome and its l members
+    total = known.sum(axis=1)
+    for data_set in range(simulations + 1):
+        chosen = rng.integers(0, draws + 1, n) if data_set else np.zeros(n, dtype=np.intp)
+        one = known[np.arange(n), chosen]
+        yield one - (total - one) / draws

@@ -1,0 +1,224 @@
+"""Squared norms of output embeddings, row by row: ``|e_i|^2`` of residuals and ``V_i`` of predictions.
+
+``e_i = p(y_i) - m_i`` with ``m_i = E p(Y_i)``, and ``V_i = E k(Y_i, Y_i) - |m_i|^2`` is what ``E
+|e_i|^2`` would be if the prediction were right. Both follow from features of the output kernel where it
+has low rank, and from kernel values within each row where it has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.candidates import candidates, chunks, has_nodes, row_candidates
+from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.pivots import Pool
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.expectation import closed_form_rows, expected_kernel
+
+__all__ = ["mean_features", "member_spread", "output_features", "row_norms"]
+
+Array = NDArray[np.float64]
+
+_RESIDUAL = 1e-12  # of k(y, y): what the features may miss of an output
+_MISSED = 1e-8  # of k(y, y): what they may miss of the squared norm of a prediction's embedding
+_ROUNDS = 4  # of adding outputs of the rows that the features miss most
+_ROWS_ADDED = 100
+_GOAL = 1e-6  # of sqrt(k(y, y)): error of embeddings that quadrature aims at
+_LOOKED_AT = 500  # rows at which what the features miss is measured
+_MOST_RANK = 512  # beyond, kernel values within each row take less time
+_BLOCK = (
+    16  # rows between all of which kernel values are computed, though only those within a row count
+)
+_FEATURE_VALUES = 1 << 22  # held together
+
+
+def output_features(
+    kernel: Kernel, y: Array, outputs: Sequence[Outputs], most: int = _MOST_RANK, best: bool = False
+) -> KernelFeatures | None:
+    """Return features of the output kernel that cover outcomes and predictions.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved output kernel.
+    y : ndarray (n, k)
+        Outcomes.
+    outputs : sequence of Outputs
+        Predictions of the same rows by one or several models.
+    most : int
+        Largest rank.
+    best : bool
+        Whether features that miss more are returned where that rank does not suffice; else None.
+    """
+    backend = get_backend("auto", kernel).directly()
+    parts = [(np.asarray(y, dtype=np.float64), np.ones(len(y)))]
+    for side in outputs:
+        if isinstance(side, DrawnOutputs):
+            flat = np.asarray(side.flat, dtype=np.float64)
+            parts.append((flat, np.ones(len(flat))))
+        else:
+            parts.append(candidates(side.prediction))
+    pool = Pool(kernel, backend, parts)
+    residual = _RESIDUAL
+    found = pool.features(residual, most)
+    while found is None and best and residual < 0.1:
+        residual *= 100
+        found = pool.features(residual, most)
+    if found is None:
+        return None
+    features = found[0]
+    for attempt in range(_ROUNDS):
+        more = []
+        for side in outputs:
+            if not isinstance(side, DrawnOutputs):
+                rows = _missed_rows(features, side.prediction)
+                if len(rows):
+                    more.append(row_candidates(side.prediction.take(rows), kernel, attempt))
+        if not more:
+            return features
+        pool.add(more)
+        found = pool.features(residual, most)
+        if found is None:
+            return features if best else None
+        features = found[0]
+    return features
+
+
+def _missed_rows(features: KernelFeatures, prediction: Predictive) -> NDArray[np.intp]:
+    """Return the rows whose embeddings the features miss most, if they miss too much of any."""
+    rows = np.unique(np.linspace(0, len(prediction) - 1, _LOOKED_AT).astype(np.intp))
+    some = prediction.take(rows)
+    missed, _, floor = _expectation(features, some).coverage(some)
+    largest = float(features.kernel.diagonal(features.pivots).max())
+    short = np.flatnonzero(missed**2 > max(4 * floor**2, _MISSED * largest))
+    return rows[np.sort(short[np.argsort(-missed[short], kind="stable")[:_ROWS_ADDED]])]
+
+
+def _expectation(features: KernelFeatures, prediction: Predictive) -> Expectation:
+    largest = float(features.kernel.diagonal(features.pivots).max())
+    return Expectation(features, prediction, goal=_GOAL * float(np.sqrt(largest)))
+
+
+def mean_features(features: KernelFeatures, outputs: Outputs) -> Array:
+    """Return ``E p(Y_i)`` (n, r) of each row."""
+    if not isinstance(outputs, DrawnOutputs):
+        out = np.empty((len(outputs.prediction), features.rank))
+        expectation = _expectation(features, outputs.prediction)
+        for rows, part in chunks(outputs.prediction, features.rank):
+            out[rows] = expectation.of(part).mean
+        return out
+    n, draws, columns = outputs.values.shape
+    out = np.empty((n, features.rank))
+    step = max(1, _FEATURE_VALUES // (draws * features.rank))
+    for start in range(0, n, step):
+        block = np.asarray(outputs.values[start : start + step], dtype=np.float64)
+        p = features.transform(block.reshape(-1, columns))
+        out[start : start + step] = p.reshape(len(block), draws, -1).mean(axis=1)
+    return out
+
+
+def member_spread(features: KernelFeatures, outputs: DrawnOutputs, mean: Array) -> Array:
+    """Return ``s_i^2`` (n,), the variance of the features of a row's l draws, with divisor l - 1."""
+    n, draws, columns = outputs.values.shape
+    squares = np.empty(n)
+    step = max(1, _FEATURE_VALUES // (draws * features.rank))
+    for start in range(0, n, step):
+        block = np.asarray(outputs.values[start : start + step], dtype=np.float64)
+        p = features.transform(block.reshape(-1, columns))
+        squares[start : start + step] = (p**2).sum(axis=1).reshape(len(block), draws).mean(axis=1)
+    return np.maximum(squares - (mean**2).sum(axis=1), 0.0) * draws / max(draws - 1, 1)
+
+
+def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array | None]:
+    """Return ``|e_i|^2`` (n,) and ``V_i`` (n,) of each row.
+
+    ``V_i`` of l draws is ``s_i^2 (1 + 1 / l)``, s_i^2 their variance in the kernel's space: what
+    ``|e_i|^2`` is on average if the outcome is one more draw. None for a single draw, which has no
+    variance.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved output kernel.
+    y : ndarray (n, k)
+        Outcomes.
+    outputs : Outputs
+        The prediction of each row.
+    """
+    y = np.asarray(y, dtype=np.float64)
+    features = None
+    if isinstance(outputs, DrawnOutputs) or has_nodes(outputs.prediction):
+        features = output_features(kernel, y, [outputs])
+        if features is None and not _within_rows(kernel, outputs):
+            features = output_features(kernel, y, [outputs], best=True)
+    if features is None:
+        cross, inner, own = _inner_products(kernel, y, outputs)
+        errors = np.maximum(kernel.diagonal(y) - 2 * cross + inner, 0.0)
+        variances = np.maximum(own - inner, 0.0)
+    else:
+        mean = mean_features(features, outputs)
+        errors = ((features.transform(y) - mean) ** 2).sum(axis=1)
+        inner = (mean**2).sum(axis=1)
+        variances = np.maximum(_own_products(kernel, outputs) - inner, 0.0)
+    if not isinstance(outputs, DrawnOutputs):
+        return errors, variances
+    draws = outputs.values.shape[1]
+    return errors, None if draws == 1 else variances * (draws + 1) / (draws - 1)
+
+
+def _within_rows(kernel: Kernel, outputs: Outputs) -> bool:
+    """Tell whether products of embeddings within a row are short sums, or have closed forms."""
+    if isinstance(outputs, DrawnOutputs) or outputs.prediction.discrete:
+        return True
+    first = outputs.prediction.take(np.zeros(1, dtype=np.intp))
+    return closed_form_rows(first, kernel, first) is not None
+
+
+def _own_products(kernel: Kernel, outputs: Outputs) -> Array:
+    """Return ``E k(Y_i, Y_i)`` (n,)."""
+    if isinstance(outputs, DrawnOutputs):
+        n, draws, _columns = outputs.values.shape
+        flat = np.asarray(outputs.flat, dtype=np.float64)
+        return np.asarray(kernel.diagonal(flat).reshape(n, draws).mean(axis=1))
+    prediction = outputs.prediction
+    if kernel.translation_invariant:
+        return np.asarray(kernel.diagonal(np.zeros((len(prediction), prediction.columns))))
+    out = np.empty(len(prediction))
+    for rows, part in chunks(prediction, prediction.node_count):
+        values, weights = part.nodes()
+        diagonal = kernel.diagonal(values.reshape(-1, prediction.columns))
+        out[rows] = (weights * diagonal.reshape(weights.shape)).sum(axis=1)
+    return out
+
+
+def _inner_products(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array, Array]:
+    """Return ``E k(y_i, Y_i)``, ``E k(Y_i, Y_i')`` and ``E k(Y_i, Y_i)``, each (n,)."""
+    n = len(y)
+    cross, inner = np.empty(n), np.empty(n)
+    if isinstance(outputs, DrawnOutputs):
+        for row in range(n):
+            members = np.asarray(outputs.values[row], dtype=np.float64)
+            cross[row] = kernel(y[row : row + 1], members).mean()
+            inner[row] = kernel(members, members).mean()
+        return cross, inner, _own_products(kernel, outputs)
+    prediction = outputs.prediction
+    for start in range(0, n, _BLOCK):
+        rows = np.arange(start, min(n, start + _BLOCK))
+        values = expected_kernel(prediction.take(rows), kernel, y[rows])
+        cross[rows] = values.diagonal()
+    known = closed_form_rows(prediction, kernel, prediction)
+    if known is not None:
+        return cross, known, _own_products(kernel, outputs)
+    for row in range(n):
+        one = prediction.take(np.array([row]))
+        values, weights = one.nodes()
+        points = values.reshape(-1, prediction.columns)
+        inner[row] = float(expected_kernel(one, kernel, points)[0] @ weights[0])
+    return cross, inner, _own_products(kernel, outputs)

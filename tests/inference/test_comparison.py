@@ -1,0 +1,210 @@
+"""Paired differences of models against plain n x n definitions, and their error rates by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.inference.comparison import (
+    clusters_of,
+    congruence_losses,
+    holm,
+    model_confidence_set,
+    paired,
+)
+from tests import oracle
+from tests.simulations import comparison as simulations
+
+X_KERNEL, Y_KERNEL, LAM = fm.RBF(1.0), fm.RBF(1.5), 0.05
+
+
+def sample(seed=0, n=80):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (n, 1))
+    x[3:7] = x[0]
+    return rng, x, np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+
+
+def inner(a, s, b, t):
+    """Return E k(Y_i, Y'_j) of Gaussians with means a, b and standard deviations s, t."""
+    spread = 1 + 2 * 1.5 * (s**2 + t**2)
+    return np.exp(-1.5 * (a[:, None] - b[None, :]) ** 2 / spread) / np.sqrt(spread)
+
+
+def naive(x, y, first, second, weights=None):
+    """Return terms (n,) of the difference of mean squared CCE of two Gaussian models by n x n matrices."""
+    n = len(y)
+    w = np.ones(n) if weights is None else weights
+    c = oracle.coefficients(X_KERNEL, x, x, LAM, weights)  # (rows, points)
+    smoother = (c * w) @ c.T / w.sum()
+    (a, s), (b, t) = first, second
+    pa, pb = inner(y, 0.0, a, s), inner(y, 0.0, b, t)
+    aa, ab, bb = inner(a, s, a, s), inner(a, s, b, t), inner(b, t, b, t)
+    # <(S Delta)_i, 2 p_i - M_A,i - M_B,i> with Delta_j = M_A,j - M_B,j
+    gram = 2 * pa - 2 * pb - aa + ab - ab.T + bb
+    return -np.einsum("ij,ij->i", smoother, gram)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_terms_against_the_definition(weighted):
+    rng, x, y = sample()
+    weights = rng.integers(0, 4, len(y)).astype(float) if weighted else None
+    mean = np.sin(x[:, 0])
+    models = {"a": (mean + 0.3, 0.3), "b": (0.7 * mean, 0.5)}
+    options = {"x_kernel": X_KERNEL, "y_kernel": Y_KERNEL, "lam": LAM}
+    fitted = fm.ConditionalCongruence(**options).fit_each(
+        x, y, {name: fm.Gaussian(*p) for name, p in models.items()}, weights
+    )
+    parts = congruence_losses([one.chance for one in fitted.values()])
+    wanted = naive(x, y, *models.values(), weights)
+    if weighted:
+        assert np.abs(wanted[weights == 0]).max() == 0
+        wanted = wanted[weights > 0]
+    np.testing.assert_allclose(parts.pair(0, 1), wanted, atol=2e-8)
+    squares = [np.average(one.result_.values**2, weights=weights) for one in fitted.values()]
+    assert parts.pair(0, 1).sum() == pytest.approx(squares[0] - squares[1], abs=1e-6)
+    losses = parts.losses().sum(axis=0)
+    assert losses[0] - losses[1] == pytest.approx(squares[0] - squares[1], abs=1e-6)
+    assert (parts.pair(0, 0) == 0).all()
+    found = fm.compare({name: fm.Gaussian(*p) for name, p in models.items()}, y, x,
+                       sample_weight=weights, **options)  # fmt: skip
+    (record,) = found.pairs.of("mean_cce")
+    assert record.difference == pytest.approx(squares[0] - squares[1], abs=1e-6)
+    assert record.low < record.difference < record.high
+
+
+def test_draws_are_not_punished_for_their_noise():
+    """What the sampling noise of l draws adds is subtracted, against the definition."""
+    rng, x, y = sample()
+    drawn = np.sin(x) + 0.3 * rng.normal(size=(len(y), 4))
+    prediction = fm.Gaussian(np.sin(x[:, 0]), 0.3)
+    options = {"x_kernel": X_KERNEL, "y_kernel": Y_KERNEL, "lam": LAM}
+    fitted = fm.ConditionalCongruence(**options).fit_each(
+        x, y, {"draws": fm.Draws(drawn), "exact": prediction}
+    )
+    parts = congruence_losses([one.chance for one in fitted.values()])
+    c = oracle.coefficients(X_KERNEL, x, x, LAM)
+    smoother = c @ c.T / len(y)
+    k = np.exp(-1.5 * (drawn[:, :, None] - drawn[:, None, :]) ** 2)
+    spread = (1 - k.mean(axis=(1, 2))) * 4 / 3
+    np.testing.assert_allclose(parts.corrections[0], smoother.diagonal() * spread / 4, rtol=1e-6)
+    assert parts.variances[0] > 0
+    assert parts.variances[1] == 0
+    # The variance of the noise against fresh draws.
+    differences = []
+    for seed in range(60):
+        again = np.sin(x) + 0.3 * np.random.default_rng(seed).normal(size=(len(y), 4))
+        one = fm.ConditionalCongruence(**options).fit(x, y, fm.Draws(again)).chance
+        differences.append(congruence_losses([one, fitted["exact"].chance]).pair(0, 1).sum())
+    assert abs(np.mean(differences)) < 4 * np.std(differences) / 60**0.5 + 1e-4
+    assert 0.4 < parts.variances[0] / np.var(differences) < 2.5
+
+
+def test_equal_models_tie():
+    _, x, y = sample()
+    models = {
+        "a": fm.Gaussian(y * 0, 1.0),
+        "b": fm.Gaussian(y * 0, 1.0),
+        "far": fm.Gaussian(y + 3, 0.1),
+    }
+    found = fm.compare(models, y, x, x_kernel=X_KERNEL)
+    for measure in ("mean_cce", "mean_crps", "rmse"):
+        tie = found.pairs.of(measure)[0]
+        assert (tie.difference, tie.p_value, tie.p_adjusted) == (0.0, 1.0, 1.0), measure
+        assert found.starred(measure) == set()
+    assert "tie" in found.pairs.table()
+    assert found.confidence_set("mean_cce")["a"] == 1.0
+    assert found.confidence_set("mean_cce")["far"] < 0.05
+
+
+def test_better_models_are_starred_and_printed():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2, 2, 300)
+    y = np.sin(x) + 0.3 * rng.normal(size=300)
+    models = {"right": fm.Gaussian(np.sin(x), 0.3), "marginal": fm.Gaussian(0 * x, 0.8)}
+    found = fm.compare(models, y, x, x_kernel=X_KERNEL)
+    assert found.starred("mean_cce") == {0}
+    assert found.starred("mean_crps") == {0}
+    printed = str(found)
+    assert "CCE squared, mean" in printed
+    assert "95 % interval" in printed
+    (record,) = found.pairs.of("mean_cce")
+    assert record.high < 0
+    assert record.p_value < 1e-4
+    apart = {name: fm.evaluate(y, model, x, x_kernel=X_KERNEL) for name, model in models.items()}
+    assert fm.compare(apart).pairs.of("mean_cce")[0].p_value == pytest.approx(
+        record.p_value, rel=1e-3
+    )
+    apart["right"] = fm.evaluate(y, models["right"], x, x_kernel=fm.RBF(0.3))
+    assert np.isnan(fm.compare(apart).pairs.of("mean_cce")[0].p_value)
+    with pytest.raises(ValueError, match="different kernels"):
+        fm.compare(apart).confidence_set("mean_cce")
+
+
+def test_records_as_a_frame():
+    pytest.importorskip("pandas")
+    _, x, y = sample()
+    found = fm.compare({"a": (0 * y, 1.0), "b": (y * 0, 2.0)}, y, x)
+    frame = found.pairs.to_frame()
+    assert list(frame) == [
+        "measure", "first", "second", "difference", "low", "high", "p_value", "p_adjusted",
+    ]  # fmt: skip
+    assert len(frame) == len(found.pairs) == len(found.pairs.to_dict())
+
+
+def test_holm_and_clusters():
+    np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03])), [0.03, 0.06, 0.06])
+    assert clusters_of(7, None, 3).tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert clusters_of(2, None, 5).tolist() == [0, 0]
+    assert clusters_of(4, None, None) is None
+
+
+def test_intervals_of_sums_over_clusters():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(12), 5)
+    terms = rng.normal(size=60)
+    found = paired(terms, groups, 0.9)
+    sums = terms.reshape(12, 5).sum(axis=1)
+    assert found.error == pytest.approx(np.sqrt(12) * sums.std(ddof=1))
+    assert found.difference == pytest.approx(terms.sum())
+    assert paired(terms, np.repeat(np.arange(3), 20), 0.9) is None  # too few to say anything
+
+
+def test_arguments_of_dependence():
+    _, _x, y = sample()
+    models = {"a": (0 * y, 1.0), "b": (0 * y, 2.0)}
+    by_group = fm.compare(models, y, groups=np.repeat(list("abcdefgh"), 10))
+    by_block = fm.compare(models, y, block_length=10)
+    assert by_group.pairs.of("mean_crps")[0] == by_block.pairs.of("mean_crps")[0]
+    assert by_block.pairs.of("mean_crps")[0] != fm.compare(models, y).pairs.of("mean_crps")[0]
+    with pytest.raises(ValueError, match="groups and block_length"):
+        fm.compare(models, y, groups=y, block_length=3)
+    with pytest.raises(ValueError, match="groups"):
+        fm.compare(models, y, groups=[1, 2])
+    with pytest.raises(ValueError, match="block_length"):
+        fm.compare(models, y, block_length=0)
+
+
+def test_confidence_set_against_a_loop():
+    rng = np.random.default_rng(1)
+    losses = rng.normal(size=(50, 3)) + np.array([0.0, 0.2, 1.0])
+    found = model_confidence_set(losses, samples=400, random_state=0)
+    assert found.max() == 1.0
+    assert found[2] < 0.01
+    assert (found == model_confidence_set(losses, samples=400, random_state=0)).all()
+    # Two models: the statistic is the t of one difference, whose null is the bootstrap of it.
+    two = losses[:, :2]
+    d = two[:, 1] - two[:, 0]
+    drawn = np.random.default_rng(5).integers(0, 50, (20_000, 50))
+    moved = d[drawn].sum(axis=1) - d.sum()
+    wanted = (np.abs(moved) >= abs(d.sum())).mean()
+    p = model_confidence_set(two, samples=4_000).min()
+    assert p == pytest.approx(wanted, abs=0.04)
+
+
+def test_small_simulation_of_error_rates():
+    """Equally wrong models: at a level of 5 %, more than 9 of 60 have a probability of 0.2 %."""
+    found = simulations.equally_wrong(n=120, repeats=60)
+    assert found["called different"] <= 9 / 60
+    assert found["coverage"] >= 51 / 60

@@ -1,0 +1,103 @@
+"""Regions in which a model is wrong: found, described and tested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from tests.simulations import regions as simulations
+
+pytest.importorskip("sklearn")
+X_KERNEL = fm.RBF(1.0)
+
+
+def problem(n=600, seed=0, shift=0.5):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    columns = {"age": rng.uniform(20, 80, n), "chronic": rng.integers(0, 20, n).astype(float)}
+    wrong = (columns["age"] > 61) & (columns["chronic"] > 9)
+    return x, columns, wrong, x + np.where(wrong, shift, 0.0) + 0.3 * rng.normal(size=n)
+
+
+def test_a_planted_region_is_found_in_columns_that_the_kernel_never_saw():
+    x, columns, wrong, y = problem(1000, shift=0.6)
+    found = fm.weak_regions(columns, x, y, fm.Gaussian(x, 0.3), X_KERNEL)
+    first = found.significant[0]
+    assert "age >" in first.description
+    assert "chronic >" in first.description
+    assert first.cce > 1.5 * first.null_cce
+    assert first.p_adjusted <= 0.05
+    inside = found.contains(columns) == 0
+    assert inside.sum() == first.rows
+    assert wrong[inside].mean() > 0.7
+    assert "wrong beyond chance" in repr(found)
+    assert first.description in str(found)
+    assert sum(one.rows for one in found) == 1000
+
+
+@pytest.mark.parametrize(("factor", "spread"), [(2.0, "too wide"), (0.5, "too narrow")])
+def test_wrong_spread_is_named(factor, spread):
+    x, columns, _, y = problem(shift=0.0)
+    prediction = fm.Gaussian(x, np.where(columns["age"] > 50, factor * 0.3, 0.3))
+    found = fm.weak_regions(columns, x, y, prediction, X_KERNEL)
+    assert found.significant
+    assert {one.spread for one in found.significant} == {spread}
+    wrong = found.contains(columns) < len(found.significant)
+    assert (columns["age"][wrong] > 45).mean() > 0.95
+
+
+@pytest.mark.parametrize("kind", ["draws", "poisson"])
+def test_other_predictions(kind):
+    rng = np.random.default_rng(1)
+    x, group = rng.uniform(-1, 1, 500), rng.choice(["f", "m"], 500)
+    shift = np.where(group == "f", 1.2, 0.0)
+    if kind == "draws":
+        y = x + 0.5 * shift + 0.3 * rng.normal(size=500)
+        prediction = fm.Draws(x[:, None] + 0.3 * rng.normal(size=(500, 8)))
+    else:
+        y = rng.poisson(np.exp(x + shift)).astype(float)
+        prediction = fm.Poisson(np.exp(x))
+    found = fm.weak_regions({"sex": group}, x, y, prediction, X_KERNEL)
+    assert found.significant[0].description == "sex is f"
+    assert [one.description for one in found[1:]] == ["sex is not f"]
+    assert found[1].p_adjusted > 0.01
+    assert (found.contains({"sex": group}) == (group != "f")).all()
+
+
+def test_random_state_and_frames():
+    pandas = pytest.importorskip("pandas")
+    x, columns, _, y = problem()
+    options = {"x_kernel": X_KERNEL, "simulations": 39}
+    one = fm.weak_regions(pandas.DataFrame(columns), x, y, (x, 0.3), random_state=3, **options)
+    other = fm.weak_regions(columns, x, y, (x, 0.3), random_state=3, **options)
+    assert one.to_dict() == other.to_dict()
+    assert list(one.to_frame()) == [
+        "description", "cce", "null_cce", "spread", "p_value", "p_adjusted", "rows", "tested",
+    ]  # fmt: skip
+    assert "region" in one.table()
+
+
+def test_constant_columns_are_one_region():
+    x, _, _, y = problem(100, shift=0.0)
+    found = fm.weak_regions({"a": np.ones(100)}, x, y, (x, 0.3), X_KERNEL, simulations=19)
+    assert [one.description for one in found] == ["all rows"]
+
+
+def test_bad_arguments():
+    x, columns, _, y = problem(100)
+    with pytest.raises(ValueError, match="rows must match"):
+        fm.weak_regions(columns, x[:50], y[:50], (x[:50], 0.3))
+    with pytest.raises(ValueError, match="at least 40"):
+        fm.weak_regions(x[:20], x[:20], y[:20], (x[:20], 0.3))
+    with pytest.raises(ValueError, match="columns is empty"):
+        fm.weak_regions({}, x, y, (x, 0.3))
+    with pytest.raises(ValueError, match="level"):
+        fm.weak_regions(columns, x, y, (x, 0.3), level=2)
+    with pytest.raises(ValueError, match="labels"):
+        fm.weak_regions({"id": [str(k) for k in range(100)]}, x, y, (x, 0.3))
+
+
+def test_size_by_a_small_simulation():
+    """Right models: at 5 %, more than 7 of 40 have a probability of 0.1 %."""
+    assert simulations.size(repeats=40, n=120, simulations=39) <= 7 / 40

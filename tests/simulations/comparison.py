@@ -1,0 +1,115 @@
+"""Error rates of `fastmcmd.compare`, by simulation.
+
+    python tests/simulations/comparison.py --repeats 1000 --n 300
+
+Equally wrong models (bias +0.1 and -0.1 around sin(2 x)) must seldom be called different; intervals of the
+difference of mean squared CCE must hold its expectation given x; of several equal models the share of runs
+with any difference must not exceed the level. The figures in docs/evaluating.md come from the command
+above.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import fastmcmd as fm
+from fastmcmd.inference.comparison import congruence_losses, holm, paired
+
+STD, LAM = 0.3, 0.01
+X_KERNEL, Y_KERNEL = fm.RBF(2.0), fm.RBF(4.0)
+
+
+def _inner(mean, std, other_mean, other_std):
+    spread = 1 + 8 * (std**2 + other_std**2)
+    return np.exp(-4 * (mean[:, None] - other_mean) ** 2 / spread) / np.sqrt(spread)
+
+
+def _chances(x, y, models):
+    fitted = fm.ConditionalCongruence(x_kernel=X_KERNEL, y_kernel=Y_KERNEL, lam=LAM, tol=1e-4)
+    return [one.chance for one in fitted.fit_each(x, y, models).values()]
+
+
+def misfit(x, truth, model):
+    """Return the mean over rows of the smoothed squared misfit of a Gaussian model."""
+    n = len(x)
+    gram = X_KERNEL(x, x)
+    a = np.linalg.solve(gram + n * LAM * np.eye(n), gram)
+    both = _inner(*truth, *truth) - 2 * _inner(*truth, *model) + _inner(*model, *model)
+    return float(np.einsum("iq,ij,jq->q", a, both, a).mean())
+
+
+SETTINGS = {
+    "bias +0.1, -0.1": ((0.1, 1.0), (-0.1, 1.0)),
+    "right, bias 0.1": ((0.0, 1.0), (0.1, 1.0)),
+    "twice too wide, right": ((0.0, 2.0), (0.0, 1.0)),
+    "too wide, too narrow": ((0.0, 1.5), (0.0, 0.6)),
+    "nearly equal": ((0.0, 1.0), (0.01, 1.0)),
+}
+
+
+def two_models(setting="bias +0.1, -0.1", n=300, repeats=1000, seed=0, draws=None):
+    """Return shares of runs: the difference significant at 5 %, its interval holding the truth."""
+    rng = np.random.default_rng(seed)
+    called = held = 0
+    for _ in range(repeats):
+        x = rng.uniform(-2, 2, n)
+        mean = np.sin(2 * x)
+        y = mean + STD * rng.normal(size=n)
+        parts = [(mean + bias, factor * STD) for bias, factor in SETTINGS[setting]]
+        models = {str(place): fm.Gaussian(*one) for place, one in enumerate(parts)}
+        if draws is not None:
+            models = {name: fm.Draws(one.sample(draws, rng)) for name, one in models.items()}
+        found = congruence_losses(_chances(x, y, models))
+        result = paired(found.pair(0, 1), None, 0.95, more_variance=found.variances.sum())
+        truth = misfit(x, (mean, STD), parts[0]) - misfit(x, (mean, STD), parts[1])
+        called += result.p_value <= 0.05
+        held += result.low <= truth <= result.high
+    return {"called different": called / repeats, "coverage": held / repeats}
+
+
+def equally_wrong(n=300, repeats=1000, seed=0):
+    """Return `two_models` of equally wrong models."""
+    return two_models("bias +0.1, -0.1", n, repeats, seed)
+
+
+def family(n=300, repeats=1000, seed=0):
+    """Return the share of runs in which any of four equally wrong models is called different."""
+    rng = np.random.default_rng(seed)
+    calls = 0
+    for _ in range(repeats):
+        half = rng.uniform(-2, 2, (n // 2, 2))
+        x = np.concatenate([half, half[:, ::-1]])  # exchanging the columns changes nothing
+        y = STD * rng.normal(size=len(x))
+        shifts = [0.1 * x[:, 0], -0.1 * x[:, 0], 0.1 * x[:, 1], -0.1 * x[:, 1]]
+        models = {str(k): fm.Gaussian(shift, STD) for k, shift in enumerate(shifts)}
+        parts = congruence_losses(_chances(x, y, models))
+        p = [paired(parts.pair(a, b), None, 0.95).p_value for a in range(4) for b in range(a)]
+        calls += holm(np.array(p)).min() <= 0.05
+    return calls / repeats
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--n", type=int, default=300)
+    parser.add_argument("--setting", action="append", choices=list(SETTINGS))
+    arguments = parser.parse_args()
+    print("| models | called different | coverage |\n|---|---|---|")
+    for setting in arguments.setting or SETTINGS:
+        for draws in (None, 5):
+            found = two_models(setting, arguments.n, arguments.repeats, draws=draws)
+            name = setting if draws is None else f"{setting}, {draws} draws"
+            print(
+                f"| {name} | {100 * found['called different']:.1f} % | {100 * found['coverage']:.1f} % |",
+                flush=True,
+            )
+    print(
+        f"| four equal, any pair (Holm) | {100 * family(arguments.n, arguments.repeats):.1f} % | |"
+    )
+
+
+if __name__ == "__main__":
+    main()
