@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count, check_flag
 from fastmcmd._base.tables import columns_as_text
-from fastmcmd.classification.above_confidence import (
+from fastmcmd.classification.accuracy import (
     AccuracyAboveConfidence,
     above_confidence_of,
     check_thresholds,
+    gather_top_k,
 )
-from fastmcmd.classification.accuracy import gather_top_k
 from fastmcmd.classification.bins import (
     Binning,
     ClassBins,

@@ -18,9 +18,8 @@ from fastmcmd.cli.arguments import (
     progress_of,
     specs_of,
 )
-from fastmcmd.cli.output import show
+from fastmcmd.cli.output import of_congruence_test, show
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.cli.sheets import of_congruence_test
 
 HELP = "whether predictions are wrong beyond chance"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):

@@ -8,14 +8,15 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count, check_flag
-from fastmcmd.classification.above_confidence import (
+from fastmcmd.classification.accuracy import (
     AboveSums,
+    ConfusionCounts,
     check_thresholds,
     conclude_above,
     gather_above,
+    gather_confusion,
 )
-from fastmcmd.classification.above_confidence import AccuracyAboveConfidence as Curve
-from fastmcmd.classification.accuracy import ConfusionCounts, gather_confusion
+from fastmcmd.classification.accuracy import AccuracyAboveConfidence as Curve
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.confidence import MEASURES, histogram_of, read_two_sets, uncertainty_of
 from fastmcmd.classification.confidence import UncertaintyHistogram as Histogram
