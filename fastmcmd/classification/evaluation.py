@@ -226,7 +226,7 @@ def evaluate(
     areas = ClassAreas.of(rows)
 
     def of_column(label: int, scores: Array) -> tuple[float, Array]:
-        label_scores = areas.own(label, scores)
+        label_scores = areas.member_scores(label, scores)
         ordered, weights, order = sort_column(rows, scores)
         area = areas.sorted_area(label, label_scores, ordered, weights, order)
         return area, column_edges(ordered, weights, mass)

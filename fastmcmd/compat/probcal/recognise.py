@@ -204,7 +204,7 @@ def as_kernel(
 def known_kernel(function: KernelFunction, columns: int) -> Kernel | None:
     """Return the kernel of a recognised function, or of a partial of one, for rows of d columns."""
     function, arguments = _opened(function)
-    make = _KNOWN.get((getattr(function, "__module__", ""), getattr(function, "__name__", "")))
+    make = _RECOGNISED.get((getattr(function, "__module__", ""), getattr(function, "__name__", "")))
     if make is None or arguments is None:
         return None
     try:
@@ -294,7 +294,7 @@ def _sklearn_cosine(columns: int, dense_output: bool = True) -> Kernel:
 
 
 _PUBLISHED = ("fastmcmd.compat.probcal.kernels", "probcal.evaluation.kernels")
-_KNOWN: dict[tuple[str, str], Callable[..., Kernel]] = {
+_RECOGNISED: dict[tuple[str, str], Callable[..., Kernel]] = {
     **{(module, "rbf_kernel"): _published_rbf for module in _PUBLISHED},
     **{(module, "laplacian_kernel"): _published_laplacian for module in _PUBLISHED},
     **{(module, "polynomial_kernel"): _published_polynomial for module in _PUBLISHED},
