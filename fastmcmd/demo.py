@@ -1,4 +1,4 @@
-"""The main job on real data: two models of doctor visits, judged at every held-out person.
+"""The main job on real data: the CCE of two models of doctor visits at every held-out person.
 
 6,190 people of the RAND Health Insurance Experiment; ``examples/make_randhie.py`` makes the file.
 """
@@ -46,7 +46,7 @@ def load() -> dict[str, Array]:
 
 
 def run(data: dict[str, Array], progress: bool = False) -> list[Judged]:
-    """Judge both models: RBF kernel of gamma 1/(2d) on standardised inputs, the paper's on outputs."""
+    """Evaluate both models: RBF kernel of gamma 1/(2d) on standardised inputs, the paper's on outputs."""
     x, y = data["x"], data["y"]
     x_kernel = fm.RBF(1 / (2 * x.shape[1]))
     judged = []
@@ -84,7 +84,7 @@ def draw(data: dict[str, Array], judged: list[Judged], target: Path) -> None:
     plt = matplotlib()
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
     _draw_over_inputs(left, data, judged)
-    # The quarter of people where the Poisson model is worst, and the median one of them.
+    # The quarter of people with the largest CCE of the Poisson model, and the median one of them.
     worst = np.argsort(judged[0].exact.values)[-len(data["y"]) // 4 :]
     _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in judged], judged)
     _draw_witness(right, data, judged, int(worst[len(worst) // 2]))

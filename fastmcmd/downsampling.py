@@ -101,7 +101,7 @@ class DownsampledResult(PointValues):
 
     @property
     def certificate(self) -> str:
-        """Kind of ``error_bound``: "rigorous", or "sampled" where that of any repeat is."""
+        """Kind of ``error_bound``: "rigorous", or "sampled" if that of any repeat is."""
         kinds = {each.certificate for each in self.info}
         return "sampled" if "sampled" in kinds else "rigorous"
 
@@ -111,7 +111,7 @@ class DownsampledResult(PointValues):
         return sum(each.seconds for each in self.info)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-safe summary; spreads that one repeat cannot know are None."""
+        """Return a JSON-safe summary; spreads that a single repeat does not have are None."""
         repeated = self.repeats > 1
         return {
             "name": "downsampled CCE",
@@ -186,7 +186,7 @@ def downsampled_cce(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> DownsampledResult:
-    """Estimate the CCE from subsamples of ``size`` rows, and how much it scatters.
+    """Estimate the CCE from subsamples of ``size`` rows, with its standard deviation over repeats.
 
     Parameters
     ----------

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
 
 
-_DIM = "row"  # what xarray calls the rows if they had no name
+_DIM = "row"  # name of the rows in xarray if they had none
 
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """What the rows of an object are called.
+    """Labels of the rows of an object.
 
     Attributes
     ----------

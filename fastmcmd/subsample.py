@@ -1,4 +1,4 @@
-"""Which rows a subsample takes, and how much each counts.
+"""Samplers: which rows a subsample takes, and the weight of each.
 
 A sampler draws rows and their weights; a row drawn with probability pi counts ``(k / n) / pi``.
 """

@@ -5,11 +5,13 @@ Of p on a device (an array of CuPy, a CUDA tensor of torch) `ece`, `mce` and `re
 there; the others copy such arrays to the host.
 """
 
-from fastmcmd.classification.above_confidence import (
+from fastmcmd.classification.accuracy import (
     AccuracyAboveConfidence,
+    accuracy,
     accuracy_above_confidence,
+    confusion_matrix,
+    top_k_accuracy,
 )
-from fastmcmd.classification.accuracy import accuracy, confusion_matrix, top_k_accuracy
 from fastmcmd.classification.calibration import (
     ReliabilityCurve,
     adaptive_ece,

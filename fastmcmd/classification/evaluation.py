@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count, check_flag
 from fastmcmd._base.tables import columns_as_text
-from fastmcmd.classification.above_confidence import (
+from fastmcmd.classification.accuracy import (
     AccuracyAboveConfidence,
     above_confidence_of,
     check_thresholds,
+    gather_top_k,
 )
-from fastmcmd.classification.accuracy import gather_top_k
 from fastmcmd.classification.bins import (
     Binning,
     ClassBins,
@@ -226,7 +226,7 @@ def evaluate(
     areas = ClassAreas.of(rows)
 
     def of_column(label: int, scores: Array) -> tuple[float, Array]:
-        label_scores = areas.own(label, scores)
+        label_scores = areas.member_scores(label, scores)
         ordered, weights, order = sort_column(rows, scores)
         area = areas.sorted_area(label, label_scores, ordered, weights, order)
         return area, column_edges(ordered, weights, mass)

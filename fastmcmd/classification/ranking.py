@@ -216,11 +216,11 @@ class ClassAreas:
 
     def area(self, label: int, scores: Array) -> float:
         """Return the area of a class, NaN without rows; its scores may be sorted in place."""
-        label_scores = self.own(label, scores)
+        label_scores = self.member_scores(label, scores)
         ordered, weights, order = sort_column(self.rows, scores)
         return self.sorted_area(label, label_scores, ordered, weights, order)
 
-    def own(self, label: int, scores: Array) -> Array:
+    def member_scores(self, label: int, scores: Array) -> Array:
         """Return the sorted scores of the rows of a class."""
         return np.sort(scores[self.order[self.starts[label] : self.starts[label + 1]]])
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.progress import Progress
-from fastmcmd.cli.output import show
-from fastmcmd.cli.sheets import of_records
+from fastmcmd.cli.output import of_records, show
 
 HELP = "seconds of this machine at a few sizes"
 EPILOG = """examples:

@@ -19,9 +19,8 @@ from fastmcmd.cli.arguments import (
     computation,
     progress_of,
 )
-from fastmcmd.cli.output import check_target, show
+from fastmcmd.cli.output import check_target, of_comparison, show
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.cli.sheets import of_comparison
 
 HELP = "several models beside each other"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):

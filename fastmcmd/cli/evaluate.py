@@ -23,9 +23,8 @@ from fastmcmd.cli.arguments import (
     progress_of,
     specs_of,
 )
-from fastmcmd.cli.output import check_target, show
+from fastmcmd.cli.output import check_target, of_evaluation, show
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.cli.sheets import of_evaluation
 from fastmcmd.evaluation.result import Evaluation
 
 _REPORT_ROWS = 8192  # rows between two updates of the progress line

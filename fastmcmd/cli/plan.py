@@ -8,8 +8,7 @@ import json
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import FILES, add_computation, add_kernels, inputs_named, kernel
 from fastmcmd.cli.formats import open_columns
-from fastmcmd.cli.output import show
-from fastmcmd.cli.sheets import of_plan
+from fastmcmd.cli.output import of_plan, show
 
 HELP = "what a computation would take"
 EPILOG = """examples:

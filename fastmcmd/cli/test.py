@@ -18,9 +18,8 @@ from fastmcmd.cli.arguments import (
     progress_of,
     specs_of,
 )
-from fastmcmd.cli.output import show
+from fastmcmd.cli.output import of_congruence_test, show
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.cli.sheets import of_congruence_test
 
 HELP = "whether predictions are wrong beyond chance"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -60,11 +59,11 @@ def run(arguments: argparse.Namespace) -> None:
     from fastmcmd.predictive import as_predictive
 
     with progress_of(arguments) as progress:
-        columns, given = columns_of(arguments, partial(specs_of, arguments), progress)
-        y, x = given["y"], given["x"]
+        columns, inputs = columns_of(arguments, partial(specs_of, arguments), progress)
+        y, x = inputs["y"], inputs["x"]
         if x is None and arguments.condition_on == "x":
             raise UsageError("the test needs inputs: --x COLUMNS, or --condition-on forecast")
-        if given["sample_weight"] is not None:
+        if inputs["sample_weight"] is not None:
             raise UsageError("the test takes no --weights: each row counts alike")
         y = np.asarray(y, dtype=np.float64)
         predictive = as_predictive(

@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray, HostArray
-from fastmcmd.classification.above_confidence import AboveSums
-from fastmcmd.classification.accuracy import ConfusionCounts
+from fastmcmd.classification.accuracy import AboveSums, ConfusionCounts
 from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
-from fastmcmd.metrics.intervals import IntervalSums
+from fastmcmd.metrics.intervals import IntervalSums, SpreadSums
 from fastmcmd.metrics.pit import PITSums
 from fastmcmd.metrics.point_sums import AverageSums, Comoments
 from fastmcmd.metrics.reliability_sums import ReliabilitySums
-from fastmcmd.metrics.variation import SpreadSums
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.accuracy import Sketches
 from fastmcmd.streaming.base import Accumulator

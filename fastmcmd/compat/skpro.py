@@ -127,8 +127,8 @@ def _draws(distribution: BaseDistribution, rows: int) -> Predictive | None:
 
 def _mixture(distribution: BaseDistribution, rows: int) -> Predictive:
     parts = distribution.get_params(deep=False)
-    listed = parts["distributions"]
-    components = [one[1] if isinstance(one, tuple) else one for one in listed]
+    entries = parts["distributions"]
+    components = [one[1] if isinstance(one, tuple) else one for one in entries]
     weights = parts["weights"]
     share = None if weights is None else np.divide(weights, np.sum(weights))
     return Mixture([from_skpro(one, rows) for one in components], share)

@@ -172,7 +172,7 @@ __all__ = [*_BETTER, *(shape.values.__name__ for shape in _SHAPES.values())]
 def __getattr__(name: str) -> type:
     if name not in _BETTER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = kind = _made(name)
+    globals()[name] = kind = _metric_class(name)
     return kind
 
 
@@ -396,7 +396,7 @@ def _device(*inputs: object) -> Any:
     return None
 
 
-def _made(name: str) -> type:
+def _metric_class(name: str) -> type:
     """Return the class of a name."""
     kind = getattr(streaming, name)
     extra = "\n    logits : bool, default False\n        Whether ``preds`` are logits." * (

@@ -153,11 +153,11 @@ def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32
 def write(folder: Path, name: str, digest: str, rows: NDArray[np.float32]) -> None:
     """Cache rows under a name that appears when the file is complete, whatever ends the process."""
 
-    def put(stream: BinaryIO) -> None:
+    def write_rows(stream: BinaryIO) -> None:
         write_npy(stream, rows)
         stream.write(_END + _checksum(rows))  # readers of .npy files stop before it
 
-    write_atomically(_path(folder, name, digest), put, "cache_dir")
+    write_atomically(_path(folder, name, digest), write_rows, "cache_dir")
 
 
 def _checksum(rows: NDArray[np.float32]) -> bytes:

@@ -21,7 +21,7 @@ from fastmcmd.metrics.interval_scores import (
     mean_weighted_interval_score,
     weighted_interval_score,
 )
-from fastmcmd.metrics.intervals import coverage, mean_interval_width, sharpness
+from fastmcmd.metrics.intervals import coverage, mean_interval_width, sharpness, variance_variation
 from fastmcmd.metrics.pit import PITHistogram, pit_histogram, pit_values
 from fastmcmd.metrics.quantile_calibration import qce
 from fastmcmd.metrics.quantile_scores import check_score, mean_check_score
@@ -43,7 +43,6 @@ from fastmcmd.metrics.scores import (
 )
 from fastmcmd.metrics.variance import ence, ence_curve, null_ence, uce
 from fastmcmd.metrics.variance_curve import VarianceCurve
-from fastmcmd.metrics.variation import variance_variation
 from fastmcmd.metrics.vector_scores import (
     energy_score,
     mean_energy_score,

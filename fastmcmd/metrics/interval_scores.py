@@ -185,7 +185,7 @@ def weighted_interval_score(
     Raises
     ------
     ValueError
-        Arguments that do not fit, levels outside (0, 1), or levels given twice.
+        Arguments that do not fit, levels outside (0, 1), or repeated levels.
 
     Notes
     -----

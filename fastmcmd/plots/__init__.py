@@ -8,8 +8,8 @@ from fastmcmd.plots.congruence import (
     downsampled_cce,
     witness,
 )
-from fastmcmd.plots.evaluation import evaluation
 from fastmcmd.plots.inference import congruence_test
+from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
 from fastmcmd.plots.rejection import rejection
 from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane

@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.checks import as_array
+from fastmcmd._base.checks import as_array, shown
 from fastmcmd.metrics import PITHistogram
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.projection import Plane, Projection, project
-from fastmcmd.plots.style import COLOURS, plain
+from fastmcmd.plots.style import COLOURS, matplotlib, plain
 from fastmcmd.plots.values import colour_limits, cumulative, histogram, over_inputs, over_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from fastmcmd.evaluation.comparison import Comparison
     from fastmcmd.evaluation.result import Evaluation
 
     Evaluations = Mapping[str, Evaluation]
 
-__all__ = ["Panel", "inputs_of", "panels", "panels_over_plane", "used_rows"]
+__all__ = ["Panel", "evaluation", "inputs_of", "panels", "panels_over_plane", "used_rows"]
 
 _STD = "predicted standard deviation"
 _SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first that there is
@@ -300,3 +302,63 @@ def _one_pit(curve: PITHistogram, colour: str, top: float) -> Callable[[Axes], o
         return ax
 
     return draw
+
+
+def evaluation(
+    found: Evaluation | Mapping[str, Evaluation] | Comparison,
+    figure: Figure | None = None,
+    projection: Projection = "pca",
+) -> Figure:
+    """Draw all pictures of an evaluation: calibration, sharpness, CCE, and where it is high.
+
+    Parameters
+    ----------
+    found : Evaluation, dict of Evaluation by the name of the model, or Comparison
+        What is drawn; models share a picture if they remain distinguishable in it.
+    figure : matplotlib figure, optional
+        Where to draw; a new one by default.
+    projection
+        How inputs of several columns are laid on a plane; as in `project`.
+
+    Returns
+    -------
+    matplotlib figure
+
+    Examples
+    --------
+    >>> import numpy as np, pytest, fastmcmd as fm
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> from fastmcmd import plots
+    >>> y = np.random.default_rng(0).normal(size=100)
+    >>> models = {"right": (np.zeros(100), 1.0), "wide": (np.zeros(100), 3.0)}
+    >>> figure = plots.evaluation({name: fm.evaluate(y, model) for name, model in models.items()})
+    >>> [ax.get_title() for ax in figure.axes][1:3]
+    ['Errors and predicted spread', 'Probability integral transform: right']
+    """
+    from fastmcmd.evaluation.comparison import Comparison, compare
+    from fastmcmd.evaluation.result import Evaluation
+
+    plt = matplotlib()
+    models = list(found.values()) if isinstance(found, Mapping) else [found]
+    if not models or not all(isinstance(one, (Comparison, Evaluation)) for one in models):
+        raise TypeError(
+            f"found is {shown(found)}; an Evaluation, a dict of at least one Evaluation by the name of "
+            "its model, or a Comparison is needed"
+        )
+    if not isinstance(found, Comparison):
+        found = compare({"model": found} if isinstance(found, Evaluation) else found)
+    evaluations = found.evaluations
+    inputs = inputs_of(evaluations)
+    available = panels(evaluations, inputs=inputs) + panels_over_plane(
+        evaluations, projection, inputs
+    )
+    if not available:
+        raise ValueError("there is nothing to draw: outputs are vectors and no inputs were given")
+    columns = min(3, len(available))
+    lines = -(-len(available) // columns)
+    figure = figure or plt.figure(figsize=(5 * columns, 4.2 * lines), layout="constrained")
+    for place, panel in enumerate(available, start=1):
+        ax = figure.add_subplot(lines, columns, place)
+        panel.draw(ax)
+        ax.set_title(f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title)
+    return figure

@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_choice
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.classification.inputs import LabelledRows
+from fastmcmd.classification.inputs import read as read_labelled
 from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes, read
 from fastmcmd.predictive.base import PredictionLike
 
-__all__ = ["Accumulator", "OfRows", "Sums"]
+__all__ = ["Accumulator", "OfLabelledRows", "OfRows", "Sums"]
 
 Self = TypeVar("Self", bound="Accumulator[Any]")
 
@@ -144,4 +146,17 @@ class OfRows(Accumulator[State]):
 
     @abstractmethod
     def gather_rows(self, rows: Outcomes) -> State:
+        """Return the sums of checked rows."""
+
+
+class OfLabelledRows(Accumulator[State]):
+    """An accumulator of labels and probabilities; a new one says what is gathered from them."""
+
+    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> State:
+        """Return the sums of a batch of labels, probabilities and weights."""
+        nan_policy, tolerance = self.settings["nan_policy"], self.settings["sum_tolerance"]
+        return self.gather_rows(read_labelled(y, p, sample_weight, nan_policy, tolerance))
+
+    @abstractmethod
+    def gather_rows(self, rows: LabelledRows) -> State:
         """Return the sums of checked rows."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.accuracy import TIES, gather_top_k
@@ -19,12 +17,12 @@ from fastmcmd.classification.calibration import (
     mean_error,
 )
 from fastmcmd.classification.events import EVENTS, check_event, event_of, gather_event
-from fastmcmd.classification.inputs import LabelledRows, read
+from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.classification.metric import Totals, total
 from fastmcmd.classification.scores import brier_of, check_clip, halved, log_score_of
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
-from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.base import OfLabelledRows
 from fastmcmd.streaming.mass_sketch import MassSketch, error_bounds, sketch_classes, sketch_event
 
 __all__ = [
@@ -36,11 +34,10 @@ __all__ = [
     "ClasswiseECE",
     "TopKAccuracy",
     "WeightedMean",
-    "read_batch",
 ]
 
 
-class WeightedMean(Accumulator[Totals]):
+class WeightedMean(OfLabelledRows[Totals]):
     """A weighted mean over rows."""
 
     def conclude(self, state: Totals) -> float:
@@ -80,9 +77,8 @@ class TopKAccuracy(WeightedMean):
             k=check_count(k, "k"), ties=ties, nan_policy=nan_policy, sum_tolerance=sum_tolerance
         )
 
-    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> Totals:
+        """Return the sums of checked rows."""
         return gather_top_k(rows, summarize(rows)[0], self.settings["k"], self.settings["ties"])
 
 
@@ -139,9 +135,8 @@ class ClassificationNLL(WeightedMean):
     ) -> None:
         super().__init__(clip=check_clip(clip), nan_policy=nan_policy, sum_tolerance=sum_tolerance)
 
-    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> Totals:
+        """Return the sums of checked rows."""
         return total(rows, log_score_of(summarize(rows)[0], self.settings["clip"]))
 
     @property
@@ -178,14 +173,13 @@ class BrierScore(WeightedMean):
             scale_by_half=scale_by_half, nan_policy=nan_policy, sum_tolerance=sum_tolerance
         )
 
-    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> Totals:
+        """Return the sums of checked rows."""
         half = halved(self.settings["scale_by_half"], rows.classes)
         return total(rows, brier_of(summarize(rows)[0], half))
 
 
-class BinnedError(Accumulator[Any]):
+class BinnedError(OfLabelledRows[Any]):
     """A calibration error of probabilities in bins, of even width or of even weight.
 
     Bins of even weight depend on all rows. Their edges are edges of fine bins, so a row in the fine bin of
@@ -205,16 +199,6 @@ class BinnedError(Accumulator[Any]):
             resolution=check_count(resolution, "resolution"),
             **settings,
         )
-
-    def gather(
-        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> BinSums | MassSketch:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        return self.gather_rows(read_batch(self, y, p, sample_weight))
-
-    @abstractmethod
-    def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
-        """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
 
     @abstractmethod
     def error(self, gaps: Array, sums: BinSums) -> float:
@@ -385,11 +369,3 @@ class ClasswiseECE(BinnedError):
     def error(self, gaps: Array, sums: BinSums) -> float:
         """Return the mean error over classes that have rows."""
         return mean_error(gaps, sums)
-
-
-def read_batch(
-    accumulator: Accumulator[Any], y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None
-) -> LabelledRows:
-    """Return the checked rows of a batch."""
-    settings = accumulator.settings
-    return read(y, p, sample_weight, settings["nan_policy"], settings["sum_tolerance"])

@@ -8,19 +8,21 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count, check_flag
-from fastmcmd.classification.above_confidence import (
+from fastmcmd.classification.accuracy import (
     AboveSums,
+    ConfusionCounts,
     check_thresholds,
     conclude_above,
     gather_above,
+    gather_confusion,
 )
-from fastmcmd.classification.above_confidence import AccuracyAboveConfidence as Curve
-from fastmcmd.classification.accuracy import ConfusionCounts, gather_confusion
+from fastmcmd.classification.accuracy import AccuracyAboveConfidence as Curve
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.confidence import MEASURES, histogram_of, read_two_sets, uncertainty_of
 from fastmcmd.classification.confidence import UncertaintyHistogram as Histogram
 from fastmcmd.classification.decomposition import BrierDecomposition as Terms
 from fastmcmd.classification.decomposition import decomposition_of
+from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.classification.metric import Totals, total
 from fastmcmd.classification.ranking import (
     ABSENT,
@@ -32,8 +34,8 @@ from fastmcmd.classification.ranking import (
 from fastmcmd.classification.scores import halved, ranked_probability_score_of
 from fastmcmd.classification.summary import summarize
 from fastmcmd.predictive.base import Array
-from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.classification import WeightedMean, read_batch
+from fastmcmd.streaming.base import Accumulator, OfLabelledRows
+from fastmcmd.streaming.classification import WeightedMean
 
 __all__ = [
     "AUROC",
@@ -74,13 +76,12 @@ class RankedProbabilityScore(WeightedMean):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> Totals:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> Totals:
+        """Return the sums of checked rows."""
         return total(rows, ranked_probability_score_of(rows, self.settings["normalize"]))
 
 
-class BrierDecomposition(Accumulator[BinSums]):
+class BrierDecomposition(OfLabelledRows[BinSums]):
     """Terms of the Brier score in bins of even width; `brier_decomposition`.
 
     Parameters
@@ -117,9 +118,9 @@ class BrierDecomposition(Accumulator[BinSums]):
             sum_tolerance=sum_tolerance,
         )  # fmt: skip
 
-    def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> BinSums:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        return gather_classes(read_batch(self, y, p, sample_weight), self._binning)
+    def gather_rows(self, rows: LabelledRows) -> BinSums:
+        """Return the sums of checked rows."""
+        return gather_classes(rows, self._binning)
 
     def conclude(self, state: BinSums) -> Terms:
         """Return the terms."""
@@ -127,7 +128,7 @@ class BrierDecomposition(Accumulator[BinSums]):
         return decomposition_of(state, halved(self.settings["scale_by_half"], classes))
 
 
-class AccuracyAboveConfidence(Accumulator[AboveSums]):
+class AccuracyAboveConfidence(OfLabelledRows[AboveSums]):
     """Accuracy and number of rows above confidences; `accuracy_above_confidence`.
 
     Parameters
@@ -156,11 +157,8 @@ class AccuracyAboveConfidence(Accumulator[AboveSums]):
             thresholds=self._taus.tolist(), nan_policy=nan_policy, sum_tolerance=sum_tolerance
         )
 
-    def gather(
-        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> AboveSums:
-        """Return the sums of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> AboveSums:
+        """Return the sums of checked rows."""
         return gather_above(rows, summarize(rows)[0], self._taus)
 
     def conclude(self, state: AboveSums) -> Curve:
@@ -241,7 +239,7 @@ class UncertaintyHistogram(Accumulator[TwoHistograms]):
         return state.counts
 
 
-class ConfusionMatrix(Accumulator[ConfusionCounts]):
+class ConfusionMatrix(OfLabelledRows[ConfusionCounts]):
     """Weight of rows by label and most probable class; `confusion_matrix`.
 
     Parameters
@@ -259,11 +257,8 @@ class ConfusionMatrix(Accumulator[ConfusionCounts]):
     def __init__(self, nan_policy: NanPolicy = "raise", sum_tolerance: float | None = None) -> None:
         super().__init__(nan_policy=nan_policy, sum_tolerance=sum_tolerance)
 
-    def gather(
-        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> ConfusionCounts:
-        """Return the counts of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> ConfusionCounts:
+        """Return the counts of checked rows."""
         return gather_confusion(rows, summarize(rows)[0])
 
     def conclude(self, state: ConfusionCounts) -> Array:
@@ -271,7 +266,7 @@ class ConfusionMatrix(Accumulator[ConfusionCounts]):
         return state.table.copy()
 
 
-class AUROC(Accumulator[RankSketch]):
+class AUROC(OfLabelledRows[RankSketch]):
     """Area under the receiver operating characteristic from fine histograms; `auroc`.
 
     Parameters
@@ -316,11 +311,8 @@ class AUROC(Accumulator[RankSketch]):
             sum_tolerance=sum_tolerance,
         )
 
-    def gather(
-        self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> RankSketch:
-        """Return the histograms of a batch of labels, probabilities and weights."""
-        rows = read_batch(self, y, p, sample_weight)
+    def gather_rows(self, rows: LabelledRows) -> RankSketch:
+        """Return the histograms of checked rows."""
         return gather_sketch(rows, self.settings["resolution"])
 
     def conclude(self, state: RankSketch) -> AreaEstimate:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.metrics.intervals import SpreadSums, conclude_variation, gather_spread
 from fastmcmd.metrics.pit import PITS, pit_of_rows
 from fastmcmd.metrics.quantile_calibration import (
     QCE_LEVELS,
@@ -28,7 +29,6 @@ from fastmcmd.metrics.variance import (
 )
 from fastmcmd.metrics.variance_bins import Cells, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
-from fastmcmd.metrics.variation import SpreadSums, conclude_variation, gather_spread
 from fastmcmd.streaming.base import OfRows
 from fastmcmd.streaming.mass_sketch import LogSketch, check_accuracy, sketch_keys
 

@@ -541,7 +541,7 @@ def test_ece_of_frequencies_that_are_all_zero():
         ({"alpha": -1.0}, "alpha is -1"),
         ({"posterior_predictive": 3.0}, "posterior_predictive is a float"),
         ({"posterior_predictive": stats.norm(np.zeros(2)[:, None], 1.0)}, "one distribution"),
-        ({"posterior_predictive": stats.norm(0.0, -1.0)}, "gives NaN"),
+        ({"posterior_predictive": stats.norm(0.0, -1.0)}, "returns NaN"),
     ],
 )
 def test_bad_arguments_of_the_ece_are_named(changed, match):

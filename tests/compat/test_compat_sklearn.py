@@ -306,7 +306,7 @@ def test_bad_arguments(data):
     with pytest.raises(TypeError, match=r"shape \(90,\)"):
         scorer(fm.metrics.crps)(BayesianRidge().fit(X, y), X, y)
     worst = scorer(fm.metrics.adversarial_group_calibration)
-    with pytest.raises(TypeError, match="gives a GroupCalibration"):
+    with pytest.raises(TypeError, match="returns a GroupCalibration"):
         worst(BayesianRidge().fit(X, y), X, y)
     with pytest.raises(ValueError, match="y holds NaN"):
         SCORERS["neg_nll"](BayesianRidge().fit(X, y), X, np.where(y > 0, np.nan, y))

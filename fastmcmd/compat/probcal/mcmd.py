@@ -217,6 +217,6 @@ def _mcmd(
     return mcmd(
         grid, x, y, x_prime, y_prime, x_kernel=x_kernel, y_kernel=y_kernel, lam=lmbda,
         solver="cholesky" if exact else "auto",
-        # A person's function is called in float64: float32 tiles of it would be audited at twice the cost.
+        # The user's function is called in float64: certifying float32 tiles of it would cost twice as much.
         dtype=None if x_kernel.compiled else np.float64,
     ).values  # fmt: skip

@@ -122,14 +122,14 @@ class CallableKernel(Kernel):
         return math.inf
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return infinity: see `rounding` for what is assumed instead."""
+        """Return infinity: `rounding` has the assumption that replaces it."""
         del unit, dim, max_norm2, direct
         return math.inf
 
     def rounding(
         self, unit: float, dim: int, max_norm2: float, direct: bool, largest: float
     ) -> float:
-        """Return what `Kernel.rounding` assumes, at the precision in which the function is called."""
+        """Return the assumption of `Kernel.rounding` at the precision of the function's calls."""
         return super().rounding(max(unit, self.unit), dim, max_norm2, direct, largest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class CallableKernel(Kernel):
         return f"CallableKernel({getattr(self.function, '__name__', self.function)})"
 
 
-_TRIED = 12  # rows with which an unknown function is tried
+_TRIED = 12  # rows that test an unknown function
 
 
 class _UnknownError(Exception):
@@ -192,7 +192,7 @@ def as_kernel(
         kernel = CallableKernel(function, label, convert, unit)
         try:
             kernel.evaluate(some[:1], some[:1])
-        except RuntimeError:  # what torch raises where dtypes do not match
+        except RuntimeError:  # torch raises it for dtypes that do not match
             continue
         kernel.check(some)
         return kernel
@@ -204,7 +204,7 @@ def as_kernel(
 def known_kernel(function: KernelFunction, columns: int) -> Kernel | None:
     """Return the kernel of a recognised function, or of a partial of one, for rows of d columns."""
     function, arguments = _opened(function)
-    make = _KNOWN.get((getattr(function, "__module__", ""), getattr(function, "__name__", "")))
+    make = _RECOGNISED.get((getattr(function, "__module__", ""), getattr(function, "__name__", "")))
     if make is None or arguments is None:
         return None
     try:
@@ -214,7 +214,7 @@ def known_kernel(function: KernelFunction, columns: int) -> Kernel | None:
 
 
 def is_indefinite(function: KernelFunction) -> bool:
-    """Tell whether a function that is no kernel here is the published square of an L1 distance."""
+    """Return whether a function that is no kernel here is the published square of an L1 distance."""
     function, arguments = _opened(function)
     module = getattr(function, "__module__", "")
     return (
@@ -294,7 +294,7 @@ def _sklearn_cosine(columns: int, dense_output: bool = True) -> Kernel:
 
 
 _PUBLISHED = ("fastmcmd.compat.probcal.kernels", "probcal.evaluation.kernels")
-_KNOWN: dict[tuple[str, str], Callable[..., Kernel]] = {
+_RECOGNISED: dict[tuple[str, str], Callable[..., Kernel]] = {
     **{(module, "rbf_kernel"): _published_rbf for module in _PUBLISHED},
     **{(module, "laplacian_kernel"): _published_laplacian for module in _PUBLISHED},
     **{(module, "polynomial_kernel"): _published_polynomial for module in _PUBLISHED},

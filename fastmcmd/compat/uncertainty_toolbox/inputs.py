@@ -1,4 +1,4 @@
-"""What all functions of the drop-in read: vectors of numbers, by their names there."""
+"""Checked arguments of the drop-in functions: vectors of numbers, by their names there."""
 
 from __future__ import annotations
 
