@@ -48,6 +48,8 @@ class EvaluationConfig:
         How the CCE is computed; not fitted.
     random_state : int, str or None
         The argument, as text if it is no integer.
+    test : bool or None
+        Whether to run the exact test; None where it is cheap.
     """
 
     settings: Settings
@@ -59,6 +61,7 @@ class EvaluationConfig:
     confidence: float
     congruence: ConditionalCongruence
     random_state: int | str | None
+    test: bool | None = None
 
     @property
     def skippable(self) -> tuple[type[Exception], ...]:
@@ -81,6 +84,7 @@ class EvaluationConfig:
         n_boot: int,
         confidence: float,
         by: ArrayLike | None,
+        test: bool | None,
         x_kernel: Kernel | None,
         y_kernel: Kernel | None,
         lam: float,
@@ -118,7 +122,8 @@ class EvaluationConfig:
             seed, shown = random_state, int(random_state)
         settings = Settings(level, bins, binning, pit, seed)
         return EvaluationConfig(
-            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, shown
+            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, shown,
+            None if test is None else check_flag(test, "test"),
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> HostArray | None:

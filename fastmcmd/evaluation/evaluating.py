@@ -36,6 +36,7 @@ def evaluate(
     n_boot: int = 0,
     confidence: float = 0.95,
     by: ArrayLike | None = None,
+    test: bool | None = None,
     x_kernel: Kernel | None = None,
     y_kernel: Kernel | None = None,
     lam: float = 0.1,
@@ -89,6 +90,10 @@ def evaluate(
         Level of these intervals, in (0, 1).
     by : array_like (n,), optional
         Labels of groups of rows, which are evaluated apart, too: by the scores and PIT values of all rows.
+    test : bool, optional
+        Whether to test if the prediction is wrong beyond chance (`congruence_test`, 199 simulations):
+        the first line of what is printed. None: if inputs are in memory and need no encoder, and rows
+        have equal weights and are at most 10,000.
     x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
     devices, device_memory_limit
         As in `cce`.
@@ -98,7 +103,8 @@ def evaluate(
     Returns
     -------
     Evaluation
-        ``evaluation["mean_crps"]``, ``.table()``, ``.to_dict()``, ``.to_frame()``, ``.curves``, ``.rows``.
+        ``evaluation["mean_crps"]``, ``.test``, ``.table()``, ``.to_dict()``, ``.to_frame()``,
+        ``.curves``, ``.rows``.
 
     Raises
     ------
@@ -124,7 +130,7 @@ def evaluate(
     config = EvaluationConfig.of(
         sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,
         pit=pit, random_state=random_state, adversarial=adversarial, n_boot=n_boot,
-        confidence=confidence, by=by, x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
+        confidence=confidence, by=by, test=test, x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
         encoder=encoder, tol=tol, solver=solver, backend=backend, dtype=dtype,
         memory_limit=memory_limit, certificate=certificate, progress=progress, devices=devices,
         device_memory_limit=device_memory_limit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from typing import Any, cast
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.progress import Progress
 from fastmcmd.errors import NumericalError
+from fastmcmd.estimate.samples import encoded_inputs
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.bootstrap import intervals, resampled
 from fastmcmd.evaluation.config import EvaluationConfig
@@ -20,13 +22,16 @@ from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.frames import row_labels
+from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Draws, Gaussian
 from fastmcmd.predictive.base import Array
+from fastmcmd.rows import Rows
 
 __all__ = ["check_some_row", "evaluation_of", "suspicions"]
 
+_TESTED_ROWS = 10_000  # at most, unless the test is asked for: about a second
 _LEAST_ROWS = 20  # with fewer, any assignment may look plausible
 _NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
 _SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
@@ -158,6 +163,7 @@ def evaluation_of(
             context.prediction,
             random_state=settings.random_state,
         )
+    test = _test(outcomes, config, x, progress)
     parts = None if labels is None else _by_label(context, labels, progress)
     if outcomes.nan_result:
         measured = tuple(one.without_value() for one in measured)
@@ -178,6 +184,36 @@ def evaluation_of(
         labels=row_labels(y),
         context=context,
         replicates=replicates,
+        test=test,
+    )
+
+
+def _test(
+    outcomes: Outcomes, config: EvaluationConfig, x: InputsLike | None, progress: Progress
+) -> CongruenceTest | None:
+    """Return the exact test of the prediction, where it was asked for or is cheap."""
+    if config.test is False or outcomes.blank or outcomes.propagate:
+        return None
+    reason = ""
+    if x is None:
+        reason = "there are no inputs x"
+    elif outcomes.weights is not None:
+        reason = "rows have weights"
+    elif isinstance(x, (str, os.PathLike, Rows)):
+        reason = "x is not in memory"
+    if reason:
+        if config.test:
+            raise ValueError(f"test is True, but {reason}; leave test=None")
+        return None
+    congruence = config.congruence
+    if config.test is None and (len(outcomes.y) > _TESTED_ROWS or congruence.encoder is not None):
+        return None
+    progress.stage("exact test")
+    return congruence_test(
+        encoded_inputs(cast(Any, x), congruence.encoder, "x", congruence.options()),
+        outcomes.y,
+        outcomes.prediction,
+        random_state=config.settings.random_state,
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fastmcmd.estimator import ConditionalCongruence
     from fastmcmd.evaluation.bootstrap import Replicates
     from fastmcmd.evaluation.context import Context
+    from fastmcmd.inference.congruence_test import CongruenceTest
 
 __all__ = ["BEST", "NULL_HEAD", "Evaluation", "Measured", "text"]
 
@@ -101,6 +102,8 @@ class Evaluation:
         Checked rows and what was computed for each, for paired tests.
     replicates : Replicates or None
         Numbers of the bootstrap samples, where intervals were asked for.
+    test : CongruenceTest or None
+        Whether the prediction is wrong beyond chance, where that was tested.
     """
 
     measured: tuple[Measured, ...]
@@ -119,6 +122,7 @@ class Evaluation:
     labels: RowLabels | None = None
     context: Context | None = None
     replicates: Replicates | None = None
+    test: CongruenceTest | None = None
 
     @property
     def cce(self) -> Result | None:
@@ -184,6 +188,7 @@ class Evaluation:
             "skipped": dict(self.skipped),
             "notes": list(self.notes),
             "cce": None if self.cce is None else self.cce.to_dict(),
+            "test": None if self.test is None else self.test.to_dict(),
             "settings": {name: _json(value) for name, value in self.settings.items()},
             "seconds": self.seconds,
         }
@@ -288,13 +293,19 @@ class Evaluation:
         write_report({name: self}, path, title, projection)
 
     def __repr__(self) -> str:
-        lines = [
+        lines = [] if self.test is None else [self.test.sentence, ""]
+        lines += [
             f"Evaluation of {self.prediction} at {self.n:,} rows ({self.seconds:.3g} s)",
             self.table(),
         ]
         if self.cce is not None:
             bound, kind = self.cce.error_bound, self.cce.info.certificate
             lines.append(f"CCE: every value right to {bound:.1e} ({kind})")
+        if self.test is not None:
+            lines.append(
+                f"test (scale-free kernels): CCE {self.test.cce:.3g}, a right model here: "
+                f"{self.test.null_cce:.3g}, detectable from {self.test.detectable:.3g}"
+            )
         lines += [f"note: {note}" for note in self.notes]
         if self.skipped:
             lines.append(f"not applicable: {', '.join(self.skipped)}")

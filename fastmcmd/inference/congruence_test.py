@@ -95,7 +95,8 @@ class CongruenceTest:
     evidence : list of KernelEvidence
         All statistics, the strongest first.
     dispersion : str
-        "too wide" or "too narrow"; "" where the p-value or the spread of the outcomes alone is above 0.05.
+        "too wide" or "too narrow"; "" where the p-value or that of the spread alone is above 0.05. Wrong
+        means make outcomes lie further from predictions, too, so that right spreads look "too narrow".
     rows : RowTest or None
         The test at each point of ``at``.
     n, simulations, lam : int, int, float
@@ -186,7 +187,10 @@ class CongruenceTest:
                 f"No misfit{where} beyond chance (p = {self.p_value:.3g}); a misfit of CCE "
                 f"{self.detectable:.2g} would have been seen in half of such samples."
             )
-        kind = f"; the predictions are {self.dispersion}" if self.dispersion else ""
+        kind = {
+            "too wide": "; they are too wide",
+            "too narrow": "; outcomes lie further from them than they allow",
+        }.get(self.dispersion, "")
         return f"The predictions are wrong{where} beyond chance (p = {self.p_value:.3g}){kind}."
 
     def __repr__(self) -> str:

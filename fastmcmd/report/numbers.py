@@ -78,7 +78,11 @@ _HOW = (
 
 def headline(material: Material) -> Section:
     """Return the most important numbers, with a short guide to scores, calibration and CCE."""
-    body = _table(material, lambda name: name in _HEADLINE, sections=False)
+    body = ""
+    for name, evaluation in material.evaluations.items():
+        if evaluation.test is not None:
+            body += note(material.of(name, evaluation.test.sentence))
+    body += _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
         legend = Comparison(material.evaluations).legend.removeprefix("* ")
         body += paragraph(f"Bold: {legend}.", "how")
@@ -94,6 +98,16 @@ def headline(material: Material) -> Section:
                 material.of(name, f"Every CCE is right to {bound:.1e} ({kind})."), "how"
             )
             notes += evaluation.cce.info.notes
+        if evaluation.test is not None:
+            test = evaluation.test
+            body += paragraph(
+                material.of(
+                    name,
+                    f"Exact test on {test.simulations:,} simulations: CCE (scale-free kernels) {test.cce:.3g}, "
+                    f"a right model here {test.null_cce:.3g}, detectable from {test.detectable:.3g}.",
+                ),
+                "how",
+            )
         body += "".join(note(material.of(name, one)) for one in notes)
     return Section("summary", "Summary", body + "".join(paragraph(notes, "how") for notes in _HOW))
 

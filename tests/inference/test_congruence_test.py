@@ -160,7 +160,8 @@ def test_dispersion_is_named(std, said):
     test = fm.congruence_test(x, y, prediction, random_state=1)
     assert test.dispersion == said
     assert (test.p_value <= 0.05) == bool(said)
-    assert (said or "No misfit") in repr(test)
+    words = {"too wide": "too wide", "too narrow": "further from them", "": "No misfit"}
+    assert words[said] in repr(test)
 
 
 def test_what_plain_cce_cannot_see_is_seen(rng):
