@@ -51,6 +51,7 @@ _ROWS = 20_000  # rows that are looked at
 _LANDMARKS = 300
 _CANDIDATE_ROWS = 3_000  # rows among which landmarks of x are searched
 _OUTPUT_RANK = 200  # output features
+_NEGLIGIBLE = 1e-10  # of the largest variance of output features
 _SCALE_ROWS = 1_000  # rows of the search for scales
 _SCALE_LANDMARKS = 120
 _SWEEPS = 3  # over the columns
@@ -284,7 +285,7 @@ def select_kernel(
     outcomes = np.asarray(y[some], dtype=np.float64)
     weight = np.ones(len(some)) if weights is None else weights[some]
     y_kernel = chosen_kernels(inputs, outcomes, Constant(1.0), y_kernel, 1.0)[1].resolve(outcomes)
-    features = Smoother.of(y_kernel, outcomes, _OUTPUT_RANK, rng).transform(outcomes)
+    features = _principal(Smoother.of(y_kernel, outcomes, _OUTPUT_RANK, rng).transform(outcomes))
     factors = _factors(scales, inputs, features, weight, rng)
     scaled = inputs if factors is None else inputs * factors
     kernels = _default_candidates(scaled) if candidates is None else _named(candidates)
@@ -300,6 +301,12 @@ def select_kernel(
         on_given[best.name], scores[0].lam, y_kernel, told, scores[0], tuple(scores), on_given,
         len(some), min(landmarks, len(some)),
     )  # fmt: skip
+
+
+def _principal(features: Array) -> Array:
+    """Return the features (n, r) in fewer coordinates, without directions that add next to nothing."""
+    values, vectors = np.linalg.eigh(features.T @ features)
+    return np.asarray(features @ vectors[:, values > _NEGLIGIBLE * max(float(values[-1]), 0.0)])
 
 
 @dataclass(frozen=True)
