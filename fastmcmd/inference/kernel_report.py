@@ -246,7 +246,7 @@ def kernel_report(
     predictive = None if prediction is None else as_predictive(prediction, len(y), y.shape[1], y=y)
     classes = isinstance(predictive, Categorical)
     x_kernel, y_kernel, lam = chosen_kernels(source, y, x_kernel, y_kernel, lam, classes=classes)
-    x_kernel, y_kernel = x_kernel.resolve(source[:]), y_kernel.resolve(y)
+    x_kernel, y_kernel = x_kernel.resolve(source), y_kernel.resolve(y)
     outcomes = np.asarray(y[some], dtype=np.float64)
     basis = Smoother.of(x_kernel, inputs, _LANDMARKS, rng).basis(inputs)
     if predictive is None:

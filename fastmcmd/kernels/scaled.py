@@ -116,7 +116,9 @@ class Scaled(Kernel):
         """Return the kernel with parameters that depend on the scaled data replaced by numbers."""
         if self.is_resolved:
             return self
-        return replace(self, inner=self.inner.resolve(self.rows(data)))
+        on_disk = hasattr(data, "blocks")
+        rows = data.scaled(np.array(self.scales)) if on_disk else self.rows(data)
+        return replace(self, inner=self.inner.resolve(rows))
 
     def prepared(self, x: Array, name: str) -> Array:
         """Return the scaled rows as the inner kernel takes them."""

@@ -81,6 +81,10 @@ def test_large_files_are_scaled_block_by_block(rng, tmp_path):
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found[:], x * scales)
     np.testing.assert_array_equal(found[[5, 2]], (x * scales)[[5, 2]])
+    data_kernel = fm.Scaled(fm.RBF("variance"), scales)
+    assert data_kernel.resolve(rows).inner.gamma == pytest.approx(
+        data_kernel.resolve(x).inner.gamma
+    )
     kernel = fm.Scaled(fm.RBF(0.5), scales)
     on_disk = fm.cce(rows, y, fm.Gaussian(x[:, 0], 2.0), x_kernel=kernel, **options)
     known = fm.cce(x * scales, y, fm.Gaussian(x[:, 0], 2.0), x_kernel=fm.RBF(0.5),
