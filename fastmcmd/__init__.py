@@ -59,8 +59,10 @@ if TYPE_CHECKING:
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
     from fastmcmd.inference.diagnose import diagnose
     from fastmcmd.inference.diagnosis import Diagnosis
+    from fastmcmd.inference.kernel_report import KernelReport, kernel_report
     from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
     from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
+    from fastmcmd.inference.select_kernel import KernelChoice, select_kernel
     from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
@@ -85,6 +87,8 @@ __all__ = [
     "Gaussian",
     "Info",
     "Kernel",
+    "KernelChoice",
+    "KernelReport",
     "Laplace",
     "Laplacian",
     "Linear",
@@ -121,6 +125,7 @@ __all__ = [
     "ence",
     "evaluate",
     "get_num_threads",
+    "kernel_report",
     "load",
     "mcmd",
     "metrics",
@@ -130,6 +135,7 @@ __all__ = [
     "recalibration",
     "regression_ece",
     "rejection_curve",
+    "select_kernel",
     "set_num_threads",
     "streaming",
     "weak_regions",
@@ -145,6 +151,8 @@ _LATER = {
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
     "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
+    "fastmcmd.inference.kernel_report": ("KernelReport", "kernel_report"),
+    "fastmcmd.inference.select_kernel": ("KernelChoice", "select_kernel"),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),

@@ -15,9 +15,10 @@ from fastmcmd._base.annotations import (
     MemoryLimit,
     RandomState,
 )
-from fastmcmd.estimate.arguments import check_files, common_dtype, prepared_inputs
+from fastmcmd.estimate.arguments import check_files, common_dtype, prepared_inputs, scaled_inputs
 from fastmcmd.estimate.samples import encoded_inputs, samples_of
 from fastmcmd.inference.chance import Chance
+from fastmcmd.inference.defaults import named_kernels
 from fastmcmd.kernels import Kernel
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
@@ -32,9 +33,9 @@ def cce(
     y: ArrayLike,
     prediction: PredictionLike,
     at: InputsLike | None = None,
-    x_kernel: Kernel | None = None,
-    y_kernel: Kernel | None = None,
-    lam: float = 0.1,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = 0.1,
     draws: int | None = None,
     encoder: Encoder | None = None,
     weights: ArrayLike | None = None,
@@ -68,12 +69,13 @@ def cce(
         distribution whose parameters have n entries.
     at : array_like (q, d) or (q,), optional
         Inputs to score; default ``x`` itself. They need no outputs.
-    x_kernel : Kernel, optional
-        Kernel on inputs; default the paper's ``Polynomial(degree=3, gamma=None, coef0=1)``.
-    y_kernel : Kernel, optional
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default the paper's ``Polynomial(degree=3, gamma=None, coef0=1)``. "auto": chosen
+        from the scales of x and y, see docs/kernels.md.
+    y_kernel : Kernel, "auto" or "paper", optional
         Kernel on outputs; default the paper's ``RBF("variance")``.
-    lam : float
-        Regulariser, positive; 0.1 in the paper.
+    lam : float, "auto" or "paper"
+        Regulariser, positive; 0.1 in the paper. None: 0.01 with ``x_kernel="auto"``, else 0.1.
     draws : int, optional
         None: exact expectations under the predictions (all draws, if the prediction is draws), no
         Monte-Carlo noise. An integer: that many random draws per input, as published (1).
@@ -127,6 +129,10 @@ def cce(
     columns = rows.shape[1]
     grid = rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
     rows, grid = common_dtype(rows, grid)
+    x_kernel, y_kernel, lam = named_kernels(
+        rows, y, (prediction,), x_kernel, y_kernel, lam, weights
+    )
+    x_kernel, options, (rows, grid) = scaled_inputs(x_kernel, options, x=rows, at=grid)
     rows, grid = prepared_inputs(x_kernel, x=rows, at=grid)
     nature, model, kernels = samples_of(
         rows, y, prediction, x_kernel, y_kernel, lam, draws, weights, random_state

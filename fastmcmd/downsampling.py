@@ -23,7 +23,7 @@ from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.cce import cce
-from fastmcmd.estimate.arguments import common_dtype, default_kernels
+from fastmcmd.estimate.arguments import common_dtype, default_kernels, scaled_inputs
 from fastmcmd.estimate.samples import encoded
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import as_predictive
@@ -289,7 +289,8 @@ def downsampled_cce(
                 else parse_memory(device_memory_limit, "device_memory_limit")
             )
             maker = get_backend(backend, x_kernel, devices, gpus)
-            sampler = leverage(some, weigh, x_kernel, maker, lam, size, shared)
+            inner, _, (some,) = scaled_inputs(x_kernel, x=some)
+            sampler = leverage(some, weigh, inner, maker, lam, size, shared)
         case _:
             sampler = uniform(len(part), size)
 

@@ -22,12 +22,13 @@ from fastmcmd._base.annotations import (
 from fastmcmd._base.checks import as_rows, check_path
 from fastmcmd._base.params import Parameters
 from fastmcmd._base.progress import Progress
-from fastmcmd.estimate.arguments import prepared_inputs
+from fastmcmd.estimate.arguments import prepared_inputs, scaled_inputs
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.samples import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.gram import check_sizes
 from fastmcmd.inference.chance import Chance
-from fastmcmd.kernels import Kernel
+from fastmcmd.inference.defaults import named_kernels
+from fastmcmd.kernels import Kernel, Scaled, scales_of
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.choice import settled
@@ -71,9 +72,9 @@ class ConditionalCongruence(Parameters):
 
     def __init__(
         self,
-        x_kernel: Kernel | None = None,
-        y_kernel: Kernel | None = None,
-        lam: float = 0.1,
+        x_kernel: Kernel | str | None = None,
+        y_kernel: Kernel | str | None = None,
+        lam: float | str | None = 0.1,
         draws: int | None = None,
         encoder: Encoder | None = None,
         random_state: RandomState = None,
@@ -112,6 +113,7 @@ class ConditionalCongruence(Parameters):
         self.device_memory_limit = device_memory_limit
         self._fit: Fit | None = None
         self._chance: Chance | None = None  # the data, to tell noise from misfit
+        self._scales: tuple[float, ...] | None = None  # of the columns of inputs
         self._files: dict[str, str] = {}  # those it was fitted on, by the names of arguments
 
     def options(self, x: InputsLike | None = None) -> Options:
@@ -141,14 +143,19 @@ class ConditionalCongruence(Parameters):
         """
         options = self.options(x)
         files = files_of(x=x, y=y, prediction=prediction, weights=weights)
-        (rows,) = prepared_inputs(self.x_kernel, x=encoded_inputs(x, self.encoder, "x", options))
+        rows = encoded_inputs(x, self.encoder, "x", options)
+        chosen, y_kernel, lam = named_kernels(
+            rows, y, (prediction,), self.x_kernel, self.y_kernel, self.lam, weights
+        )
+        x_kernel, options, (rows,) = scaled_inputs(chosen, options, x=rows)
+        (rows,) = prepared_inputs(x_kernel, x=rows)
         nature, model, kernels = samples_of(
-            rows, y, prediction, self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            rows, y, prediction, x_kernel, y_kernel, lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
         self._fit, result = evaluate_at(nature, model, *kernels, options, rows, "CCE")
         self._set_chance(result, Chance(nature, model, *kernels, rows))
-        self._files = files
+        self._files, self._scales = files, scales_of(chosen)
         self.n_features_in_ = rows.shape[1]
         self.input_dtype_ = rows.dtype
         self.output_columns_ = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
@@ -210,9 +217,14 @@ class ConditionalCongruence(Parameters):
             )
         options = self.options(x)
         files = files_of(x=x, y=y, weights=weights)
-        (rows,) = prepared_inputs(self.x_kernel, x=encoded_inputs(x, self.encoder, "x", options))
+        rows = encoded_inputs(x, self.encoder, "x", options)
+        chosen, y_kernel, lam = named_kernels(
+            rows, y, list(predictions.values()), self.x_kernel, self.y_kernel, self.lam, weights
+        )
+        x_kernel, options, (rows,) = scaled_inputs(chosen, options, x=rows)
+        (rows,) = prepared_inputs(x_kernel, x=rows)
         nature, models, kernels = samples_of_all(
-            rows, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            rows, y, predictions.values(), x_kernel, y_kernel, lam, self.draws, weights,
             self.random_state,
         )  # fmt: skip
         estimators: dict[str, ConditionalCongruence] = {}
@@ -224,7 +236,10 @@ class ConditionalCongruence(Parameters):
                 result = Result.of(values, errors, options.tol, info, f"CCE of {name!r}")
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
-                one.restore(fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype)
+                one.restore(
+                    fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype,
+                    scales_of(chosen),
+                )  # fmt: skip
                 one._set_chance(one.result_, Chance(nature, models[len(estimators)], *kernels, rows))
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
                 estimators[name] = one
@@ -237,10 +252,16 @@ class ConditionalCongruence(Parameters):
         return self._fit
 
     def restore(
-        self, fitted: Fit, result: Result, features: int, columns: int, dtype: np.dtype[Any]
+        self,
+        fitted: Fit,
+        result: Result,
+        features: int,
+        columns: int,
+        dtype: np.dtype[Any],
+        scales: tuple[float, ...] | None = None,
     ) -> None:
         """Set what `fit` sets, from a saved file or a fit of several models."""
-        self._fit, self.result_ = fitted, result
+        self._fit, self.result_, self._scales = fitted, result, scales
         self.n_features_in_, self.output_columns_, self.input_dtype_ = features, columns, dtype
 
     def _set_chance(self, result: Result, chance: Chance) -> None:
@@ -256,6 +277,9 @@ class ConditionalCongruence(Parameters):
         grid = encoded_inputs(x_new, self.encoder, "x_new", self.options(), self.n_features_in_)
         if not isinstance(grid, Rows):
             grid = grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
+        if self._scales is not None:
+            scaled = Scaled(self.fitted().x_kernel, self._scales)
+            grid = scaled_inputs(scaled, self.options(), x_new=grid)[2][0]
         check_sizes(self.fitted().x_kernel, x_new=grid)
         return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 

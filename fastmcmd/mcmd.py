@@ -18,6 +18,7 @@ from fastmcmd.estimate.arguments import (
     default_kernels,
     inputs,
     prepared_inputs,
+    scaled_inputs,
 )
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
@@ -187,6 +188,9 @@ def mcmd(
     check_same_length(x=first, y=outputs)
     check_same_length(x_prime=second, y_prime=outputs_prime)
     first, second, points = common_dtype(first, second, points)
+    x_kernel, options, (first, second, points) = scaled_inputs(
+        x_kernel, options, x=first, x_prime=second, grid=points
+    )
     first, second, points = prepared_inputs(x_kernel, x=first, x_prime=second, grid=points)
     outputs, outputs_prime = prepared_inputs(y_kernel, y=outputs, y_prime=outputs_prime)
     masses = as_weights(weights, "weights", len(first))

@@ -37,6 +37,7 @@ __all__ = [
 
 FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr"
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
+_NAMES = ("auto", "paper")  # of choices: from the scales of the data, and the published ones
 _BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")
 # Options of `fastmcmd.evaluate` by their names here.
 _COMPUTATION = (
@@ -85,7 +86,7 @@ def add_nan_policy(parser: argparse.ArgumentParser) -> None:
 def add_kernels(parser: argparse.ArgumentParser) -> None:
     """Add kernels and regulariser."""
     for side, default in (("x", "polynomial"), ("y", "rbf")):
-        parser.add_argument(f"--{side}-kernel", choices=_KERNELS, default=default)
+        parser.add_argument(f"--{side}-kernel", choices=(*_KERNELS, *_NAMES), default=default)
         parser.add_argument(
             f"--{side}-gamma",
             metavar="G",
@@ -94,7 +95,12 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--degree", type=int, default=3, help="of polynomial kernels")
     parser.add_argument("--nu", type=float, default=1.5, help="of Matern kernels: 0.5, 1.5 or 2.5")
     parser.add_argument("--length-scale", type=float, default=1.0, help="of Matern kernels")
-    parser.add_argument("--lam", type=float, default=0.1, help="regulariser")
+    parser.add_argument("--lam", type=_regulariser, default=0.1, help="regulariser, or 'auto'")
+
+
+def _regulariser(text: str) -> float | str:
+    """Return the regulariser: a number, or the name of a choice."""
+    return text if text in _NAMES else float(text)
 
 
 def add_computation(parser: argparse.ArgumentParser) -> None:
@@ -245,8 +251,8 @@ def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def kernel(arguments: argparse.Namespace, side: str) -> Kernel | None:
-    """Return the kernel on inputs ("x") or outputs ("y")."""
+def kernel(arguments: argparse.Namespace, side: str) -> Kernel | str | None:
+    """Return the kernel on inputs ("x") or outputs ("y"), or the name of a choice."""
     import fastmcmd as fm
 
     name = getattr(arguments, f"{side}_kernel")
@@ -277,4 +283,6 @@ def kernel(arguments: argparse.Namespace, side: str) -> Kernel | None:
             return fm.Linear()
         case "cosine":
             return fm.Cosine()
+        case "auto" | "paper":
+            return str(name)
     return fm.Delta()

@@ -38,8 +38,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     if (arguments.file is None) == (arguments.shape is None):
         raise UsageError("either FILE or --shape N,D is needed")
+    x_kernel, lam = kernel(arguments, "x"), arguments.lam
+    if "auto" in (x_kernel, lam):
+        raise UsageError("'auto' looks at the outcomes, which a plan does not read; name a kernel")
     plan = fm.plan(
-        _inputs(arguments), kernel(arguments, "x"), arguments.lam, tol=arguments.tol,
+        _inputs(arguments), None if isinstance(x_kernel, str) else x_kernel,
+        0.1 if isinstance(lam, str) else lam, tol=arguments.tol,
         solver=arguments.solver, backend=arguments.backend, dtype=arguments.dtype,
         devices=arguments.devices, device_memory_limit=arguments.device_memory_limit,
         memory_limit=arguments.memory_limit, certificate=arguments.certificate,

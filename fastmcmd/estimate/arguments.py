@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,18 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
-from fastmcmd.kernels import RBF, Kernel, Polynomial
+from fastmcmd.kernels import RBF, Kernel, Polynomial, Scaled, split_scales
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows, check_apart, open_rows
 
-__all__ = ["check_files", "common_dtype", "default_kernels", "inputs", "prepared_inputs"]
+__all__ = [
+    "check_files",
+    "common_dtype",
+    "default_kernels",
+    "inputs",
+    "prepared_inputs",
+    "scaled_inputs",
+]
 
 _SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
 _LOST = 1e-3  # of a kernel value: a rounding error beyond is no rounding
@@ -68,6 +76,34 @@ def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
         )
 
 
+def scaled_inputs(
+    kernel: Any, options: Options | None = None, **arrays: NDArray[Any] | Rows
+) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return the inner kernel of a `Scaled` one, the options, and the inputs with their columns scaled.
+
+    Landmarks in the options are inputs, too. The same array stays the same, and everything is as given
+    where nothing is scaled.
+    """
+    scales, inner = split_scales(kernel) if isinstance(kernel, Kernel) else (None, kernel)
+    if scales is None:
+        return kernel, options, tuple(arrays.values())
+    scaled = Scaled(inner, scales)
+    made: dict[int, NDArray[Any] | Rows] = {}
+    for name, array in arrays.items():
+        if id(array) not in made:
+            made[id(array)] = _scaled(scaled, array, name)
+    if options is not None and isinstance(options.landmarks, np.ndarray):
+        options = replace(options, landmarks=_scaled(scaled, options.landmarks, "landmarks"))
+    return inner, options, tuple(made[id(array)] for array in arrays.values())
+
+
+def _scaled(kernel: Scaled, array: NDArray[Any] | Rows, name: str) -> NDArray[Any] | Rows:
+    if not isinstance(array, Rows):
+        return kernel.rows(array, name)
+    kernel.rows(np.empty((0, array.shape[1])), name)  # as many columns as scales
+    return array.scaled(np.array(kernel.scales))
+
+
 def prepared_inputs(kernel: Any, **arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
     """Return inputs as the kernel takes them (`Kernel.prepared`); the same array stays the same.
 
@@ -116,6 +152,11 @@ def default_kernels(
             raise TypeError(
                 f"{name} is {kernel!r}; a fastmcmd kernel is needed, such as fastmcmd.RBF(0.5) or "
                 "fastmcmd.CustomKernel(function)"
+            )
+        if name == "y_kernel" and split_scales(kernel)[0] is not None:
+            raise TypeError(
+                f"y_kernel is {kernel!r}; predictions cannot be scaled by column: scale y and the draws "
+                "of the predictions, and pass the inner kernel"
             )
         try:
             resolved.append(kernel.resolve(data))

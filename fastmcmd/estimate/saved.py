@@ -36,7 +36,7 @@ from fastmcmd.estimate.task import backend_of, feature_backend_of
 from fastmcmd.gram import GramOperator, KernelFeatures
 from fastmcmd.io.seeds import seed_from_json, seed_to_json
 from fastmcmd.io.state import decode
-from fastmcmd.kernels import Kernel, kernel_from_dict
+from fastmcmd.kernels import Kernel, Scaled, kernel_from_dict, split_scales
 from fastmcmd.options import Options
 from fastmcmd.result import Result
 from fastmcmd.solvers import Certificate, Solution, Solved
@@ -69,15 +69,18 @@ def state_of(estimator: ConditionalCongruence) -> EstimatorState:
         )
     kernels = {"x_kernel": estimator.x_kernel, "y_kernel": estimator.y_kernel}
     marks = estimator.landmarks
+    scales, x_kernel = estimator._scales, fitted.x_kernel
+    if scales is not None:
+        x_kernel = Scaled(x_kernel, scales)
     return EstimatorState(
         options={name: getattr(estimator, name) for name in _OPTIONS},
         landmarks=marks if marks is None or isinstance(marks, str) else np.asarray(marks),
         dtype=None if fitted.options.dtype is None else str(fitted.options.dtype),
         given={
-            **{name: None if k is None else k.to_dict() for name, k in kernels.items()},
+            **{name: k.to_dict() if isinstance(k, Kernel) else k for name, k in kernels.items()},
             "random_state": seed_to_json(estimator.random_state, "random_state"),
         },
-        x_kernel=fitted.x_kernel.to_dict(),
+        x_kernel=x_kernel.to_dict(),
         y_kernel=fitted.y_kernel.to_dict(),
         sizes=fitted.sizes,
         working=fitted.working,
@@ -171,10 +174,7 @@ def parameters_of(state: EstimatorState) -> Json:
     marks = state.landmarks
     if isinstance(marks, np.ndarray):
         marks = _numbers(marks, "landmarks", None, state.features_in)
-    kernels = {
-        name: None if state.given[name] is None else kernel_from_dict(state.given[name])
-        for name in ("x_kernel", "y_kernel")
-    }
+    kernels = {name: _given_kernel(state.given[name], name) for name in ("x_kernel", "y_kernel")}
     return {
         **state.options,
         **kernels,
@@ -184,10 +184,19 @@ def parameters_of(state: EstimatorState) -> Json:
     }
 
 
+def _given_kernel(given: Any, name: str) -> Any:
+    """Return the argument of the constructor: a kernel, the name of a choice, or None."""
+    if given is None or given in ("auto", "paper"):
+        return given
+    if isinstance(given, str):
+        raise ValueError(f"{name} is {given!r}")
+    return kernel_from_dict(given)
+
+
 def fit_of(
     state: EstimatorState, options: Options
-) -> tuple[Fit, Result, int, int, np.dtype[Any]]:  # fmt: skip
-    """Return the fit, its result, the columns of inputs and outputs, and the precision of the inputs.
+) -> tuple[Fit, Result, int, int, np.dtype[Any], tuple[float, ...] | None]:  # fmt: skip
+    """Return the fit, its result, columns of inputs and outputs, precision and scales of the inputs.
 
     Raises
     ------
@@ -198,6 +207,7 @@ def fit_of(
     for name, kernel in (("x_kernel", x_kernel), ("y_kernel", y_kernel)):
         if not kernel.is_resolved:
             raise ValueError(f"{name} has no numbers as parameters")
+    scales, x_kernel = split_scales(x_kernel)
     n, m = (_count(size, "sizes") for size in state.sizes)
     features_in, columns = (
         _count(getattr(state, name), name) for name in ("features_in", "columns")
@@ -212,7 +222,7 @@ def fit_of(
     if not ((values >= 0).all() and (bounds >= 0).all()):  # NaN neither
         raise ValueError("its values or their error bounds are negative or NaN")
     result = Result(values, bounds, state.tol, state.info, "CCE")
-    return fitted, result, features_in, columns, _float_dtype(state.x_dtype)
+    return fitted, result, features_in, columns, _float_dtype(state.x_dtype), scales
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,9 @@ class EvaluationConfig:
         confidence: float,
         by: ArrayLike | None,
         test: bool | None,
-        x_kernel: Kernel | None,
-        y_kernel: Kernel | None,
-        lam: float,
+        x_kernel: Kernel | str | None,
+        y_kernel: Kernel | str | None,
+        lam: float | str | None,
         draws: int | None,
         encoder: Encoder | None,
         tol: float,
@@ -106,7 +106,8 @@ class EvaluationConfig:
         bins = check_count(bins, "bins")
         n_boot = check_count(n_boot, "n_boot", least=0)
         adversarial = check_flag(adversarial, "adversarial")
-        check_lam(lam)
+        if not (lam is None or lam in ("auto", "paper")):
+            check_lam(lam)
         check_count(draws, "draws", optional=True)
         level, confidence = _share(level, "level"), _share(confidence, "confidence")
         congruence = ConditionalCongruence(

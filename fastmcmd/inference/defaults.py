@@ -7,6 +7,7 @@ average, one as wide as outcomes at one input, which sees a wrong spread. docs/k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +15,23 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_rows, check_lam, check_same_length, shown
+from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
 from fastmcmd.kernels.base import power_of_two
+from fastmcmd.predictive import Categorical
 from fastmcmd.rows import Rows, open_rows
 
 __all__ = [
     "PAPER_LAM",
     "DefaultKernels",
     "chosen_kernels",
+    "column_scales",
     "default_input_kernel",
     "default_kernels_of",
+    "median_distance",
+    "named_kernels",
     "paper_kernels",
 ]
 
@@ -77,7 +82,9 @@ class DefaultKernels:
     residual_spread: float
 
 
-def default_kernels_of(x: Any, y: Any, *, classes: bool = False) -> DefaultKernels:
+def default_kernels_of(
+    x: Any, y: Any, *, classes: bool = False, weights: Any = None
+) -> DefaultKernels:
     """Return the default kernels for inputs (n, d), in memory or on disk, and outcomes (n,) or (n, k).
 
     The same kernels whenever it is called with the same data: rows of large data are drawn from a stream of
@@ -89,6 +96,8 @@ def default_kernels_of(x: Any, y: Any, *, classes: bool = False) -> DefaultKerne
         Finite inputs and outcomes; of more than 10,000 rows a random 10,000 are looked at.
     classes : bool
         Whether outcomes are labels without an order, as bool is: the output kernel is `Delta`.
+    weights : array_like (n,), optional
+        Rows of weight 0 do not count; all others count alike.
 
     Raises
     ------
@@ -99,10 +108,12 @@ def default_kernels_of(x: Any, y: Any, *, classes: bool = False) -> DefaultKerne
     rows = open_rows(x, "x")
     y = as_rows(y, "y")
     check_same_length(x=rows, y=y)
-    some = _sample(len(y), _ROWS, 0)
+    weights = as_weights(weights, "weights", len(y))
+    taking_part = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+    some = taking_part[_sample(len(taking_part), _ROWS, 0)]
     inputs = np.asarray(rows[some], dtype=np.float64)
     outcomes = np.asarray(y[some], dtype=np.float64)
-    scales = _column_scales(inputs)
+    scales = column_scales(inputs)
     inputs = inputs * scales
     distances, near = _distances(inputs)
     length = _median_length(distances)
@@ -123,7 +134,7 @@ def default_kernels_of(x: Any, y: Any, *, classes: bool = False) -> DefaultKerne
 def default_input_kernel(x: Array) -> Kernel:
     """Return the default kernel of inputs (n, d) alone: no outcome is looked at."""
     inputs = np.asarray(x[_sample(len(x), _ROWS, 0)], dtype=np.float64)
-    scales = _column_scales(inputs)
+    scales = column_scales(inputs)
     return _input_kernel(scales, _median_length(_distances(inputs * scales)[0]))
 
 
@@ -140,6 +151,7 @@ def chosen_kernels(
     lam: Any = None,
     *,
     classes: bool = False,
+    weights: Any = None,
     none: str = "auto",
 ) -> tuple[Kernel, Kernel, float]:
     """Return the kernels and the regulariser that arguments mean for inputs and outcomes.
@@ -151,11 +163,17 @@ def chosen_kernels(
     x_kernel, y_kernel : Kernel, "auto", "paper" or None
         A kernel is returned as it is, its parameters not yet resolved.
     lam : float, "auto", "paper" or None
-        None goes with ``x_kernel``: 0.1 with the published one, else the default.
-    classes : bool
+        None goes with ``x_kernel``: 0.1 with the published one, 0.01 with the default one; with one of the
+        caller's own what ``none`` says.
+    classes, weights
         As in `default_kernels_of`.
     none : {"auto", "paper"}
         What None means for a kernel.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Something that is neither a kernel nor one of these names.
     """
     x_kernel, y_kernel = (
         _named(kernel, name, none)
@@ -164,19 +182,35 @@ def chosen_kernels(
     if isinstance(lam, str) and lam not in ("auto", "paper"):
         raise ValueError(f'lam is {lam!r}; a positive number, "auto", "paper" or None is needed')
     if lam is None:
-        lam = "paper" if x_kernel == "paper" else "auto"
+        lam = x_kernel if isinstance(x_kernel, str) else none
     if isinstance(lam, str):
         lam = PAPER_LAM if lam == "paper" else _LAM
     lam = check_lam(lam)
     paper = paper_kernels()
     if "auto" in (x_kernel, y_kernel):
-        found = default_kernels_of(x, y, classes=classes)
+        found = default_kernels_of(x, y, classes=classes, weights=weights)
         x_kernel = found.x_kernel if x_kernel == "auto" else x_kernel
         y_kernel = found.y_kernel if y_kernel == "auto" else y_kernel
     return (
         paper[0] if x_kernel == "paper" else x_kernel,
         paper[1] if y_kernel == "paper" else y_kernel,
         lam,
+    )
+
+
+def named_kernels(
+    x: Any, y: Any, predictions: Sequence[Any], x_kernel: Any, y_kernel: Any, lam: Any, weights: Any
+) -> tuple[Any, Any, Any]:
+    """Return kernels and regulariser with the names "auto" and "paper" replaced; all else as given.
+
+    None still means the published ones. Where all predictions are `Categorical`, outcomes are classes.
+    """
+    names = ("auto", "paper")
+    if not any(isinstance(one, str) and one in names for one in (x_kernel, y_kernel, lam)):
+        return x_kernel, y_kernel, PAPER_LAM if lam is None else lam
+    classes = all(isinstance(one, Categorical) for one in predictions)
+    return chosen_kernels(
+        x, y, x_kernel, y_kernel, lam, classes=classes, weights=weights, none="paper"
     )
 
 
@@ -199,7 +233,7 @@ def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
     return np.sort(rng.choice(n, most, replace=False))
 
 
-def _column_scales(x: Array) -> Array:
+def column_scales(x: Array) -> Array:
     """Return one over the standard deviation (d,) of each column, 0 where a column is constant.
 
     A column counts as constant where it varies no more than rounding would make it.
@@ -225,6 +259,11 @@ def _distances(x: Array) -> tuple[Array, NDArray[np.intp] | slice]:
 
     some = _sample(len(x), _PAIRS, 1)
     return squareform(pdist(x[some])), some
+
+
+def median_distance(x: Array) -> float:
+    """Return the median distance of scaled inputs (n, d), at most 1,000 of them; 0 where all are equal."""
+    return _median_length(_distances(x)[0])
 
 
 def _median_length(distances: Array) -> float:

@@ -11,7 +11,7 @@ from fastmcmd.kernels.combined import Constant, Product, Sum
 from fastmcmd.kernels.custom import CustomKernel
 from fastmcmd.kernels.distance import RBF, Delta, Laplacian, Matern
 from fastmcmd.kernels.inner import Cosine, Linear, Polynomial
-from fastmcmd.kernels.scaled import Scaled, scale_columns, split_scales
+from fastmcmd.kernels.scaled import Scaled, scale_columns, scales_of, split_scales
 
 __all__ = [
     "RBF",
@@ -29,6 +29,7 @@ __all__ = [
     "Sum",
     "kernel_from_dict",
     "scale_columns",
+    "scales_of",
     "split_scales",
 ]
 

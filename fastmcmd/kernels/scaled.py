@@ -12,19 +12,19 @@ from fastmcmd._base.checks import as_float
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
 from fastmcmd.kernels.combined import Constant, Product, Sum
 
-__all__ = ["Scaled", "scale_columns", "split_scales"]
+__all__ = ["Scaled", "scale_columns", "scales_of", "split_scales"]
 
 
 @dataclass(frozen=True)
 class Scaled(Kernel):
-    """A kernel of rows whose columns are multiplied by ``scales``: ``kernel(x * scales, z * scales)``.
+    """A kernel of rows whose columns are multiplied by ``scales``: ``inner(x * scales, z * scales)``.
 
     For columns in different units, or to leave columns out (scale 0). Computations multiply the columns
     once, when they take the inputs, in float64; every backend then works with the inner kernel.
 
     Parameters
     ----------
-    kernel : Kernel
+    inner : Kernel
         Kernel of the scaled rows. A ``gamma`` that depends on the data is taken from scaled rows.
     scales : sequence of float (d,)
         Factor of each column, at least 0. One over the standard deviation of a column standardises it.
@@ -38,12 +38,12 @@ class Scaled(Kernel):
     True
     """
 
-    kernel: Kernel
+    inner: Kernel
     scales: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel is {self.kernel!r}; a kernel is needed")
+        if not isinstance(self.inner, Kernel):
+            raise TypeError(f"inner is {self.inner!r}; a kernel is needed")
         try:
             given = np.asarray(self.scales, dtype=object).ravel().tolist()
         except ValueError:
@@ -53,46 +53,46 @@ class Scaled(Kernel):
             raise ValueError(
                 f"scales is {self.scales!r}; finite numbers >= 0 are needed, one a column"
             )
-        kernel = self.kernel
-        if isinstance(kernel, Scaled):
-            if len(kernel.scales) != len(scales):
+        inner = self.inner
+        if isinstance(inner, Scaled):
+            if len(inner.scales) != len(scales):
                 raise ValueError(
-                    f"scales has {len(scales)} entries, those of the inner kernel {len(kernel.scales)}"
+                    f"scales has {len(scales)} entries, those of the inner kernel {len(inner.scales)}"
                 )
-            scales = tuple(a * b for a, b in zip(scales, kernel.scales, strict=True))
-            kernel = kernel.kernel
-        object.__setattr__(self, "kernel", kernel)
+            scales = tuple(a * b for a, b in zip(scales, inner.scales, strict=True))
+            inner = inner.inner
+        object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "scales", scales)
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """Whether the inner kernel is."""
-        return self.kernel.translation_invariant
+        return self.inner.translation_invariant
 
     @property
     def compares_rows(self) -> bool:  # type: ignore[override]
         """Whether the inner kernel does."""
-        return self.kernel.compares_rows
+        return self.inner.compares_rows
 
     @property
     def divides_by_norms(self) -> bool:  # type: ignore[override]
         """Whether the inner kernel does."""
-        return self.kernel.divides_by_norms
+        return self.inner.divides_by_norms
 
     @property
     def scale_free(self) -> bool:  # type: ignore[override]
         """Whether the inner kernel is."""
-        return self.kernel.scale_free
+        return self.inner.scale_free
 
     @property
     def is_resolved(self) -> bool:
         """Whether the inner kernel is."""
-        return self.kernel.is_resolved
+        return self.inner.is_resolved
 
     @property
     def compiled(self) -> bool:
         """Whether the inner kernel is."""
-        return self.kernel.compiled
+        return self.inner.compiled
 
     def rows(self, x: Any, name: str = "x") -> Array:
         """Return the scaled rows (n, d) in float64."""
@@ -106,25 +106,27 @@ class Scaled(Kernel):
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
-        return self.kernel.evaluate(self.rows(x), self.rows(z))
+        return self.inner.evaluate(self.rows(x), self.rows(z))
 
     def diagonal(self, x: Any) -> Array:
         """Return k(x_i, x_i) (n,)."""
-        return self.kernel.diagonal(self.rows(x))
+        return self.inner.diagonal(self.rows(x))
 
     def resolve(self, data: Any) -> Kernel:
         """Return the kernel with parameters that depend on the scaled data replaced by numbers."""
         if self.is_resolved:
             return self
-        return replace(self, kernel=self.kernel.resolve(self.rows(data)))
+        on_disk = hasattr(data, "blocks")
+        rows = data.scaled(np.array(self.scales)) if on_disk else self.rows(data)
+        return replace(self, inner=self.inner.resolve(rows))
 
     def prepared(self, x: Array, name: str) -> Array:
         """Return the scaled rows as the inner kernel takes them."""
-        return self.kernel.prepared(self.rows(x, name), name)
+        return self.inner.prepared(self.rows(x, name), name)
 
     def examine(self, rows: Array, name: str) -> None:
         """Examine the inner kernel."""
-        self.kernel.examine(self.rows(rows), name)
+        self.inner.examine(self.rows(rows), name)
 
     def instructions(self) -> Iterator[Instruction]:
         """Refuse: rows are scaled before the core sees them (`split_scales`)."""
@@ -134,16 +136,16 @@ class Scaled(Kernel):
 
     def max_value(self, max_norm2: float) -> float:
         """Return the bound of the inner kernel at the largest scale."""
-        return self.kernel.max_value(max_norm2 * max(self.scales) ** 2)
+        return self.inner.max_value(max_norm2 * max(self.scales) ** 2)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Return the bound of the inner kernel at the largest scale; scaling rounds once more."""
-        return self.kernel.entry_error(unit, dim + 2, max_norm2 * max(self.scales) ** 2, direct)
+        return self.inner.entry_error(unit, dim + 2, max_norm2 * max(self.scales) ** 2, direct)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{one:.4g}" for one in self.scales[:6])
         more = f", ... {len(self.scales)} in all" if len(self.scales) > 6 else ""
-        return f"Scaled({self.kernel!r}, ({shown}{more}))"
+        return f"Scaled({self.inner!r}, ({shown}{more}))"
 
 
 def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
@@ -155,7 +157,7 @@ def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
         A sum or product of kernels with different scales: rows can be scaled only once.
     """
     match kernel:
-        case Scaled(kernel=inner, scales=scales):
+        case Scaled(inner=inner, scales=scales):
             return scales, inner
         case Sum(left=left, right=right) | Product(left=left, right=right):
             first, left = split_scales(left)
@@ -171,6 +173,11 @@ def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
                 )
             return first, type(kernel)(left, right)
     return None, kernel
+
+
+def scales_of(kernel: Kernel | None) -> tuple[float, ...] | None:
+    """Return the scales of the columns (d,); None where nothing is scaled."""
+    return None if kernel is None else split_scales(kernel)[0]
 
 
 def scale_columns(kernel: Kernel, x: Array, name: str = "x") -> tuple[Kernel, Array]:

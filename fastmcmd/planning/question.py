@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import check_count, check_lam
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.estimate.arguments import default_kernels, inputs
+from fastmcmd.estimate.arguments import default_kernels, inputs, scaled_inputs
 from fastmcmd.estimate.task import backend_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
@@ -92,6 +92,7 @@ def plan(
     features = check_count(features, "features")
     shaped = _is_shape(x)
     rows = _of_shape(x) if shaped else inputs(x, "x", options)
+    x_kernel, options, (rows,) = scaled_inputs(x_kernel, options, x=rows)
     kernels = default_kernels(x_kernel, None, rows, np.array([[0.0], [1.0]]))
     like = Subsample(x[0], rows) if isinstance(rows, np.ndarray) and shaped else rows
     options = settled(options, kernels, like, lam, features)

@@ -9,6 +9,7 @@ from fastmcmd.plots.congruence import (
     witness,
 )
 from fastmcmd.plots.inference import congruence_test
+from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
 from fastmcmd.plots.rejection import rejection
@@ -23,6 +24,8 @@ __all__ = [
     "downsampled_cce",
     "evaluation",
     "histogram",
+    "kernel_choice",
+    "kernel_power",
     "over_inputs",
     "over_plane",
     "pit_histogram",

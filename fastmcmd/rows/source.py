@@ -65,3 +65,18 @@ class Source(ABC):
     def _chunked(self, chunks: Sequence[int], together: int) -> None:
         self.chunk_rows = self.near = max(1, int(chunks[0])) if len(chunks) else 1
         self.overhead = together * int(np.prod(chunks, dtype=np.int64)) * self.dtype.itemsize
+
+
+class ScaledSource(Source):
+    """Another source whose columns are multiplied by ``scales`` (d,) as they are read, in float64."""
+
+    def __init__(self, source: Source, scales: NDArray[np.float64]) -> None:
+        self._of, self._scales = source, scales
+        self.where, self.path, self.shape = source.where, source.path, source.shape
+        self.dtype = np.dtype(np.float64)
+        self.chunk_rows, self.near, self.overhead = source.chunk_rows, source.near, source.overhead
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return the scaled rows."""
+        rows = self._of.read(start, stop)
+        return np.asarray(rows.reshape(stop - start, -1) * self._scales)

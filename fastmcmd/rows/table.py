@@ -16,7 +16,7 @@ from fastmcmd._base.blocks import ahead, over_rows, row_blocks
 from fastmcmd._base.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.packages import prefix_errors
-from fastmcmd.rows.source import Array, DeviceBlock, Source
+from fastmcmd.rows.source import Array, DeviceBlock, ScaledSource, Source
 from fastmcmd.rows.stamps import Stamp, stamp_of
 
 _BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
@@ -142,6 +142,11 @@ class Rows:
             return
         yield from ahead(lambda place: (place, self._block(place.start, place.stop)), places, 1)
         self.check_unchanged()
+
+    def scaled(self, scales: NDArray[np.float64]) -> Rows:
+        """Return the table whose columns are multiplied by ``scales`` (d,), in float64."""
+        source = ScaledSource(self._source, scales)
+        return Rows(self.name, self.shape, source.dtype, source, self._stamp)
 
     def check_unchanged(self) -> None:
         """Raise RuntimeError if a file is not the one that was opened (size, time, inode)."""

@@ -160,6 +160,21 @@ def test_kernels_by_name(predictions, option, kernel, capsys):
     assert told["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
 
 
+def test_names_of_choices_of_kernels(predictions, capsys):
+    from fastmcmd.cli import main
+
+    path, arrays = predictions
+    options = ["--x-kernel", "auto", "--y-kernel", "auto", "--lam", "auto", "--format", "json"]
+    assert main(["evaluate", str(path), *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    prediction = (arrays["mean"], arrays["std"])
+    names = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
+    expected = fm.cce(arrays["x"], arrays["y"], prediction, **names)
+    assert told["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
+    assert main(["plan", "--shape", "500,2", "--x-kernel", "auto"]) == 2
+    assert "does not read" in capsys.readouterr().err
+
+
 def test_interruption_and_failure(predictions, monkeypatch, capsys):
     from fastmcmd.cli import main
 

@@ -156,3 +156,44 @@ def test_smoother_takes_scaled_kernels(rng):
     smoother = Smoother.of(kernel, x, 60)
     f = smoother.transform(x)
     np.testing.assert_allclose(f @ f.T, kernel(x), atol=1e-9)
+
+
+def test_names_in_the_public_functions(rng, tmp_path):
+    x, y = problem(rng, 120, 2)
+    x *= [1.0, 1e3]
+    prediction = fm.Gaussian(np.sin(x[:, 0]), 0.2)
+    found = default_kernels_of(x, y)
+    known = fm.cce(x, y, prediction, None, found.x_kernel, found.y_kernel, 0.01)
+    names = {"x_kernel": "auto", "y_kernel": "auto", "lam": None}
+    np.testing.assert_array_equal(fm.cce(x, y, prediction, **names).values, known.values)
+    np.testing.assert_array_equal(
+        fm.cce(x[:, 0], y, prediction, x_kernel="paper", y_kernel="paper", lam="paper").values,
+        fm.cce(x[:, 0], y, prediction).values,
+    )
+    cc = fm.ConditionalCongruence(**names).fit(x, y, prediction)
+    np.testing.assert_array_equal(cc.result_.values, known.values)
+    np.testing.assert_array_equal(cc.score_samples(x[:5]), known.values[:5])
+    cc.save(tmp_path / "cc.npz")
+    again = fm.load(tmp_path / "cc.npz")
+    np.testing.assert_array_equal(again.score_samples(x[:5]), cc.score_samples(x[:5]))
+    assert (again.x_kernel, again.lam) == ("auto", None)
+    evaluated = fm.evaluate(y, prediction, x, **names)
+    assert evaluated["mean_cce"] == known.mean
+
+
+def test_predicted_classes_have_the_equality_kernel(rng):
+    x, _ = problem(rng, 80, 2)
+    y = rng.integers(0, 3, 80)
+    prediction = fm.Categorical(rng.dirichlet(np.ones(3), 80))
+    kernel = default_kernels_of(x, y).x_kernel
+    np.testing.assert_array_equal(
+        fm.cce(x, y, prediction, x_kernel="auto", y_kernel="auto", lam="auto").values,
+        fm.cce(x, y, prediction, x_kernel=kernel, y_kernel=fm.Delta(), lam=0.01).values,
+    )
+
+
+def test_rows_of_weight_zero_do_not_count(rng):
+    x, y = problem(rng)
+    weights = (np.arange(300) < 200).astype(float)
+    wild = np.where(weights[:, None] > 0, x, 1e9)
+    assert default_kernels_of(wild, y, weights=weights) == default_kernels_of(x[:200], y[:200])

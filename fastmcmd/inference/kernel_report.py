@@ -1,0 +1,419 @@
+"""What a choice of kernels can see: the power of plain CCE against models that are wrong in known ways.
+
+The prediction, taken as the truth, draws outcomes; models that differ from it in a known way are judged on
+them by whether their mean squared CCE is beyond what chance gives. This says nothing about whether the
+prediction itself is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.checks import as_rows, check_count, check_same_length
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.tables import aligned
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.inference.defaults import chosen_kernels
+from fastmcmd.inference.select_kernel import described, leave_one_out
+from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.rows import open_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KernelPower", "KernelReport", "kernel_report"]
+
+_ROWS = 1_000  # rows that are looked at
+_ATOMS = 40  # values that stand for the prediction of a row
+_LANDMARKS = 200  # of inputs, and of outcomes
+_LAMS = tuple(
+    float(lam) for lam in np.geomspace(1e-6, 1.0, 13)
+)  # of the regression in place of a prediction
+_BLIND = 0.3  # power below which a kernel is called nearly blind
+_SEES = 0.6  # power from which another way is recommended
+_FLAT = 0.01  # share of the variance of outcome features that depends on x: below, nothing does
+_COARSE = 3.0  # directions of x: with fewer, little but averages can be seen
+_LEVEL = 0.05
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KernelPower:
+    """Power against one wrong model: shares of samples in which it is seen at the 5 % level.
+
+    Attributes
+    ----------
+    model : str
+        "std x 0.5", "std x 2" or "ignores x".
+    power : float
+        Of mean squared CCE with these kernels. NaN where the predictions have no such neighbour.
+    standardised : float
+        Of the same with an RBF kernel on standardised outcomes, (y - predicted mean) / predicted std.
+    """
+
+    model: str
+    power: float
+    standardised: float
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What these kernels can see on these inputs.
+
+    Attributes
+    ----------
+    x_kernel, y_kernel : Kernel
+        The kernels.
+    lam : float
+        The regulariser.
+    effective_dimension : float
+        How many directions of x the smoother follows.
+    explained : float
+        Share of the embedding of y that is predicted from x, leaving rows out; negative where it is worse
+        than a constant.
+    powers : tuple of KernelPower
+        Power against wrong models.
+    warnings : tuple of str
+        What these kernels can hardly see, and what can.
+    rows : int
+        Rows that were looked at: more rows see more.
+    assumed : bool
+        Whether a regression stood in for a prediction.
+    """
+
+    x_kernel: Kernel
+    y_kernel: Kernel
+    lam: float
+    effective_dimension: float
+    explained: float
+    powers: tuple[KernelPower, ...]
+    warnings: tuple[str, ...]
+    rows: int
+    assumed: bool
+
+    @property
+    def power(self) -> dict[str, float]:
+        """Power of plain CCE by the name of the wrong model."""
+        return {one.model: one.power for one in self.powers}
+
+    @property
+    def sentence(self) -> str:
+        """What can be seen, in one sentence."""
+        words = {
+            "std x 0.5": "a spread predicted half as large",
+            "std x 2": "one twice as large",
+            "ignores x": "a model that ignores x",
+        }
+        known = [
+            f"{words[one.model]} in {100 * one.power:.0f} %"
+            for one in self.powers
+            if np.isfinite(one.power)
+        ]
+        if not known:
+            return "Nothing is known of what these kernels see: no wrong model differs from the prediction."
+        listed = known[0] if len(known) == 1 else ", ".join(known[:-1]) + f" and {known[-1]}"
+        return f"With these kernels, plain CCE sees {listed} of samples of {self.rows:,} rows."
+
+    def __repr__(self) -> str:
+        return "\n".join([self.sentence, *self.warnings])
+
+    def table(self) -> str:
+        """Return the powers as text."""
+        rows = [["wrong model", "plain CCE", "standardised y"]]
+        for one in self.powers:
+            rows.append([one.model, _share(one.power), _share(one.standardised)])
+        return aligned(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a JSON-safe dictionary; powers that are not known are None."""
+        return {
+            "x_kernel": described(self.x_kernel),
+            "y_kernel": described(self.y_kernel),
+            "lam": self.lam,
+            "effective_dimension": self.effective_dimension,
+            "explained": self.explained,
+            "powers": [
+                {
+                    "model": one.model,
+                    "power": _or_none(one.power),
+                    "standardised": _or_none(one.standardised),
+                }
+                for one in self.powers
+            ],
+            "warnings": list(self.warnings),
+            "rows": self.rows,
+            "assumed": self.assumed,
+            "sentence": self.sentence,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame with a row a wrong model.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingDependencyError("to_frame needs pandas: pip install pandas") from None
+        return pd.DataFrame([vars(one) for one in self.powers])
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the powers; see `fastmcmd.plots.kernel_power`."""
+        from fastmcmd.plots import kernel_power
+
+        return kernel_power(self, ax=ax, **options)
+
+
+def kernel_report(
+    x: Any,
+    y: Any,
+    prediction: Any = None,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
+    simulations: int = 99,
+    random_state: Any = 0,
+) -> KernelReport:
+    """Say what plain CCE with these kernels can see: wrong spreads, and a model that ignores x.
+
+    Parameters
+    ----------
+    x : array_like (n, d) or (n,), or rows on disk
+        Inputs; of more than 1,000 rows that many are drawn.
+    y : array_like (n, k) or (n,)
+        Observed outputs: kernels are resolved on them.
+    prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object, optional
+        What the truth is taken to be like. Default: a kernel ridge regression of y on x with its residuals
+        as spread.
+    x_kernel, y_kernel : Kernel, "auto" or "paper", optional
+        The kernels; default those chosen from the scales of x and y.
+    lam : float, optional
+        The regulariser; default that of the kernels.
+    simulations : int
+        Samples drawn from the truth, and from each wrong model; at least 19.
+    random_state : int, numpy.random.Generator or None
+        Source of rows and samples.
+
+    Returns
+    -------
+    KernelReport
+        ``sentence``, ``warnings``, ``powers``, ``effective_dimension``, ``explained``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Notes
+    -----
+    Each prediction is represented by 40 equally likely values. Outcomes are drawn from the truth and from a
+    wrong model g; g is seen where the mean squared CCE of g with outcomes of the truth ranks among the
+    largest 5 % of those with outcomes of g. `congruence_test` combines several kernels and the
+    dispersion, and sees more than plain CCE does.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, 300)
+    >>> y = 100 * x + rng.normal(size=300)
+    >>> found = fm.kernel_report(x, y, fm.Gaussian(100 * x, 1.0), y_kernel=fm.RBF("variance"))
+    >>> found.power["std x 2"] < 0.2 < 0.8 < found.powers[1].standardised
+    True
+    """
+    if prediction is not None:
+        check_order(y, "(x, y, prediction)")
+    source = open_rows(x, "x")
+    y = as_rows(y, "y")
+    check_same_length(x=source, y=y)
+    simulations = check_count(simulations, "simulations", 19)
+    rng = generator(random_state, Purpose.KERNEL_REPORT)
+    some = np.arange(len(y))
+    if len(y) > _ROWS:
+        some = np.sort(rng.choice(len(y), _ROWS, replace=False))
+    inputs = np.asarray(source[some], dtype=np.float64)
+    predictive = None if prediction is None else as_predictive(prediction, len(y), y.shape[1], y=y)
+    classes = isinstance(predictive, Categorical)
+    x_kernel, y_kernel, lam = chosen_kernels(source, y, x_kernel, y_kernel, lam, classes=classes)
+    x_kernel, y_kernel = x_kernel.resolve(source), y_kernel.resolve(y)
+    outcomes = np.asarray(y[some], dtype=np.float64)
+    basis = Smoother.of(x_kernel, inputs, _LANDMARKS, rng).basis(inputs)
+    if predictive is None:
+        truth = _regression(basis, inputs, outcomes)
+    else:
+        truth = _atoms(predictive.take(some), rng)
+    setting = _Setting(basis, basis.coordinates(inputs), lam, simulations, rng)
+    discrete = predictive is not None and predictive.discrete
+    powers, varies = _powers(setting, truth, y_kernel, discrete, classes)
+    features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng).transform(outcomes)
+    explained = _explained(basis, inputs, features, lam)
+    dimension = basis.effective_dimension(lam)
+    told = _warnings(powers, dimension, varies)
+    return KernelReport(
+        x_kernel, y_kernel, lam, dimension, explained, tuple(powers), tuple(told), len(some),
+        predictive is None,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """What all comparisons share."""
+
+    basis: Basis
+    coordinates: Array  # (n, p)
+    lam: float
+    simulations: int
+    rng: np.random.Generator
+
+    def statistic(self, residuals: Array) -> float:
+        """Return mean squared CCE from ``p(y) - E p`` (n, r)."""
+        squares = np.square(self.coordinates.T @ residuals).sum(axis=1)
+        return float(self.basis.energy(self.lam) @ squares)
+
+    def power(self, truth: Array, wrong: Array, kernel: Kernel) -> float:
+        """Return how often a model is seen that predicts ``wrong`` where values are ``truth`` (n, L, k)."""
+        n, count, columns = truth.shape
+        values = np.concatenate([truth, wrong], axis=1)
+        flat = values.reshape(-1, columns)
+        among = (
+            flat if len(flat) <= 4_000 else flat[self.rng.choice(len(flat), 4_000, replace=False)]
+        )
+        smoother = Smoother.of(kernel, among, _LANDMARKS, self.rng)
+        features = smoother.transform(flat).reshape(n, 2 * count, -1)
+        expected = features[:, count:].mean(axis=1)
+
+        def simulated(first: int) -> Array:
+            picks = first + self.rng.integers(0, count, (self.simulations, n))
+            return np.array([self.statistic(features[np.arange(n), p] - expected) for p in picks])
+
+        null, seen = simulated(count), simulated(0)
+        ranks = (1 + (null[None, :] >= seen[:, None]).sum(axis=1)) / (self.simulations + 1)
+        return float(np.mean(ranks <= _LEVEL))
+
+
+def _powers(
+    setting: _Setting, truth: Array, kernel: Kernel, discrete: bool, classes: bool
+) -> tuple[list[KernelPower], bool]:
+    """Return the powers, and whether the truth depends on x."""
+    mean = truth.mean(axis=1, keepdims=True)
+    spread = truth.std(axis=1, keepdims=True)
+    has_spread = bool((spread > 0).mean() > 0.5) and not classes
+    found = []
+    for factor in (0.5, 2.0):
+        power = standardised = np.nan
+        if has_spread:
+            wrong = mean + factor * (truth - mean)
+            power = setting.power(truth, np.rint(wrong) if discrete else wrong, kernel)
+            standardised = _standardised(setting, truth, wrong)
+        found.append(KernelPower(f"std x {factor:g}", power, standardised))
+    pooled = truth.reshape(-1, truth.shape[2])
+    drawn = setting.rng.integers(0, len(pooled), truth.shape[1])
+    if truth.shape[2] == 1:
+        level = (np.arange(truth.shape[1]) + 0.5) / truth.shape[1]
+        marginal = np.quantile(pooled[:, 0], level, method="inverted_cdf")[:, None]
+    else:
+        marginal = pooled[drawn]
+    between = float(mean.var(axis=0).sum())
+    varies = between > _FLAT * float(pooled.var(axis=0).sum()) or not np.allclose(
+        spread, spread[:1], rtol=0.1
+    )
+    power = standardised = np.nan
+    if varies:
+        wrong = np.broadcast_to(marginal, truth.shape)
+        power = setting.power(truth, wrong, kernel)
+        standardised = np.nan if classes else _standardised(setting, truth, wrong)
+    found.append(KernelPower("ignores x", power, standardised))
+    return found, varies
+
+
+def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
+    """Return the power with outcomes in units of what the wrong model predicts."""
+    mean, spread = wrong.mean(axis=1, keepdims=True), wrong.std(axis=1, keepdims=True)
+    least = float(spread[spread > 0].min(initial=np.inf))
+    unit = np.where(spread > 0, spread, least if np.isfinite(least) else 1.0)
+    return setting.power((truth - mean) / unit, (wrong - mean) / unit, RBF(0.5))
+
+
+def _atoms(prediction: Predictive, rng: np.random.Generator) -> Array:
+    """Return values (n, L, k) that stand for predicted distributions."""
+    if prediction.columns > 1:
+        return np.asarray(prediction.sample(_ATOMS, rng), dtype=np.float64)
+    level = (np.arange(_ATOMS) + 0.5) / _ATOMS
+    values = np.asarray(prediction.quantile(level), dtype=np.float64)
+    return values.reshape(len(prediction), _ATOMS, 1)
+
+
+def _regression(basis: Basis, x: Array, y: Array) -> Array:
+    """Return values (n, L, k): kernel ridge regression of y on x, and quantiles of its residuals."""
+    f, weight = basis.smoother.transform(x), np.ones(len(y))
+    middle = y.mean(axis=0)
+    errors, _ = leave_one_out(f, y - middle, weight, _LAMS)
+    lam = _LAMS[int(errors.mean(axis=1).argmin())]
+    g = basis.coordinates(x)
+    shrink = basis.shrinkage(lam)
+    fitted = g @ (shrink[:, None] * (g.T @ (y - middle)))
+    left = np.maximum(1 - np.square(g) @ shrink, 1e-6)
+    residuals = (y - middle - fitted) / left[:, None]
+    level = (np.arange(_ATOMS) + 0.5) / _ATOMS
+    spread = np.quantile(residuals, level, axis=0)
+    return np.asarray((middle + fitted)[:, None, :] + (spread - spread.mean(axis=0))[None])
+
+
+def _explained(basis: Basis, x: Array, features: Array, lam: float) -> float:
+    """Return the share of the features' variance that is predicted from x, leaving rows out."""
+    n = len(x)
+    if n < 3:
+        return float("nan")
+    errors = leave_one_out(basis.smoother.transform(x), features, np.ones(n), [lam])[0]
+    spread = float(np.square(features - features.mean(axis=0)).sum(axis=1).mean())
+    constant = spread * (n / (n - 1)) ** 2
+    return 1 - float(errors.mean()) / constant if constant > 0 else 0.0
+
+
+def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list[str]:
+    """Return what can hardly be seen, and what can see it."""
+    told = []
+    by_name = {one.model: one for one in powers}
+    ignores = by_name["ignores x"]
+    if not varies:
+        told.append(
+            "The prediction is nearly the same at all x: no model can be told from one that ignores x."
+        )
+    elif ignores.power < _BLIND or dimension < _COARSE:
+        told.append(
+            f"Nearly blind to x: these kernels see a model that ignores x in {100 * ignores.power:.0f} % "
+            f'of samples, and follow {dimension:.1f} directions of x. Use x_kernel="auto", or choose '
+            "one with fastmcmd.select_kernel."
+        )
+    spreads = [by_name["std x 0.5"], by_name["std x 2"]]
+    blind = [one for one in spreads if one.power < _BLIND]
+    if blind:
+        which = " and ".join(
+            {"std x 0.5": "too small", "std x 2": "too large"}[b.model] for b in blind
+        )
+        text = f"Plain CCE with these kernels can hardly see a spread that is {which} by a factor of 2."
+        if all(one.standardised >= _SEES for one in blind):
+            text += " Standardised outcomes can: use fastmcmd.congruence_test."
+        else:
+            text += " More rows or fastmcmd.congruence_test, which tests the spread itself, can."
+        told.append(text)
+    return told
+
+
+def _share(value: float) -> str:
+    return "" if np.isnan(value) else f"{100 * value:.0f} %"
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value

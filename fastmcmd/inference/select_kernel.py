@@ -1,0 +1,533 @@
+"""Choose an input kernel and a regulariser by how well they predict the outcomes, without any model.
+
+The embedding of y itself is regressed on x. Its leave-one-out error compares input kernels and
+regularisers at one output kernel; it cannot compare output kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.checks import (
+    as_array,
+    as_rows,
+    as_weights,
+    check_count,
+    check_lam,
+    check_same_length,
+    shown,
+)
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.tables import aligned
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.inference.defaults import chosen_kernels, column_scales, median_distance
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Scaled,
+    scale_columns,
+)
+from fastmcmd.rows import open_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KernelChoice", "KernelScore", "described", "leave_one_out", "select_kernel"]
+
+_LAMS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+_ROWS = 20_000  # rows that are looked at
+_LANDMARKS = 300
+_CANDIDATE_ROWS = 3_000  # rows among which landmarks of x are searched
+_OUTPUT_RANK = 200  # output features
+_NEGLIGIBLE = 1e-10  # of the largest variance of output features
+_SCALE_ROWS = 1_000  # rows of the search for scales
+_SCALE_LANDMARKS = 120
+_SWEEPS = 3  # over the columns
+_NOTHING = 0.005  # share explained below which a sentence says that nothing is
+_GAIN = 1e-3  # of the error: below, another scale is no better
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KernelScore:
+    """How well one kernel with one regulariser predicts the outcomes.
+
+    Attributes
+    ----------
+    name : str
+        Name of the kernel.
+    lam : float
+        Regulariser.
+    error : float
+        Mean squared leave-one-out error of the embedding of y.
+    explained : float
+        Share of the embedding's variance that the prediction explains: 0 for a constant, at most 1.
+    effective_dimension : float
+        Trace of the smoother: how many directions of x it follows.
+    behind : float
+        Error less that of the best, and
+    behind_error : float
+        its standard error, paired over rows.
+    missed : float
+        Share of k(x, x) that the landmarks do not reproduce, the mean over rows. Where it is large the
+        kernel is smoother here than it would be in full.
+    """
+
+    name: str
+    lam: float
+    error: float
+    explained: float
+    effective_dimension: float
+    behind: float
+    behind_error: float
+    missed: float
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """Which input kernel and regulariser predict the outcomes best.
+
+    Attributes
+    ----------
+    x_kernel : Kernel
+        The best kernel, of inputs as they were given.
+    lam : float
+        Its best regulariser.
+    y_kernel : Kernel
+        The output kernel at which they were compared.
+    scales : tuple of float (d,) or None
+        Factors of the columns within ``x_kernel``; None where none were asked for.
+    best : KernelScore
+        How well they do.
+    scores : tuple of KernelScore
+        All kernels at all regularisers, the best first.
+    kernels : dict
+        The kernels by their names.
+    rows, landmarks : int
+        Rows that were looked at; landmarks of each kernel at most.
+    """
+
+    x_kernel: Kernel
+    lam: float
+    y_kernel: Kernel
+    scales: tuple[float, ...] | None
+    best: KernelScore
+    scores: tuple[KernelScore, ...]
+    kernels: dict[str, Kernel]
+    rows: int
+    landmarks: int
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        best, lams = self.best, sorted({one.lam for one in self.scores})
+        if best.explained < _NOTHING:
+            return (
+                f"No kernel predicts the outcomes better than their mean ({len(self.kernels)} "
+                f"kernels, {len(lams)} values of lam, {self.rows:,} rows): with these x, only errors on "
+                "average over all inputs can be seen."
+            )
+        told = (
+            f"{best.name} with lam = {best.lam:g} predicts the outcomes best: it explains "
+            f"{100 * best.explained:.0f} % of their embedding out of sample, with effective dimension "
+            f"{best.effective_dimension:.3g} ({len(self.kernels)} kernels, {len(lams)} values of lam, "
+            f"{self.rows:,} rows)."
+        )
+        if len(lams) > 1 and best.lam in (lams[0], lams[-1]):
+            end = "smallest" if best.lam == lams[0] else "largest"
+            told += f" This is the {end} lam tried: try others beyond it."
+        return told
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def table(self, most: int | None = 15) -> str:
+        """Return the scores as text, the best first; ``most`` lines, None for all."""
+        some = self.scores[: check_count(most, "most", optional=True)]
+        head = ["kernel", "lam", "explained", "behind", "+-", "dimension", "missed"]
+        rows = [
+            [
+                one.name, f"{one.lam:g}", f"{100 * one.explained:.1f} %", f"{one.behind:.2g}",
+                f"{one.behind_error:.1g}", f"{one.effective_dimension:.1f}", f"{100 * one.missed:.0f} %",
+            ]
+            for one in some
+        ]  # fmt: skip
+        return aligned([head, *rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a JSON-safe dictionary; kernels that are functions by their names."""
+        return {
+            "x_kernel": described(self.x_kernel),
+            "y_kernel": described(self.y_kernel),
+            "lam": self.lam,
+            "scales": None if self.scales is None else list(self.scales),
+            "best": dataclasses.asdict(self.best),
+            "scores": [dataclasses.asdict(one) for one in self.scores],
+            "kernels": {name: described(kernel) for name, kernel in self.kernels.items()},
+            "rows": self.rows,
+            "landmarks": self.landmarks,
+            "sentence": self.sentence,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame with a row a score, the best first.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingDependencyError("to_frame needs pandas: pip install pandas") from None
+        return pd.DataFrame([dataclasses.asdict(one) for one in self.scores])
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the error of each kernel against the regulariser; see `fastmcmd.plots.kernel_choice`."""
+        from fastmcmd.plots import kernel_choice
+
+        return kernel_choice(self, ax=ax, **options)
+
+
+def select_kernel(
+    x: Any,
+    y: Any,
+    candidates: Any = None,
+    lams: Any = None,
+    scales: Any = "standard",
+    y_kernel: Kernel | str | None = None,
+    weights: Any = None,
+    landmarks: int = _LANDMARKS,
+    random_state: Any = 0,
+) -> KernelChoice:
+    """Choose the input kernel and the regulariser that predict the outcomes best; no model enters.
+
+    Parameters
+    ----------
+    x : array_like (n, d) or (n,), or rows on disk
+        Inputs; of more than 20,000 rows that many are drawn.
+    y : array_like (n, k) or (n,)
+        Observed outputs.
+    candidates : sequence of Kernel, or dict of them by name, optional
+        Input kernels, of scaled columns where ``scales`` is not None. Default: RBF, Matern, Laplacian and
+        polynomial kernels over a range of lengths, and the default mixture of three RBFs.
+    lams : sequence of float, optional
+        Regularisers; default seven from 0.1 to 0.0001.
+    scales : {"standard", "select"}, array_like (d,) or None
+        Factors of the columns of x: "standard" divides by standard deviations; "select" searches factors of
+        these, column by column, for the least error, and leaves columns out that do not help; numbers are
+        taken as they are; None scales nothing.
+    y_kernel : Kernel or "paper", optional
+        Kernel on outputs; default as for the defaults of `cce`.
+    weights : array_like (n,), optional
+        Nonnegative weights of the rows.
+    landmarks : int
+        Inputs that stand for all in each kernel, at most. With n of them nothing is approximated.
+    random_state : int, numpy.random.Generator or None
+        Source of rows and landmarks.
+
+    Returns
+    -------
+    KernelChoice
+        ``x_kernel``, ``lam``, ``best``, ``scores``, ``table()``, ``plot()``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Notes
+    -----
+    With output features p and the smoother ``H = K (K + N lam W^-1)^-1``, the error of leaving a row out is
+    ``|p_i - (H P)_i|^2 / (1 - H_ii)^2``, that of refitting without the row at the same N lam; the mean over
+    rows is weighted. Kernels chosen with outcomes that are tested afterwards void an exact test: choose on
+    other rows.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, (300, 2))
+    >>> y = np.sin(3 * x[:, 0]) + 0.3 * rng.normal(size=300)
+    >>> found = fm.select_kernel(x, y, scales="select")
+    >>> found.scales[1] < 0.3 * found.scales[0]
+    True
+    """
+    rows = open_rows(x, "x")
+    y = as_rows(y, "y")
+    check_same_length(x=rows, y=y)
+    weights = as_weights(weights, "weights", len(y))
+    landmarks = check_count(landmarks, "landmarks", 1)
+    lams = _checked_lams(lams)
+    rng = generator(random_state, Purpose.SELECTION)
+    some = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+    if len(some) < 3:
+        raise ValueError(
+            f"x has {len(some)} rows that count; at least 3 are needed to leave one out"
+        )
+    if len(some) > _ROWS:
+        some = np.sort(rng.choice(some, _ROWS, replace=False))
+    inputs = np.asarray(rows[some], dtype=np.float64)
+    outcomes = np.asarray(y[some], dtype=np.float64)
+    weight = np.ones(len(some)) if weights is None else weights[some]
+    y_kernel = chosen_kernels(inputs, outcomes, Constant(1.0), y_kernel, 1.0)[1].resolve(outcomes)
+    features = _principal(Smoother.of(y_kernel, outcomes, _OUTPUT_RANK, rng).transform(outcomes))
+    factors = _factors(scales, inputs, features, weight, rng)
+    scaled = inputs if factors is None else inputs * factors
+    kernels = _default_candidates(scaled) if candidates is None else _named(candidates)
+    found = [
+        _Candidate.of(name, kernel.resolve(scaled), scaled, features, weight, lams, landmarks, rng)
+        for name, kernel in kernels.items()
+    ]
+    scores = _scores(found, features, weight, lams)
+    best = next(one for one in found if one.name == scores[0].name)
+    told = None if factors is None else tuple(float(one) for one in factors)
+    on_given = {one.name: one.kernel if told is None else Scaled(one.kernel, told) for one in found}
+    return KernelChoice(
+        on_given[best.name], scores[0].lam, y_kernel, told, scores[0], tuple(scores), on_given,
+        len(some), min(landmarks, len(some)),
+    )  # fmt: skip
+
+
+def _principal(features: Array) -> Array:
+    """Return the features (n, r) in fewer coordinates, without directions that add next to nothing."""
+    values, vectors = np.linalg.eigh(features.T @ features)
+    return np.asarray(features @ vectors[:, values > _NEGLIGIBLE * max(float(values[-1]), 0.0)])
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Leave-one-out errors of one kernel: of each row (L, n), effective dimensions (L,)."""
+
+    name: str
+    kernel: Kernel
+    errors: Array
+    dimensions: Array
+    missed: float
+
+    @staticmethod
+    def of(
+        name: str,
+        kernel: Kernel,
+        x: Array,
+        features: Array,
+        weight: Array,
+        lams: Sequence[float],
+        landmarks: int,
+        rng: np.random.Generator,
+    ) -> _Candidate:
+        kernel, x = scale_columns(kernel, x)
+        among = x
+        if len(x) > max(_CANDIDATE_ROWS, landmarks):
+            among = x[np.sort(rng.choice(len(x), max(_CANDIDATE_ROWS, landmarks), replace=False))]
+        smoother = Smoother.of(kernel, among, landmarks, rng)
+        f = smoother.transform(x)
+        diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
+        reproduced = np.einsum("ij,ij->i", f, f)
+        missed = float(np.mean(np.clip(1 - reproduced / np.maximum(diagonal, 1e-300), 0, 1)))
+        errors, dimensions = leave_one_out(f, features, weight, lams)
+        return _Candidate(name, kernel, errors, dimensions, missed)
+
+
+def leave_one_out(
+    f: Array, features: Array, weight: Array, lams: Sequence[float]
+) -> tuple[Array, Array]:
+    """Return squared errors (L, n) of leaving each row out, and effective dimensions (L,).
+
+    Parameters
+    ----------
+    f : ndarray (n, m)
+        Features of inputs: the kernel is ``f f'``.
+    features : ndarray (n, r)
+        Features of outcomes.
+    weight : ndarray (n,)
+        Positive weights of the rows.
+    lams : sequence of float (L,)
+        Regularisers.
+    """
+    total = float(weight.sum())
+    values, vectors = np.linalg.eigh(f.T @ (weight[:, None] * f))
+    kept = values > np.finfo(np.float64).eps * max(float(values[-1]), 0.0) * len(values)
+    values, g = values[kept], f @ vectors[:, kept]
+    shrink = 1 / (values + total * np.asarray(lams)[:, None])
+    leverage = weight * (shrink @ np.square(g).T)
+    projected = g.T @ (weight[:, None] * features)
+    errors = np.empty((len(lams), len(f)))
+    for k, share in enumerate(shrink):
+        residual = features - g @ (share[:, None] * projected)
+        left = np.maximum(1 - leverage[k], np.finfo(np.float64).eps)
+        errors[k] = np.einsum("ij,ij->i", residual, residual) / left**2
+    return errors, np.asarray((values * shrink).sum(axis=1))
+
+
+def _scores(
+    found: Sequence[_Candidate], features: Array, weight: Array, lams: Sequence[float]
+) -> list[KernelScore]:
+    """Return all scores, the best first."""
+    share = weight / weight.sum()
+    constant = float(
+        share @ leave_one_out(np.ones((len(weight), 1)), features, weight, [1e-12])[0][0]
+    )
+    means = np.array([one.errors @ share for one in found])
+    best, at = divmod(int(means.argmin()), means.shape[1])
+    least = found[best].errors[at]
+    scores = []
+    for mean, one in zip(means, found, strict=True):
+        for k, lam in enumerate(lams):
+            behind = one.errors[k] - least
+            middle = float(share @ behind)
+            spread = float(np.sqrt(np.square(share * (behind - middle)).sum()))
+            explained = 1 - float(mean[k]) / constant if constant > 0 else 0.0
+            scores.append(
+                KernelScore(
+                    one.name,
+                    float(lam),
+                    float(mean[k]),
+                    explained,
+                    float(one.dimensions[k]),
+                    middle,
+                    spread,
+                    one.missed,
+                )
+            )
+    return sorted(scores, key=lambda one: one.error)
+
+
+def _checked_lams(lams: Any) -> tuple[float, ...]:
+    if lams is None:
+        return _LAMS
+    if isinstance(lams, str) or not isinstance(lams, Iterable):
+        lams = [lams]
+    checked = tuple(check_lam(one, "an entry of lams") for one in lams)
+    if not checked:
+        raise ValueError("lams is empty; at least one regulariser is needed")
+    return checked
+
+
+def _named(candidates: Any) -> dict[str, Kernel]:
+    """Return checked candidates by name."""
+    if isinstance(candidates, Kernel):
+        candidates = [candidates]
+    if isinstance(candidates, Mapping):
+        named = {str(name): kernel for name, kernel in candidates.items()}
+    elif isinstance(candidates, Iterable) and not isinstance(candidates, str):
+        named = {repr(kernel): kernel for kernel in candidates}
+    else:
+        raise TypeError(
+            f"candidates is {shown(candidates)}; kernels, in a sequence or by name in a dict, are needed"
+        )
+    for name, kernel in named.items():
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"candidates holds {name}, which is {shown(kernel)}; a kernel is needed"
+            )
+    if not named:
+        raise ValueError("candidates is empty; at least one kernel is needed")
+    return named
+
+
+def _default_candidates(x: Array) -> dict[str, Kernel]:
+    """Return kernels of scaled inputs over a range of lengths around their median distance."""
+    length = median_distance(x)
+    if not length > 0:
+        return {"constant": Constant(1.0)}
+    parts = (2.0, 1.0, 0.5, 0.25, 0.125)
+    named: dict[str, Kernel] = {}
+
+    def rbf(part: float) -> Kernel:
+        return RBF(0.5 / (part * length) ** 2)
+
+    named["three RBFs (default)"] = (rbf(1.0) + rbf(0.5) + rbf(0.25)) * (1 / 3)
+    for part in parts:
+        named[f"RBF, length {part:g} l"] = rbf(part)
+    for part in parts:
+        named[f"Matern 3/2, length {part:g} l"] = Matern(1.5, part * length)
+    l1 = length * np.sqrt(x.shape[1])
+    named["Laplacian"] = Laplacian(1 / l1)
+    mean2 = float(np.mean(np.square(x).sum(axis=1)))
+    named["linear"] = Linear() * (1 / mean2) + 1.0
+    named["polynomial, degree 3"] = Polynomial(3, 1 / mean2, 1.0)
+    return named
+
+
+def _factors(
+    scales: Any, x: Array, features: Array, weight: Array, rng: np.random.Generator
+) -> Array | None:
+    """Return the factors of the columns (d,); None where nothing is scaled."""
+    if scales is None:
+        return None
+    if isinstance(scales, str):
+        if scales not in ("standard", "select"):
+            raise ValueError(
+                f"scales is {scales!r}; 'standard', 'select', numbers (d,) or None is needed"
+            )
+        standard = column_scales(x)
+        if scales == "standard" or x.shape[1] == 1 or not standard.any():
+            return standard
+        some = np.arange(len(x))
+        if len(x) > _SCALE_ROWS:
+            some = np.sort(rng.choice(len(x), _SCALE_ROWS, replace=False))
+        return standard * _search(x[some] * standard, features[some], weight[some])
+    given = as_array(scales, "scales").astype(np.float64)
+    if given.shape != (x.shape[1],):
+        raise ValueError(f"scales has shape {given.shape}; ({x.shape[1]},) is needed: one a column")
+    if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
+        raise ValueError("scales holds numbers that are not finite and >= 0, or only zeros")
+    return given
+
+
+def _search(x: Array, features: Array, weight: Array) -> Array:
+    """Return factors of standardised columns (d,) that make the error of a smooth kernel small.
+
+    Column by column, over 0, 1/2 and 2 times the present factor; in units of the initial median distance.
+    """
+    length = median_distance(x)
+    kernel = (RBF(0.5 / length**2) + RBF(2 / length**2)) * 0.5
+    landmarks = np.sort(np.random.default_rng(0).permutation(len(x))[:_SCALE_LANDMARKS])
+    share = weight / weight.sum()
+
+    def error(factors: Array) -> float:
+        z = x * factors
+        marks = kernel(z[landmarks])
+        marks[np.diag_indices(len(marks))] += 1e-10
+        f = np.linalg.solve(np.linalg.cholesky(marks), kernel(z[landmarks], z)).T
+        return float((leave_one_out(f, features, weight, _LAMS)[0] @ share).min())
+
+    factors = (x.std(axis=0) > 0).astype(np.float64)
+    least = error(factors)
+    for _ in range(_SWEEPS):
+        before = least
+        for column in np.flatnonzero(factors):
+            for factor in (2.0, 0.5, 0.0):
+                trial = factors.copy()
+                trial[column] *= factor
+                while trial.any() and (now := error(trial)) < (1 - _GAIN) * least:
+                    factors, least = trial.copy(), now
+                    if factor == 0:
+                        break
+                    trial[column] *= factor
+        if not least < (1 - _GAIN) * before:
+            break
+    return factors
+
+
+def described(kernel: Kernel) -> Any:
+    """Return a kernel as a JSON-safe dictionary, its text where it is a function."""
+    try:
+        return kernel.to_dict()
+    except TypeError:  # a function
+        return repr(kernel)

@@ -1,0 +1,95 @@
+"""Pictures of choices of kernels: how well they predict, and what they can see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastmcmd._base.checks import check_count, check_instance
+from fastmcmd.plots.style import COLOURS, axes, finish, plain
+
+if TYPE_CHECKING:
+    from fastmcmd.inference.kernel_report import KernelReport
+    from fastmcmd.inference.select_kernel import KernelChoice
+
+__all__ = ["kernel_choice", "kernel_power"]
+
+
+def kernel_choice(choice: KernelChoice, ax: Any = None, most: int = 6) -> Any:
+    """Draw the share of the outcomes' embedding that kernels explain, against the regulariser.
+
+    Parameters
+    ----------
+    choice : KernelChoice
+        What `fastmcmd.select_kernel` returned.
+    ax : matplotlib axes, optional
+        Where to draw.
+    most : int
+        Kernels at most, the best first.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    from fastmcmd.inference.select_kernel import KernelChoice
+
+    check_instance(choice, "choice", KernelChoice, "what select_kernel returns")
+    most = check_count(most, "most", 1)
+    ax = axes(ax)
+    names = list(dict.fromkeys(one.name for one in choice.scores))[:most]
+    for place, name in enumerate(names):
+        some = sorted((one for one in choice.scores if one.name == name), key=lambda one: one.lam)
+        ax.plot(
+            [one.lam for one in some],
+            [100 * one.explained for one in some],
+            marker="o",
+            markersize=3,
+            color=COLOURS[place % len(COLOURS)],
+            linewidth=2 if place == 0 else 1,
+            label=plain(name if len(name) <= 40 else f"{name[:37]}..."),
+        )
+    ax.set_xscale("log")
+    ax.axvline(choice.lam, color="0.7", linewidth=1, zorder=0)
+    ax.set_xlabel("regulariser lam")
+    ax.set_ylabel("embedding of y explained, left out (%)")
+    return finish(ax, "kernels")
+
+
+def kernel_power(report: KernelReport, ax: Any = None) -> Any:
+    """Draw how often wrong models are seen, by plain CCE and with standardised outcomes.
+
+    Parameters
+    ----------
+    report : KernelReport
+        What `fastmcmd.kernel_report` returned. Powers that are not known are left out.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    from fastmcmd.inference.kernel_report import KernelReport
+
+    check_instance(report, "report", KernelReport, "what kernel_report returns")
+    ax = axes(ax)
+    places = range(len(report.powers))
+    ax.barh(
+        [place - 0.2 for place in places],
+        [100 * one.power for one in report.powers],
+        0.4,
+        color=COLOURS[0],
+        label="plain CCE",
+    )
+    ax.barh(
+        [place + 0.2 for place in places],
+        [100 * one.standardised for one in report.powers],
+        0.4,
+        color=COLOURS[1],
+        label="standardised y",
+    )
+    ax.set_yticks(list(places), [one.model for one in report.powers])
+    ax.invert_yaxis()
+    ax.axvline(5, color="0.7", linewidth=1)
+    ax.set_xlim(0, 100)
+    ax.set_xlabel(f"seen in this share of samples of {report.rows:,} rows (%)")
+    return finish(ax, "powers")
