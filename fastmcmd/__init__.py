@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
+    from fastmcmd.inference.diagnose import diagnose
+    from fastmcmd.inference.diagnosis import Diagnosis
     from fastmcmd.loading import load
     from fastmcmd.metrics import ence, nll, pit_values, regression_ece
     from fastmcmd.planning import Plan, plan
@@ -72,6 +74,7 @@ __all__ = [
     "Cosine",
     "CustomKernel",
     "Delta",
+    "Diagnosis",
     "DoublePoisson",
     "DownsampledResult",
     "Draws",
@@ -108,6 +111,7 @@ __all__ = [
     "classification",
     "compare",
     "congruence_test",
+    "diagnose",
     "downsampled_cce",
     "ence",
     "evaluate",
@@ -130,6 +134,8 @@ _LATER = {
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
+    "fastmcmd.inference.diagnose": ("diagnose",),
+    "fastmcmd.inference.diagnosis": ("Diagnosis",),
     "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from abc import ABC
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.checks import check_choice, check_path
+from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
-from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.recalibration import stored
 
 __all__ = ["Fitted", "Recalibrator", "read_rows", "to_predictive"]
@@ -66,21 +66,38 @@ class Fitted:
 class Recalibrator(Fitted, ABC):
     """Learns on outcomes how predicted distributions are wrong, and mends other predictions.
 
-    A new one gives ``learn`` and ``apply``, and sets attributes with a trailing underscore.
+    A new one gives ``learn`` and ``apply``, and sets attributes with a trailing underscore. One that learns
+    how predictions are wrong near an input sets ``needs_inputs``, and gives ``learn_at`` and ``apply_at``.
+
+    Attributes
+    ----------
+    needs_inputs : bool
+        Whether ``fit`` and ``transform`` need ``x``; others only check it.
     """
 
-    @abstractmethod
+    needs_inputs: ClassVar[bool] = False
+
     def learn(self, rows: Outcomes) -> None:
         """Set the fitted attributes from checked rows."""
+        raise NotImplementedError
 
-    @abstractmethod
     def apply(self, prediction: Predictive) -> Predictive:
         """Return mended predictions."""
+        raise NotImplementedError
+
+    def learn_at(self, rows: Outcomes, x: Array) -> None:
+        """Set the fitted attributes from checked rows and their inputs (n, d)."""
+        raise NotImplementedError
+
+    def apply_at(self, prediction: Predictive, x: Array) -> Predictive:
+        """Return mended predictions at inputs (n, d)."""
+        raise NotImplementedError
 
     def fit(
         self: AnyRecalibrator,
         prediction: PredictionLike,
         y: ArrayLike,
+        x: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
@@ -93,6 +110,9 @@ class Recalibrator(Fitted, ABC):
             Predicted distributions of numbers.
         y : array_like (n,)
             Observed outputs.
+        x : array_like (n, d) or (n,), optional
+            Inputs. Needed by recalibrators that mend predictions input by input; others check only how many
+            there are.
         sample_weight : array_like (n,), optional
             Nonnegative weights; a whole number counts a row that often.
         nan_policy : {"raise", "omit"}
@@ -106,38 +126,90 @@ class Recalibrator(Fitted, ABC):
         Raises
         ------
         ValueError
-            Bad values, rows that do not match, or predictions that cannot be mended in this way.
+            Bad values, rows that do not match, missing inputs, or predictions that cannot be mended in this
+            way.
         """
-        self.learn(read_rows(prediction, y, sample_weight, nan_policy))
+        given = self._inputs(x, "fit", nan_policy)
+        if given is not None:
+            y = _with_missing(y, given)
+        rows = read_rows(prediction, y, sample_weight, nan_policy)
+        if given is None:
+            self.learn(rows)
+            return self
+        if len(given) != rows.n:
+            raise ValueError(f"x has {len(given)} rows and y has {rows.n}; an input a row is needed")
+        if self.needs_inputs:
+            self.learn_at(rows, given if rows.valid is None else given[rows.valid])
+        else:
+            self.learn(rows)
         return self
 
-    def transform(self, prediction: PredictionLike) -> Predictive:
+    def transform(self, prediction: PredictionLike, x: ArrayLike | None = None) -> Predictive:
         """Return mended predicted distributions.
 
         Parameters
         ----------
         prediction : Predictive or what converts to one
             Predicted distributions of the same model, of any rows.
+        x : array_like (n, d) or (n,), optional
+            Their inputs, where ``fit`` needed inputs.
 
         Raises
         ------
         ValueError
-            Not fitted yet, or predictions that cannot be mended in this way.
+            Not fitted yet, missing inputs, or predictions that cannot be mended in this way.
         """
         self.check_fitted()
-        return self.apply(to_predictive(prediction))
+        given = self._inputs(x, "transform", "raise")
+        predictive = to_predictive(prediction)
+        if given is not None and len(given) != len(predictive):
+            raise ValueError(
+                f"x has {len(given)} rows and prediction has {len(predictive)}; an input a row is needed"
+            )
+        if self.needs_inputs and given is not None:
+            return self.apply_at(predictive, given)
+        return self.apply(predictive)
 
     def fit_transform(
         self,
         prediction: PredictionLike,
         y: ArrayLike,
+        x: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
     ) -> Predictive:
         """Fit, and return the same predictions mended; they look better than those of new rows do."""
-        self.fit(prediction, y, sample_weight=sample_weight, nan_policy=nan_policy)
-        return self.transform(prediction)
+        self.fit(prediction, y, x, sample_weight=sample_weight, nan_policy=nan_policy)
+        return self.transform(prediction, x)
+
+    def _inputs(self, x: ArrayLike | None, method: str, nan_policy: str) -> Array | None:
+        """Return inputs (n, d), NaN only where rows with NaN are left out."""
+        if x is None:
+            if self.needs_inputs:
+                raise ValueError(
+                    f"x is missing: {type(self).__name__} mends predictions input by input, so {method} needs "
+                    "the inputs of the predictions, x (n, d)"
+                )
+            return None
+        if nan_policy == "omit":
+            found = as_array(x, "x").astype(np.float64)
+            found = found[:, None] if found.ndim == 1 else found
+            blank = np.isnan(found).any(axis=tuple(range(1, found.ndim)))
+            as_rows(np.where(np.isnan(found), 0.0, found), "x")
+            return np.where(blank[:, None], np.nan, found)
+        return as_rows(x, "x").astype(np.float64)
+
+
+def _with_missing(y: ArrayLike, x: Array) -> ArrayLike:
+    """Return outcomes, NaN where inputs are."""
+    blank = np.isnan(x).any(axis=1)
+    if not blank.any():
+        return y
+    found = as_array(y, "y").astype(np.float64)
+    if len(found) == len(blank):
+        found[blank] = np.nan
+    return found
 
 
 def read_rows(

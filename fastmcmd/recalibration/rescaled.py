@@ -1,4 +1,4 @@
-"""Predictions made wider or narrower around their means."""
+"""Predictions moved, and made wider or narrower around their means."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fastmcmd.predictive.base import Array, Nodes
 __all__ = ["Rescaled", "rescale"]
 
 
-def rescale(prediction: Predictive, scale: Any) -> Predictive:
-    """Return the predictions with their distance from the mean multiplied by ``scale``.
+def rescale(prediction: Predictive, scale: Any, shift: Any = 0.0) -> Predictive:
+    """Return the predictions with their distance from the mean multiplied by ``scale``, then moved.
 
     Gaussians stay Gaussians and draws stay draws; other continuous distributions become `Rescaled`.
 
@@ -27,6 +27,8 @@ def rescale(prediction: Predictive, scale: Any) -> Predictive:
         Predicted distributions of numbers, continuous or draws.
     scale : array_like, scalar or (n,)
         Positive factors.
+    shift : array_like, scalar or (n,)
+        Added to the means.
 
     Raises
     ------
@@ -34,19 +36,20 @@ def rescale(prediction: Predictive, scale: Any) -> Predictive:
         Counts, whose outcomes would no longer be whole numbers; or means that are not finite.
     """
     scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), prediction.shape)
+    shift = np.broadcast_to(np.asarray(shift, dtype=np.float64), prediction.shape)
     match prediction:
         case Gaussian():
-            return Gaussian(prediction.mean, prediction.std * scale)
+            return Gaussian(prediction.mean + shift, prediction.std * scale)
         case Draws():
             mean = prediction.mean[:, None]
-            return Draws(mean + scale[:, None] * (prediction.array - mean))
+            return Draws((mean + shift[:, None]) + scale[:, None] * (prediction.array - mean))
         case Rescaled():
-            return Rescaled(prediction.inner, prediction.scale * scale)
-    return Rescaled(prediction, scale)
+            return Rescaled(prediction.inner, prediction.scale * scale, prediction.shift + shift)
+    return Rescaled(prediction, scale, shift)
 
 
 class Rescaled(Predictive):
-    """Distributions of ``mean + scale (Y - mean)`` for Y of the predictions given.
+    """Distributions of ``mean + shift + scale (Y - mean)`` for Y of the predictions given.
 
     Parameters
     ----------
@@ -54,6 +57,8 @@ class Rescaled(Predictive):
         Continuous predicted distributions of n numbers, with finite means.
     scale : array_like (n,)
         Positive factors.
+    shift : array_like, scalar or (n,)
+        Added to the means.
 
     Raises
     ------
@@ -69,7 +74,7 @@ class Rescaled(Predictive):
     [2.0, 18.0]
     """
 
-    def __init__(self, inner: Predictive, scale: Any) -> None:
+    def __init__(self, inner: Predictive, scale: Any, shift: Any = 0.0) -> None:
         if inner.discrete:
             raise ValueError(
                 f"prediction is discrete ({inner!r}): rescaled, its outcomes would no longer be those of "
@@ -77,11 +82,15 @@ class Rescaled(Predictive):
             )
         self.inner = inner
         self.scale = np.array(np.broadcast_to(np.asarray(scale, dtype=np.float64), inner.shape))
-        self._mean = np.asarray(inner.mean)
-        if not np.isfinite(self._mean).all():
+        self.shift = np.array(np.broadcast_to(np.asarray(shift, dtype=np.float64), inner.shape))
+        self._inner_mean = np.asarray(inner.mean)
+        self._mean = self._inner_mean + self.shift
+        if not np.isfinite(self._inner_mean).all():
             raise ValueError("prediction has means that are not finite, around which to rescale")
         if not (np.isfinite(self.scale) & (self.scale > 0)).all():
             raise ValueError("scale has values that are not positive and finite")
+        if not np.isfinite(self._mean).all():
+            raise ValueError("shift has values that are not finite, or too large for the means")
         self.has_density, self.has_inverse = inner.has_density, inner.has_inverse
 
     @property
@@ -99,7 +108,7 @@ class Rescaled(Predictive):
 
     @property
     def mean(self) -> Array:
-        """Means (n,), as before."""
+        """Means (n,), plus the shift."""
         return self._mean
 
     @property
@@ -116,7 +125,7 @@ class Rescaled(Predictive):
     def _back(self, y: ArrayLike) -> Array:
         """Return the outcomes of the inner distributions that become y."""
         with np.errstate(over="ignore"):
-            return np.asarray(self._mean + (self.outcomes(y) - self._mean) / self.scale)
+            return np.asarray(self._inner_mean + (self.outcomes(y) - self._mean) / self.scale)
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -145,10 +154,10 @@ class Rescaled(Predictive):
 
     def _forth(self, values: Array) -> Array:
         """Return what values (n,) or (n, j) of the inner distributions become."""
-        mean, scale = self._mean, self.scale
+        before, mean, scale = self._inner_mean, self._mean, self.scale
         if values.ndim == 2:
-            mean, scale = mean[:, None], scale[:, None]
-        return np.asarray(mean + scale * (values - mean))
+            before, mean, scale = before[:, None], mean[:, None], scale[:, None]
+        return np.asarray(mean + scale * (values - before))
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
@@ -168,7 +177,7 @@ class Rescaled(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> Rescaled:
         """Return the distributions of some rows."""
-        return Rescaled(self.inner.take(rows), self.scale[rows])
+        return Rescaled(self.inner.take(rows), self.scale[rows], self.shift[rows])
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the inner nodes, moved, with their weights."""

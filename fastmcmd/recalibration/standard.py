@@ -51,7 +51,7 @@ def standardised(prediction: Predictive) -> Standard | None:
             if inner is None:
                 return None
             mean, scale = prediction.mean, prediction.scale
-            location = mean + scale * (inner.location - mean)
+            location = mean + scale * (inner.location - prediction.inner.mean)
             return Standard(inner.shapes, inner.which, location, inner.scale * scale)
         case ScipyPredictive() if not prediction.discrete:
             return _of_scipy(prediction)

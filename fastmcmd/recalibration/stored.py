@@ -10,6 +10,7 @@ import numpy as np
 
 from fastmcmd import storage
 from fastmcmd.io.state import decode
+from fastmcmd.kernels import Kernel, kernel_from_dict
 
 if TYPE_CHECKING:
     from fastmcmd.recalibration.base import Fitted
@@ -40,6 +41,9 @@ def save(recalibrator: Fitted, path: Any) -> None:
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in recalibrator.settings.items()
     }
+    for name, value in settings.items():
+        if isinstance(value, Kernel):
+            settings[name] = value.to_dict()
     try:
         state = RecalibratorState(settings, recalibrator.fitted)
         storage.save(path, type(recalibrator).__name__, state)
@@ -77,7 +81,11 @@ def _restored(
         state = RecalibratorState(document["settings"], {**document["numbers"], **arrays})
     else:
         state = decode(RecalibratorState, arrays, document)
-    recalibrator = kind(**state.settings)
+    settings = {
+        name: kernel_from_dict(value) if isinstance(value, dict) else value
+        for name, value in state.settings.items()
+    }
+    recalibrator = kind(**settings)
     for name, value in state.fitted.items():
         if not name.endswith("_") or name.startswith("_"):
             raise ValueError(f"{name} is no fitted attribute")

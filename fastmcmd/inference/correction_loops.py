@@ -1,0 +1,185 @@
+"""Compiled loops over nodes of predictions; imported where they are called, because Numba loads slowly."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.compiled import compiled
+
+__all__ = ["add_bumps", "add_weighted_bumps", "solve_moments"]
+
+Array = NDArray[np.float64]
+
+
+@compiled
+def add_bumps(
+    z: Array,
+    weight: Array,
+    stretch: Array,
+    step: float,
+    rate: float,
+    height: float,
+    mean: Array,
+    slope: Array,
+    stretched: Array,
+) -> None:
+    """Add the features ``height exp(-rate (z - j step)^2)`` at nodes z (n, L) to their means (n, 2 m + 1).
+
+    ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l) stretch_l``. ``weight`` is
+    (1, L) or (n, L). Two exponentials a node: neighbouring features differ by factors that are a geometric
+    sequence, followed outwards from the nearest feature, so that all terms decay.
+    """
+    most = (mean.shape[1] - 1) // 2
+    square = np.exp(-2.0 * rate * step * step)
+    for i in range(z.shape[0]):
+        for node in range(z.shape[1]):
+            w = weight[i if weight.shape[0] > 1 else 0, node]
+            value, by = z[i, node], stretch[i, node]
+            if not np.isfinite(value):
+                continue
+            nearest = int(np.rint(min(max(value / step, -float(most)), float(most))))
+            gap = value - nearest * step
+            top = w * height * np.exp(-rate * gap * gap)
+            if top == 0.0:
+                continue
+            growth = np.exp(2.0 * rate * gap * step - rate * step * step)
+            term, ratio, distance = top, growth, gap
+            for j in range(nearest + most, mean.shape[1]):
+                change = -2.0 * rate * distance * term
+                mean[i, j] += term
+                slope[i, j] += change
+                stretched[i, j] += change * by
+                term *= ratio
+                ratio *= square
+                distance -= step
+            ratio = square / growth
+            term, distance = top * ratio, gap + step
+            ratio *= square
+            for j in range(nearest + most - 1, -1, -1):
+                change = -2.0 * rate * distance * term
+                mean[i, j] += term
+                slope[i, j] += change
+                stretched[i, j] += change * by
+                term *= ratio
+                ratio *= square
+                distance += step
+
+
+@compiled
+def add_weighted_bumps(
+    z: Array, weights: Array, step: float, rate: float, height: float, sums: Array
+) -> None:
+    """Add features at nodes z (n, L) to sums (3, n, 2 m + 1) with the weights (3, n, L) of the nodes.
+
+    Nodes whose first weight, their probability, is below 1e-14 are left out.
+    """
+    count = sums.shape[2]
+    most = (count - 1) // 2
+    square = np.exp(-2.0 * rate * step * step)
+    for i in range(z.shape[0]):
+        for node in range(z.shape[1]):
+            w0, w1, w2 = weights[0, i, node], weights[1, i, node], weights[2, i, node]
+            if w0 < 1e-14:
+                continue
+            value = z[i, node]
+            nearest = int(np.rint(min(max(value / step, -float(most)), float(most))))
+            gap = value - nearest * step
+            top = height * np.exp(-rate * gap * gap)
+            if top == 0.0:
+                continue
+            growth = np.exp(2.0 * rate * gap * step - rate * step * step)
+            term, ratio = top, growth
+            for j in range(nearest + most, count):
+                if term < 1e-17:
+                    break
+                sums[0, i, j] += w0 * term
+                sums[1, i, j] += w1 * term
+                sums[2, i, j] += w2 * term
+                term *= ratio
+                ratio *= square
+            ratio = square / growth
+            term = top * ratio
+            ratio *= square
+            for j in range(nearest + most - 1, -1, -1):
+                if term < 1e-17:
+                    break
+                sums[0, i, j] += w0 * term
+                sums[1, i, j] += w1 * term
+                sums[2, i, j] += w2 * term
+                term *= ratio
+                ratio *= square
+
+
+@compiled
+def solve_moments(
+    values: Array,
+    logs: Array,
+    statistic: Array,
+    mean: Array,
+    std: Array,
+    bounds: tuple[float, float],
+    power: Array,
+    tilt: Array,
+) -> None:
+    """Find for each row a and b with which ``f(k) exp(a r(k) + b k)`` has given moments, normalised.
+
+    Newton's method in two unknowns, from ``power`` (a) and ``tilt`` (b), (n,), which receive the result. The
+    Jacobian of an exponential family is a covariance matrix. a stays within ``bounds``; where none of these
+    reaches the standard deviation, the nearest one is returned, with the mean right.
+
+    Parameters
+    ----------
+    values, logs, statistic : ndarray (n, L)
+        k, log f(k), -inf where there is no mass, and r(k).
+    mean, std : ndarray (n,)
+        The moments wanted.
+    """
+    count = values.shape[1]
+    masses = np.empty(count)
+    for i in range(values.shape[0]):
+        k, base, r = values[i], logs[i], statistic[i]
+        a, b = power[i], tilt[i]
+        for _ in range(50):
+            top = -np.inf
+            for j in range(count):
+                masses[j] = base[j] + a * r[j] + b * k[j]
+                top = max(top, masses[j])
+            total = first = mean_r = 0.0
+            for j in range(count):
+                p = np.exp(masses[j] - top) if masses[j] > top - 60.0 else 0.0
+                masses[j] = p
+                total += p
+                first += p * k[j]
+                mean_r += p * r[j]
+            first /= total
+            mean_r /= total
+            second = cross = third = mixed = 0.0
+            for j in range(count):
+                p = masses[j] / total
+                if p > 0.0:
+                    d, e = k[j] - first, r[j] - mean_r
+                    second += p * d * d
+                    cross += p * d * e
+                    third += p * d * d * d
+                    mixed += p * d * d * e
+            if second <= 0.0:
+                break
+            gap_mean, gap_variance = mean[i] - first, std[i] * std[i] - second
+            right = abs(gap_mean) <= 1e-9 * (1 + abs(mean[i]))
+            if right and abs(gap_variance) <= 1e-8 * std[i] * std[i]:
+                break
+            # d mean = second db + cross da; d variance = third db + mixed da.
+            det = second * mixed - cross * third
+            change = 0.0
+            if det != 0.0:
+                change = (second * gap_variance - third * gap_mean) / det
+            following = a + min(max(change, -0.5 * (1 + a)), 1 + a)
+            following = min(max(following, bounds[0]), bounds[1])
+            if right and following == a:
+                break
+            step = (gap_mean - cross * (following - a)) / second
+            limit = 3.0 / np.sqrt(second)
+            a = following
+            b += min(max(step, -limit), limit)
+        power[i], tilt[i] = a, b

@@ -1,0 +1,381 @@
+"""Corrected predictions in feature space: what a shift and a factor of spread change of their embedding.
+
+The outcome and the prediction of row i are standardised by the centre and the scale of the prediction.
+Given x this is a bijection of the outcomes, so nothing is lost, and one length of the output kernel suits
+all rows: a model whose means vary faster than the input kernel resolves cannot hide its spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.predictive import Categorical, Draws, NegativeBinomial, Predictive
+
+__all__ = [
+    "CountCorrection",
+    "KernelMap",
+    "LocationScale",
+    "correctable",
+    "reason_against",
+    "starting_point",
+]
+
+Array = NDArray[np.float64]
+
+_STEP = 0.274  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-14
+_REACH = 8.0  # standardised outcomes covered by features on either side
+_LENGTH = 1.0  # of the RBF kernel on standardised outcomes
+_ENDS = (
+    1e-9,
+    1e-4,
+    3e-3,
+    0.03,
+    0.15,
+    0.5,
+)  # levels between which quadrature nodes lie, and mirrored
+_NODES = 5  # between two of them
+_LEVELS = 2 * (len(_ENDS) - 1) * _NODES
+_LEAST_FACTOR = 1e-6  # of spread: outcomes that repeat the predicted means
+_STANDARD_IQR = 1.3489795003921634  # interquartile range of the standard normal distribution
+_BELOW = 12.0  # standard deviations of counts that are summed over, below the mean
+_ABOVE = 30.0  # and above it: those of distributions that have been made wider
+_DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
+_WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
+_LEAST_DISPERSION = 1e-3  # of that reference
+_POWERS = (-1.0, 50.0)  # from the reference to almost a point
+_MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Gaussian bumps ``p_j(z) = height exp(-rate (z - j step)^2)`` that reproduce an RBF kernel."""
+
+    step: float
+    rate: float
+    height: float
+    most: int
+
+    @staticmethod
+    def of(length: float) -> Lattice:
+        """Return the features of ``exp(-(z - z')^2 / (2 length^2))`` for outcomes up to 8 from 0."""
+        gamma = 0.5 / length**2
+        step = _STEP / np.sqrt(gamma)
+        height = float(np.sqrt(step * np.sqrt(4 * gamma / np.pi)))
+        return Lattice(float(step), 2 * gamma, height, int(np.ceil(_REACH / step)))
+
+    @property
+    def size(self) -> int:
+        """Number of bumps."""
+        return 2 * self.most + 1
+
+    def means(self, z: Array, weight: Array, stretch: Array) -> tuple[Array, Array, Array]:
+        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L), and with ``p'`` and ``p' stretch`` for p."""
+        from fastmcmd.inference.correction_loops import add_bumps
+
+        out = [np.zeros((len(z), self.size)) for _ in range(3)]
+        add_bumps(z, weight, stretch, self.step, self.rate, self.height, *out)
+        return out[0], out[1], out[2]
+
+    def at(self, z: Array) -> Array:
+        """Return p(z) (n, r) of standardised outcomes (n,)."""
+        one = np.ascontiguousarray(z)[:, None]
+        return self.means(one, np.ones((1, 1)), one)[0]
+
+
+@dataclass(frozen=True)
+class KernelMap:
+    """Features of an output kernel at pivots, with derivatives by central differences.
+
+    Parameters
+    ----------
+    features : KernelFeatures
+        The features.
+    step : float
+        Half the distance of the differences.
+    """
+
+    features: KernelFeatures
+    step: float
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return self.features.rank
+
+    def means(self, z: Array, weight: Array, stretch: Array) -> tuple[Array, Array, Array]:
+        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L), and with ``p'`` and ``p' stretch`` for p."""
+        mean, slope, stretched = (np.zeros((len(z), self.size)) for _ in range(3))
+        for j in range(z.shape[1]):
+            w = weight[:, j : j + 1]
+            mean += w * self.at(z[:, j])
+            change = self.at(z[:, j] + self.step) - self.at(z[:, j] - self.step)
+            change *= w / (2 * self.step)
+            slope += change
+            stretched += change * stretch[:, j : j + 1]
+        return mean, slope, stretched
+
+    def at(self, z: Array) -> Array:
+        """Return p(z) (n, r) of outcomes (n,)."""
+        return self.features.transform(np.ascontiguousarray(z)[:, None])
+
+
+class LocationScale:
+    """Continuous predictions and draws Y, corrected to ``centre + shift + exp(log_factor) (Y - centre)``.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions of numbers with finite means.
+    offset, unit : float
+        Outcomes are standardised as ``(y - centre - offset) / (scale unit)``.
+    outputs : KernelMap, optional
+        Features of outcomes as they are, which are then not standardised.
+    """
+
+    log_mean = False
+
+    def __init__(
+        self,
+        prediction: Predictive,
+        offset: float = 0.0,
+        unit: float = 1.0,
+        outputs: KernelMap | None = None,
+    ) -> None:
+        self.prediction, self.unit = prediction, unit
+        self.centre, self.scale = centre_and_scale(prediction)
+        self.map: Lattice | KernelMap = Lattice.of(_LENGTH) if outputs is None else outputs
+        self.size = self.map.size
+        self._origin = self.centre + offset if outputs is None else np.zeros(len(self.centre))
+        self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
+        self._kept: tuple[Array, Array] | None = None
+        if len(prediction) * _LEVELS <= _MOST_TABLE:
+            self._kept = self._nodes(prediction)
+
+    def _nodes(self, part: Predictive) -> tuple[Array, Array]:
+        """Return nodes (m, L) and weights (1, L) or (m, L)."""
+        if isinstance(part, Draws):
+            values, weights = part.nodes()
+            return np.asarray(values), np.ascontiguousarray(np.broadcast_to(weights, values.shape))
+        levels, shares = quantile_rule()
+        return np.asarray(part.quantile(levels)), shares[None, :]
+
+    def _nodes_of(self, rows: slice) -> tuple[Array, Array]:
+        if self._kept is None:
+            return self._nodes(self.prediction.take(np.arange(len(self.centre))[rows]))
+        values, weights = self._kept
+        return values[rows], weights if len(weights) == 1 else weights[rows]
+
+    def features(self, y: Array, rows: slice) -> Array:
+        """Return features (m, r) of outcomes of some rows."""
+        return self.map.at((y - self._origin[rows]) / self._unit[rows])
+
+    def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
+        """Return the expected features (m, r) of corrected predictions, and their two derivatives."""
+        values, weights = self._nodes_of(rows)
+        unit = self._unit[rows, None]
+        centre = self.centre[rows, None]
+        stretch = (values - centre) * np.exp(log_factor)[:, None] / unit
+        z = stretch + (centre + shift[:, None] - self._origin[rows, None]) / unit
+        mean, slope, stretched = self.map.means(z, weights, stretch)
+        return mean, slope / unit, stretched
+
+
+class CountCorrection:
+    """Predicted counts f(k), corrected to ``f(k) exp(a r(k) + b k)``, normalised.
+
+    ``r(k) = log f(k) - log q(k)`` with q the negative binomial distribution of the same mean and three times
+    the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. a and b are those
+    with which the mean is multiplied by ``exp(shift)`` and the standard deviation by ``exp(log_factor)``
+    beyond ``exp(shift / 2)``, what a Poisson distribution's own mean does to it: that stays one where
+    ``log_factor`` is 0.
+    """
+
+    log_mean = True
+
+    def __init__(
+        self, prediction: Predictive, unit: float = 1.0, outputs: KernelMap | None = None
+    ) -> None:
+        self.prediction, self.unit = prediction, unit
+        self.centre, self.scale = centre_and_scale(prediction)
+        self.map: Lattice | KernelMap = Lattice.of(_LENGTH) if outputs is None else outputs
+        self.size = self.map.size
+        self._origin = self.centre if outputs is None else np.zeros(len(self.centre))
+        self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
+        excess = (_WIDER * self.scale) ** 2 - self.centre
+        self.reference = NegativeBinomial(
+            self.centre, np.maximum(excess / self.centre**2, _LEAST_DISPERSION)
+        )
+        self._tables: dict[tuple[int, int], CountTable] = {}
+
+    def features(self, y: Array, rows: slice) -> Array:
+        """Return features (m, r) of outcomes of some rows."""
+        return self.map.at((y - self._origin[rows]) / self._unit[rows])
+
+    def statistic(self, y: Array, logs: Array, rows: slice) -> Array:
+        """Return r(y) (m,) of counts with log probabilities ``logs``; 0 where these are -inf."""
+        index = np.arange(len(self.centre))[rows]
+        found = logs - self.reference.take(index).log_prob(y)
+        return np.where(np.isfinite(found), found, 0.0)
+
+    def table(self, rows: slice) -> CountTable:
+        """Return the counts that hold the mass of some rows, corrected or not."""
+        known = self._tables.get((rows.start, rows.stop))
+        if known is not None:
+            return known
+        centre, scale = self.centre[rows], self.scale[rows]
+        low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
+        high = np.ceil(centre + _ABOVE * scale + 12)
+        stride = np.where(scale > _DENSE_STD, np.floor(scale / (_DENSE_STD / 2)), 1.0)
+        count = int(np.max((high - low) // stride, initial=0)) + 1
+        values = low[:, None] + stride[:, None] * np.arange(count)
+        part = self.prediction.take(np.arange(len(self.centre))[rows])
+        logs, statistic = np.empty_like(values), np.empty_like(values)
+        for j in range(count):
+            column = np.ascontiguousarray(values[:, j])
+            logs[:, j] = part.log_prob(column)
+            statistic[:, j] = self.statistic(column, logs[:, j], rows)
+        found = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
+        if sum(one.values.size for one in self._tables.values()) <= _MOST_TABLE:
+            self._tables[rows.start, rows.stop] = found
+        return found
+
+    def parameters(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array]:
+        """Return a and b (m,) of corrections."""
+        from fastmcmd.inference.correction_loops import solve_moments
+
+        table = self.table(rows)
+        power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
+        tilt = np.zeros(len(power))
+        mean = self.centre[rows] * np.exp(shift)
+        std = self.scale[rows] * np.exp(log_factor + shift / 2)
+        solve_moments(
+            table.values, table.logs, table.statistic, mean, std, _POWERS, power, tilt
+        )  # fmt: skip
+        return power, tilt
+
+    def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
+        """Return the expected features (m, r) of corrected predictions, and their two derivatives."""
+        from fastmcmd.inference.correction_loops import add_weighted_bumps
+
+        table = self.table(rows)
+        masses = table.masses(*self.parameters(shift, log_factor, rows))
+        first = np.einsum("nl,nl->n", masses, table.values)
+        gap = table.values - first[:, None]
+        score = table.statistic - np.einsum("nl,nl->n", masses, table.statistic)[:, None]
+        weighted, square = masses * score, gap * gap
+        # Derivatives of (log mean, log std - log mean / 2) by (b, a), then the inverse.
+        second = np.einsum("nl,nl->n", masses, square)
+        cross = np.einsum("nl,nl->n", weighted, gap)
+        third = np.einsum("nl,nl,nl->n", masses, square, gap)
+        mixed = np.einsum("nl,nl->n", weighted, square)
+        mean_b, mean_a = second / first, cross / first
+        std_b, std_a = third / (2 * second) - mean_b / 2, mixed / (2 * second) - mean_a / 2
+        det = mean_b * std_a - mean_a * std_b
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_shift = (std_a / det)[:, None] * masses * gap - (std_b / det)[:, None] * weighted
+            by_factor = (mean_b / det)[:, None] * weighted - (mean_a / det)[:, None] * masses * gap
+        z = (table.values - self._origin[rows, None]) / self._unit[rows, None]
+        sums = np.zeros((3, len(z), self.size))
+        weights = np.nan_to_num(np.stack([masses, by_shift, by_factor]), posinf=0.0, neginf=0.0)
+        if isinstance(self.map, Lattice):
+            lattice = self.map
+            add_weighted_bumps(z, weights, lattice.step, lattice.rate, lattice.height, sums)
+        else:
+            for j in range(z.shape[1]):
+                sums += weights[:, :, j, None] * self.map.at(z[:, j])
+        return sums[0], sums[1], sums[2]
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Counts of rows, log probabilities, and the statistic r, all (n, L)."""
+
+    values: Array
+    logs: Array
+    statistic: Array
+
+    def masses(self, power: Array, tilt: Array) -> Array:
+        """Return ``f(k) exp(a r(k) + b k)`` (n, L), normalised, for a and b (n,)."""
+        found = self.logs + power[:, None] * self.statistic + tilt[:, None] * self.values
+        found -= found.max(axis=1, keepdims=True)
+        np.exp(found, out=found)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+@lru_cache(maxsize=1)
+def quantile_rule() -> tuple[Array, Array]:
+    """Return levels and weights of an integral over levels, Gauss-Legendre between `_ENDS`."""
+    half = np.array(_ENDS)
+    ends = np.concatenate([half, 1 - half[-2::-1]])
+    z, w = np.polynomial.legendre.leggauss(_NODES)
+    width = np.diff(ends)[:, None]
+    levels = (ends[:-1, None] + width * (z + 1) / 2).ravel()
+    shares = (width * w / 2).ravel()
+    return levels, shares / shares.sum()
+
+
+def centre_and_scale(prediction: Predictive) -> tuple[Array, Array]:
+    """Return means and standard deviations (n,); where these are infinite, from the quartiles."""
+    centre = np.array(prediction.mean, dtype=np.float64)
+    scale = np.array(prediction.std, dtype=np.float64)
+    bad = ~np.isfinite(scale)
+    if bad.any():
+        ends = np.asarray(prediction.take(np.flatnonzero(bad)).quantile([0.25, 0.75]))
+        scale[bad] = (ends[:, 1] - ends[:, 0]) / _STANDARD_IQR
+    zero = ~(scale > 0)
+    if zero.any() and not zero.all():
+        scale[zero] = np.median(scale[~zero])
+    return centre, scale
+
+
+def reason_against(prediction: Predictive) -> str | None:
+    """Return why predictions have no shift and no spread to correct, or None where they have."""
+    if len(prediction.shape) > 1:
+        return "outputs are vectors; give one column at a time"
+    if isinstance(prediction, Categorical):
+        return "classes have neither location nor spread"
+    if not np.isfinite(prediction.mean).all():
+        return "some predicted means are not finite"
+    if not (np.asarray(prediction.std) > 0).any():
+        return "all predictions are points without spread"
+    if prediction.discrete:
+        if not (np.asarray(prediction.quantile(0.0)) >= 0).all():
+            return "discrete outcomes below 0 are no counts"
+        if not (np.asarray(prediction.mean) > 0).all():
+            return "some predicted means of counts are 0"
+    return None
+
+
+def correctable(
+    prediction: Predictive, offset: float, unit: float, outputs: KernelMap | None = None
+) -> LocationScale | CountCorrection:
+    """Return predictions as what can be corrected: counts keep their outcomes, others move."""
+    if prediction.discrete:
+        return CountCorrection(prediction, unit, outputs)
+    return LocationScale(prediction, offset, unit, outputs)
+
+
+def starting_point(prediction: Predictive, y: Array, weights: Array) -> tuple[float, float]:
+    """Return the shift and the factor of spread that all rows need together, from medians.
+
+    Features cover outcomes up to 8 units from 0, and Gauss-Newton steps find factors near 1: a model whose
+    standard deviation is a tenth of the right one everywhere is first corrected as a whole. Counts start
+    from themselves.
+    """
+    if prediction.discrete:
+        return 0.0, 1.0
+    some = weights > 0
+    centre, scale = centre_and_scale(prediction)
+    gap, scale = (y - centre)[some], scale[some]
+    shift = float(np.median(gap))
+    half = np.asarray(prediction.take(np.flatnonzero(some)).quantile([0.25, 0.75]))
+    expected = float(np.median((half[:, 1] - half[:, 0]) / (2 * scale)))
+    factor = float(np.median(np.abs(gap - shift) / scale))
+    if not (expected > 0 and factor > _LEAST_FACTOR * expected):
+        return shift, 1.0
+    return shift, factor / expected

@@ -1,0 +1,304 @@
+"""In what way predictions are wrong: the shift and the factor of spread that they need, input by input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from fastmcmd._base.checks import (
+    as_float,
+    as_rows,
+    as_weights,
+    check_same_length,
+    shown,
+)
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.features import output_features
+from fastmcmd.frames import row_labels
+from fastmcmd.inference.corrections import (
+    CountCorrection,
+    KernelMap,
+    LocationScale,
+    correctable,
+    quantile_rule,
+    reason_against,
+    starting_point,
+)
+from fastmcmd.inference.diagnosis import Diagnosis
+from fastmcmd.inference.inputs import checked_lam, input_map
+from fastmcmd.inference.local_corrections import (
+    CorrectionFit,
+    RowBlocks,
+    fit_corrections,
+    fit_uncertainty,
+    quadratic,
+    smoothing_filter,
+)
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.adapters.recognise import check_order
+
+__all__ = ["LANDMARKS", "diagnose", "output_map"]
+
+Array = NDArray[np.float64]
+
+LANDMARKS = 300
+_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce where it has rows
+_FEWEST = 8.0  # effective rows
+_TAILS = (
+    5.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
+)
+_PRECISION = 1e-7  # of the features of an output kernel that was given
+_MOST_FEATURES = 300
+_DIFFERENCE = 1e-4  # of the spread of outcomes: half the step of a derivative
+
+
+def diagnose(
+    x: Any,
+    y: Any,
+    prediction: Any,
+    at: Any = None,
+    x_kernel: Kernel | None = None,
+    y_kernel: Kernel | None = None,
+    lam: float | None = None,
+    level: float = 0.9,
+    weights: Any = None,
+    random_state: Any = None,
+) -> Diagnosis:
+    """Return the shift and the factor of spread that predictions need at each input, with bands.
+
+    Parameters
+    ----------
+    x : array_like (n, d) or (n,)
+        Inputs.
+    y : array_like (n,)
+        Observed outputs, which the model was not trained on.
+    prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
+        The predicted distributions of numbers.
+    at : array_like (q, d) or (q,), optional
+        Inputs to answer for; default ``x``.
+    x_kernel : Kernel, optional
+        Kernel on inputs. Default: the mean of three RBF kernels at l, l/2 and l/4 on standardised columns, l
+        the median distance.
+    y_kernel : Kernel, optional
+        Kernel on outputs. Default: an RBF kernel of length 1 on standardised outcomes ``(y - mean) / std``,
+        which sees a wrong spread also where the means vary faster than ``x_kernel`` resolves.
+    lam : float, optional
+        Regulariser, 0.01 by default.
+    level : float
+        Confidence level of the bands, pointwise.
+    weights : array_like (n,), optional
+        Nonnegative weights of the rows.
+    random_state : int, numpy.random.Generator or None
+        Source of the choice of landmarks; None is 0.
+
+    Returns
+    -------
+    Diagnosis
+        ``shift``, ``factor`` and their bands; shares of the squared congruence error, less chance, that
+        location, spread and shape explain; ``repr`` in words.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Notes
+    -----
+    With the residuals ``e_i = p(y_i) - E p(Y_i)`` in the space of the output kernel, the coefficients
+    ``a_i(x)`` of kernel ridge regression on landmarks, and the derivatives -t_i and -u_i of e_i under a shift
+    and under a log factor of spread, the correction at x minimises
+
+        |sum_i a_i(x) (e_i - t_i c - u_i s)|^2
+
+    by four Gauss-Newton steps (docs/theory.md, section "Inference"). The ridge regression is iterated once, to
+    make its bias small beside the bands. The covariance of (c, s) is
+    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``.
+
+    Counts keep their outcomes: their means are multiplied and their dispersion changed. Classes, point
+    predictions and vector outputs have no such corrections: everything is NaN and ``reason`` says why.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, 2000)
+    >>> y = np.sin(2 * x) + 0.3 * rng.normal(size=2000)
+    >>> found = fm.diagnose(x, y, fm.Gaussian(np.sin(2 * x) + 0.2, 0.3), at=[-1.0, 1.0])
+    >>> bool((np.abs(found.shift + 0.2) < 0.1).all() and (np.abs(found.factor - 1) < 0.2).all())
+    True
+    """
+    labels = row_labels(x if at is None else at)
+    check_order(y, "(x, y, prediction)")
+    x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
+    check_same_length(x=x, y=y)
+    grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
+    predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
+    row_weights = as_weights(weights, "weights", len(y))
+    row_weights = np.ones(len(y)) if row_weights is None else row_weights
+    level = as_float(level, "level")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
+    lam, seen = checked_lam(lam), input_map(x, x_kernel)
+    if y_kernel is not None and not isinstance(y_kernel, Kernel):
+        raise TypeError(f"y_kernel is {shown(y_kernel)}; a fastmcmd kernel or None is needed")
+    reason = reason_against(predictive)
+    if reason is not None:
+        return _nothing(grid, level, reason, labels)
+    start = starting_point(predictive, y[:, 0], row_weights)
+    outputs = None if y_kernel is None else output_map(y_kernel, predictive, y)
+    model = correctable(predictive, *start, outputs)
+    smoother = Smoother.of(
+        seen.kernel, seen(x), LANDMARKS, 0 if random_state is None else random_state
+    )
+    basis = smoother.basis(seen(x), row_weights)
+    blocks = RowBlocks(basis, seen(x), row_weights)
+    shrink = smoothing_filter(basis, lam)
+    begin = (0.0 if predictive.discrete else start[0], float(np.log(start[1])))
+    fit = fit_corrections(blocks, shrink, model, y[:, 0], begin)
+    task = _Task(blocks, shrink, model, y[:, 0], fit)
+    return _diagnosis(task, basis.coordinates(seen(grid)), grid, level, labels)
+
+
+def output_map(kernel: Kernel, prediction: Predictive, y: Array) -> KernelMap:
+    """Return features of an output kernel over outcomes and predictions."""
+    kernel = kernel.resolve(y)
+    spread = float(np.std(y)) or float(np.median(prediction.std)) or 1.0
+    some = np.linspace(0, len(y) - 1, min(len(y), 200)).astype(np.intp)
+    levels = quantile_rule()[0][::4]
+    predicted = np.asarray(prediction.take(np.unique(some)).quantile(levels)).ravel()
+    points = np.unique(np.concatenate([y[:, 0], predicted[np.isfinite(predicted)]]))[:, None]
+    found = output_features(kernel, get_backend("auto", kernel), points, _PRECISION, _MOST_FEATURES)
+    if found is None:
+        raise ValueError(
+            f"y_kernel is {kernel!r}, which needs more than {_MOST_FEATURES} features; a smoother kernel is "
+            "needed, or None"
+        )
+    return KernelMap(found[0], _DIFFERENCE * spread)
+
+
+@dataclass(frozen=True)
+class _Task:
+    blocks: RowBlocks
+    shrink: Array
+    model: LocationScale | CountCorrection
+    y: Array
+    fit: CorrectionFit
+
+
+def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) -> Diagnosis:
+    fit, model = task.fit, task.model
+    variances = fit_uncertainty(task.blocks, task.shrink, fit, model, task.y)
+    local = fit.at(g)
+    total = g @ fit.support
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = total**2 / quadratic(g, variances.rows)
+        known = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
+        wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2) / total
+        shift_error = wide * np.sqrt(quadratic(g, variances.shift))
+        factor_error = wide * np.sqrt(quadratic(g, variances.log_factor))
+    shift = np.where(known, local.shift, np.nan)
+    log_factor = np.where(known, local.log_factor, np.nan)
+    shares, overall = _shares(task, g, known)
+    ends = np.array([-1.0, 1.0])
+    with np.errstate(over="ignore"):
+        return Diagnosis(
+            shift=shift,
+            factor=np.exp(log_factor),
+            shift_band=shift[:, None] + shift_error[:, None] * ends,
+            factor_band=np.exp(log_factor[:, None] + factor_error[:, None] * ends),
+            location=shares[0],
+            spread=shares[1],
+            shape=shares[2],
+            effective_rows=np.where(np.isfinite(rows), rows, 0.0),
+            supported=known,
+            total=overall,
+            level=level,
+            scale="log mean" if model.log_mean else "units of y",
+            reason="",
+            x=grid,
+            labels=labels,
+        )
+
+
+def _shares(
+    task: _Task, g: Array, known: NDArray[np.bool_]
+) -> tuple[list[Array], dict[str, float]]:
+    """Return the shares (q,) that the shift, the factor and neither explain, and those of the means."""
+    fit = task.fit
+    none = np.zeros_like(fit.shift)
+    left = [
+        np.where(known, _excess(task, g, *one), np.nan)
+        for one in ((none, none), (fit.shift, none), (fit.shift, fit.log_factor))
+    ]
+    shares = _parts(*left)
+    if not known.any():
+        return shares, {}
+    means = [np.array([np.mean(one[known])]) for one in left]
+    if not means[0][0] > _chance(task):
+        return shares, {}
+    overall = [float(one[0]) for one in _parts(*means)]
+    return shares, dict(zip(("location", "spread", "shape"), overall, strict=True))
+
+
+def _parts(before: Array, shifted: Array, after: Array) -> list[Array]:
+    """Return what each step explains of an excess, which is positive; shares add up to 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, last = (np.clip(one / before, 0.0, 1.0) for one in (shifted, after))
+    first = np.where(before > 0, first, np.nan)
+    last = np.minimum(np.where(before > 0, last, np.nan), first)
+    return [1 - first, first - last, last]
+
+
+def _residual_sums(task: _Task, shift: Array, log_factor: Array) -> tuple[Array, Array]:
+    """Return ``G'W E`` (p, r) and ``G' W^2 diag(|e|^2) G`` (p, p) of corrected predictions."""
+    p = len(task.shrink)
+    sums, squares = np.zeros((p, task.model.size)), np.zeros((p, p))
+    for rows, g in task.blocks:
+        residual = task.model.features(task.y[rows], rows)
+        residual = residual - task.model.embed(shift[rows], log_factor[rows], rows)[0]
+        weighted = g * task.blocks.weights[rows, None]
+        sums += weighted.T @ residual
+        size = np.einsum("nr,nr->n", residual, residual)
+        squares += (weighted * size[:, None]).T @ weighted
+    return sums, squares
+
+
+def _excess(task: _Task, g: Array, shift: Array, log_factor: Array) -> Array:
+    """Return ``|sum a_i e_i|^2 - sum a_i^2 |e_i|^2`` (q,) of corrected predictions."""
+    sums, squares = _residual_sums(task, shift, log_factor)
+    smooth = g @ (task.shrink[:, None] * sums)
+    noise = quadratic(g, task.shrink[:, None] * squares * task.shrink)
+    return np.asarray(np.einsum("qr,qr->q", smooth, smooth) - noise)
+
+
+def _chance(task: _Task) -> float:
+    """Return twice the standard deviation of the mean excess of right predictions, about.
+
+    With residuals of covariance C, the rows of G'WE are independent, with covariances ``s_k C``: the mean
+    excess has the variance ``2 tr(C^2) sum_k (filter_k s_k)^4 / N^2``.
+    """
+    fit, size = task.fit, task.model.size
+    covariance = np.zeros((size, size))
+    for rows, _ in task.blocks:
+        residual = task.model.features(task.y[rows], rows)
+        residual = residual - task.model.embed(fit.shift[rows], fit.log_factor[rows], rows)[0]
+        covariance += residual.T @ (task.blocks.weights[rows, None] * residual)
+    basis = task.blocks.basis
+    covariance /= basis.total
+    shares = (task.shrink * basis.spectrum) ** 4
+    return float(2 * np.sqrt(2 * np.sum(covariance**2) * shares.sum()) / basis.total)
+
+
+def _nothing(grid: Array, level: float, reason: str, labels: Any) -> Diagnosis:
+    nan = np.full(len(grid), np.nan)
+    band = np.full((len(grid), 2), np.nan)
+    return Diagnosis(
+        nan, nan, band, band, nan, nan, nan, np.zeros(len(grid)), np.zeros(len(grid), dtype=bool), {}, level,
+        "units of y", reason, grid, labels,
+    )  # fmt: skip

@@ -1,0 +1,206 @@
+"""The result of a diagnosis: the shift and the factor of spread that predictions need, input by input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.tables import aligned
+from fastmcmd.frames import RowLabels, to_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Diagnosis"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis:
+    """What predictions need to become right, at q inputs.
+
+    Attributes
+    ----------
+    shift : ndarray (q,)
+        What must be added to the prediction, in units of y; for counts to the logarithm of the mean.
+    factor : ndarray (q,)
+        What the predicted spread must be multiplied by; for counts beyond the square root of the factor of
+        the mean, so that 1 says that the dispersion is right.
+    shift_band, factor_band : ndarray (q, 2)
+        Pointwise confidence bands.
+    location, spread, shape : ndarray (q,)
+        Shares of the squared congruence error, less chance, that the shift explains, that the factor
+        explains beyond it, and that neither does. NaN where nothing beyond chance is left to explain.
+    effective_rows : ndarray (q,)
+        Rows that the answer at an input rests on: ``(sum a_i)^2 / sum a_i^2``.
+    supported : ndarray (q,), bool
+        Whether there are enough rows near an input. Elsewhere everything else is NaN.
+    total : dict
+        The shares of the mean over all supported inputs: "location", "spread", "shape"; empty where the mean
+        is not beyond chance.
+    level : float
+        Confidence level of the bands.
+    scale : str
+        "units of y" or "log mean": what shifts are measured in.
+    reason : str
+        Why there is no answer at all, or "".
+    x : ndarray (q, d)
+        The inputs.
+    """
+
+    shift: Array
+    factor: Array
+    shift_band: Array
+    factor_band: Array
+    location: Array
+    spread: Array
+    shape: Array
+    effective_rows: Array
+    supported: NDArray[np.bool_]
+    total: dict[str, float]
+    level: float
+    scale: str
+    reason: str
+    x: Array
+    labels: RowLabels | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.shift)
+
+    def __repr__(self) -> str:
+        if self.reason:
+            return f"No diagnosis: {self.reason}."
+        return " ".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """Return the answer in words."""
+        known = self.supported & np.isfinite(self.shift)
+        if not known.any():
+            return [f"None of {len(self)} inputs has enough rows near it for a diagnosis."]
+        return [
+            self._about_location(known),
+            self._about_spread(known),
+            *self._about_shares(),
+            *self._about_support(known),
+        ]
+
+    def _about_location(self, known: NDArray[np.bool_]) -> str:
+        shift, band = self.shift[known], self.shift_band[known]
+        wrong = (band[:, 0] > 0) | (band[:, 1] < 0)
+        if not self._many(wrong):
+            return "No shift is distinguishable from 0."
+        worst = shift[wrong][np.argmax(np.abs(shift[wrong]))]
+        middle = float(np.median(shift[wrong]))
+        if self.scale == "log mean":
+            of, most = f"multiplied by {np.exp(middle):.3g}", f"{np.exp(worst):.3g}"
+            return f"At {_share(wrong)} of inputs means must be {of} (median; most {most})."
+        way = "up" if middle > 0 else "down"
+        if (shift[wrong] > 0).any() and (shift[wrong] < 0).any():
+            low, high = np.quantile(shift[wrong], [0.1, 0.9])
+            return (
+                f"At {_share(wrong)} of inputs predictions must move by {low:+.3g} to {high:+.3g}."
+            )
+        return (
+            f"At {_share(wrong)} of inputs predictions must move {way} by {abs(middle):.3g} (median; most "
+            f"{abs(worst):.3g})."
+        )
+
+    def _about_spread(self, known: NDArray[np.bool_]) -> str:
+        factor, band = self.factor[known], self.factor_band[known]
+        wrong = (band[:, 0] > 1) | (band[:, 1] < 1)
+        if not self._many(wrong):
+            return "No factor of spread is distinguishable from 1."
+        low, high = np.quantile(factor[wrong], [0.1, 0.9])
+        what = "wider" if low > 1 else "narrower" if high < 1 else "wider or narrower"
+        return (
+            f"At {_share(wrong)} of inputs predictions must become {what}: spread times {low:.3g} to "
+            f"{high:.3g}."
+        )
+
+    def _many(self, wrong: NDArray[np.bool_]) -> bool:
+        """Return whether more bands miss than pointwise bands of right predictions do by chance."""
+        return bool(wrong.mean() > 2 * (1 - self.level))
+
+    def _about_shares(self) -> list[str]:
+        if not self.total:
+            return ["The congruence error is not beyond chance."]
+        parts = ", ".join(f"{name} {value:.0%}" for name, value in self.total.items())
+        return [f"Squared congruence error beyond chance: {parts}."]
+
+    def _about_support(self, known: NDArray[np.bool_]) -> list[str]:
+        missing = int(len(known) - known.sum())
+        if not missing:
+            return []
+        return [f"{missing} of {len(known)} inputs have too few rows near them and no answer."]
+
+    def columns(self) -> dict[str, Array]:
+        """Return the values by input, by name."""
+        return {
+            "shift": self.shift,
+            "shift_low": self.shift_band[:, 0],
+            "shift_high": self.shift_band[:, 1],
+            "factor": self.factor,
+            "factor_low": self.factor_band[:, 0],
+            "factor_high": self.factor_band[:, 1],
+            "location": self.location,
+            "spread": self.spread,
+            "shape": self.shape,
+            "effective_rows": self.effective_rows,
+            "supported": self.supported.astype(np.float64),
+        }
+
+    def table(self) -> str:
+        """Return quantiles over the supported inputs as text."""
+        levels = (0.1, 0.5, 0.9)
+        rows = [["", "10 %", "median", "90 %", "beyond chance"]]
+        known = self.supported & np.isfinite(self.shift)
+        for name, values, band, right in (
+            ("shift", self.shift, self.shift_band, 0.0),
+            ("factor", self.factor, self.factor_band, 1.0),
+        ):
+            if known.any():
+                cells = [f"{one:.4g}" for one in np.quantile(values[known], levels)]
+                wrong = (band[known, 0] > right) | (band[known, 1] < right)
+                rows.append([name, *cells, _share(wrong)])
+        shares = [[name, "", f"{value:.1%}", "", ""] for name, value in self.total.items()]
+        text = aligned(rows + shares)
+        notes = [
+            f"bands: {self.level:.0%}, pointwise; shift in {self.scale}",
+            *self._about_support(known),
+        ]
+        return "\n".join([text, *notes]) if not self.reason else f"no diagnosis: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, lists and text."""
+        values: dict[str, Any] = {name: one.tolist() for name, one in self.columns().items()}
+        values["supported"] = self.supported.tolist()
+        total = dict(self.total)
+        return values | {
+            "total": total, "level": self.level, "scale": self.scale, "reason": self.reason,
+        }  # fmt: skip
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the values by input as a pandas data frame; rows keep the labels of ``x`` or ``at``."""
+        return to_frame(self.columns(), self.labels)
+
+    def plot(self, x: Any = None, **options: Any) -> Any:
+        """Draw shift and factor with their bands, over an input or a projection of the inputs.
+
+        Parameters
+        ----------
+        x : array_like (q,) or (q, d), optional
+            What to draw over; default the inputs.
+        **options
+            As of `fastmcmd.plots.diagnosis`.
+        """
+        from fastmcmd.plots import diagnosis
+
+        return diagnosis(self, x, **options)
+
+
+def _share(wrong: NDArray[np.bool_]) -> str:
+    return f"{wrong.mean():.0%}"
