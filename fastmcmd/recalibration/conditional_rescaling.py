@@ -63,7 +63,7 @@ class ConditionalRescaling(LocalRecalibrator):
         The regulariser chosen.
     gain_ : float
         Cross-fitted gain of mean log score (of the CRPS, for predictions without density).
-    offset_, scales_, kernel_, landmarks_, factor_, coefficients_, support_
+    offset_, scales_, kernel_, landmarks_, origin_, factor_, coefficients_, support_
         The smoother and its sums.
 
     Notes

@@ -47,6 +47,7 @@ class LocalRecalibrator(Recalibrator):
     scales_: Array
     kernel_: str
     landmarks_: Array
+    origin_: Array
     factor_: Array
 
     def _set_options(
@@ -78,6 +79,8 @@ class LocalRecalibrator(Recalibrator):
         self.offset_, self.scales_ = seen.offset, seen.scales
         self.kernel_ = json.dumps(smoother.features.kernel.to_dict())
         self.landmarks_ = np.asarray(smoother.features.pivots, dtype=np.float64)
+        origin = smoother.features.offset
+        self.origin_ = np.zeros(len(seen.scales)) if origin is None else np.array(origin, dtype=np.float64)
         self.factor_ = smoother.features.factor
 
     def _features(self, x: Array) -> Array:
@@ -88,7 +91,7 @@ class LocalRecalibrator(Recalibrator):
             )
         kernel = kernel_from_dict(json.loads(self.kernel_))
         features = KernelFeatures(
-            kernel, self.landmarks_, self.factor_, get_backend("auto", kernel)
+            kernel, self.landmarks_, self.factor_, get_backend("auto", kernel), self.origin_
         )
         return features.transform((x - self.offset_) / self.scales_)
 
@@ -99,6 +102,7 @@ class LocalRecalibrator(Recalibrator):
         for name, shape in (
             ("offset_", self.offset_.shape),
             ("scales_", self.offset_.shape),
+            ("origin_", self.offset_.shape),
             ("landmarks_", (m, len(self.offset_))),
             ("factor_", (m, m)),
         ):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.checks import check_count
 from fastmcmd.inference.corrections import reason_against, starting_point
 from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.smoother import Basis, Smoother
@@ -64,7 +65,7 @@ class WitnessTilting(LocalRecalibrator):
         Step of each round; none where no tilt beats the predictions as they are.
     gain_ : float
         Cross-fitted gain of mean log score.
-    offset_, scales_, kernel_, landmarks_, factor_, coefficients_
+    offset_, scales_, kernel_, landmarks_, origin_, factor_, coefficients_
         The smoother and its sums.
 
     Notes
@@ -109,8 +110,6 @@ class WitnessTilting(LocalRecalibrator):
         random_state: Any = 0,
     ) -> None:
         self._set_options(x_kernel, lam, folds, landmarks, random_state)
-        from fastmcmd._base.checks import check_count
-
         self.rounds: int = check_count(rounds, "rounds", 1)
 
     def learn_at(self, rows: Outcomes, x: Array) -> None:
