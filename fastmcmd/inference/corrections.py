@@ -47,6 +47,7 @@ _ABOVE = 30.0  # and above it: those of distributions that have been made wider
 _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # of that reference
+_MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
 
@@ -222,16 +223,27 @@ class CountCorrection:
         found = logs - self.reference.take(index).log_prob(y)
         return np.where(np.isfinite(found), found, 0.0)
 
-    def table(self, rows: slice) -> CountTable:
-        """Return the counts that hold the mass of some rows, corrected or not."""
+    def table(self, rows: slice, dense: bool = False) -> CountTable:
+        """Return counts that hold the mass of some rows, corrected or not.
+
+        All of them with ``dense``; otherwise those of wide distributions in steps of a small part of their
+        standard deviations.
+        """
         known = self._tables.get((rows.start, rows.stop))
-        if known is not None:
+        if known is not None and not dense:
             return known
         centre, scale = self.centre[rows], self.scale[rows]
         low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
         high = np.ceil(centre + _ABOVE * scale + 12)
         stride = np.where(scale > _DENSE_STD, np.floor(scale / (_DENSE_STD / 2)), 1.0)
+        if dense:
+            stride[:] = 1.0
         count = int(np.max((high - low) // stride, initial=0)) + 1
+        if count > _MOST_COUNTS:
+            raise ValueError(
+                f"prediction spreads its counts over {count:,} values in some row, more than "
+                f"{_MOST_COUNTS:,}: give a continuous distribution of y"
+            )
         values = low[:, None] + stride[:, None] * np.arange(count)
         part = self.prediction.take(np.arange(len(self.centre))[rows])
         logs, statistic = np.empty_like(values), np.empty_like(values)
@@ -240,15 +252,17 @@ class CountCorrection:
             logs[:, j] = part.log_prob(column)
             statistic[:, j] = self.statistic(column, logs[:, j], rows)
         found = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
-        if sum(one.values.size for one in self._tables.values()) <= _MOST_TABLE:
+        if not dense and sum(t.values.size for t in self._tables.values()) <= _MOST_TABLE:
             self._tables[rows.start, rows.stop] = found
         return found
 
-    def parameters(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array]:
+    def parameters(
+        self, shift: Array, log_factor: Array, rows: slice, table: CountTable | None = None
+    ) -> tuple[Array, Array]:
         """Return a and b (m,) of corrections."""
         from fastmcmd.inference.correction_loops import solve_moments
 
-        table = self.table(rows)
+        table = self.table(rows) if table is None else table
         power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
         tilt = np.zeros(len(power))
         mean = self.centre[rows] * np.exp(shift)

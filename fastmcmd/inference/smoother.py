@@ -115,17 +115,18 @@ class Basis:
     total: float
 
     @cached_property
-    def _kept(self) -> NDArray[np.bool_]:
+    def kept(self) -> NDArray[np.bool_]:
+        """Which eigenvalues are not rounding, (m,)."""
         return np.asarray(self.eigenvalues > _NEGLIGIBLE * max(float(self.eigenvalues[-1]), 0.0))
 
     @property
     def spectrum(self) -> Array:
         """The eigenvalues (p,) that are not rounding."""
-        return np.asarray(self.eigenvalues[self._kept])
+        return np.asarray(self.eigenvalues[self.kept])
 
     def coordinates(self, x: Array) -> Array:
         """Return g(x) (n, p) of inputs (n, d)."""
-        return np.asarray(self.smoother.transform(x) @ self.vectors[:, self._kept])
+        return np.asarray(self.smoother.transform(x) @ self.vectors[:, self.kept])
 
     def shrinkage(self, lam: float) -> Array:
         """Return ``1 / (s + N lam)`` (p,): ``a(x)'E = g(x) diag(shrinkage) (G'WE)``."""

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from fastmcmd._base.cached import cached_property
 from fastmcmd.inference.corrections import Lattice, centre_and_scale
-from fastmcmd.inference.smoother import Basis
 from fastmcmd.predictive import Predictive
 
-__all__ = ["NODES", "Nodes", "Tilt", "nodes_of", "score_tilts"]
+__all__ = [
+    "LEARNING_NODES",
+    "NODES",
+    "Nodes",
+    "best_step",
+    "nodes_of",
+    "normal_levels",
+    "output_metric",
+    "score_tilts",
+]
 
 Array = NDArray[np.float64]
 
-NODES = 257
+NODES = 257  # of a tilted density
+LEARNING_NODES = 97  # while tilts are learned: steps of 0.14 normal scores
+_METRIC_ROWS = 500  # rows from which covariances of features are taken, at least
+_MOST_KEPT = 1 << 26  # features at nodes that are kept between rounds
 _FARTHEST = 6.5  # normal scores between which nodes of continuous predictions are spread evenly
-_BELOW, _ABOVE = 12.0, 30.0  # standard deviations of counts below and above the mean that are summed
+_BELOW, _ABOVE = (
+    12.0,
+    30.0,
+)  # standard deviations of counts below and above the mean that are summed
 _MOST_COUNTS = 1 << 14  # of a row
-_MOST_KEPT = 1 << 25  # features at nodes that are kept between rounds
-_BLOCK = 512  # rows whose features at nodes are computed together
+_BLOCK = 1 << 15  # nodes whose features are used together
 _NEWTON = 30
 _LONGEST = 2.0  # change of the step length in one Newton step
 
@@ -51,30 +66,45 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: NDArray[np.intp]) -> Nodes:
-        """Return the nodes of some rows."""
-        masses = self.masses if len(self.masses) == 1 else self.masses[rows]
-        return Nodes(self.values[rows], masses, self.origin[rows], self.unit[rows], self.map)
-
     def features(self, y: Array) -> Array:
         """Return features (n, r) of outcomes (n,)."""
         return self.map.at((y - self.origin) / self.unit)
 
+    @cached_property
+    def _kept(self) -> NDArray[np.float32] | None:
+        """Features (n, K, r) at the nodes, where they fit."""
+        if self.values.size * self.map.size > _MOST_KEPT:
+            return None
+        return self._block(slice(0, len(self)))
+
+    def _block(self, rows: slice) -> NDArray[np.float32]:
+        z = (self.values[rows] - self.origin[rows, None]) / self.unit[rows, None]
+        out = np.empty((*z.shape, self.map.size), dtype=np.float32)
+        for node in range(z.shape[1]):
+            out[:, node] = self.map.at(z[:, node])
+        return out
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """Yield rows with their features at the nodes."""
+        kept = self._kept
+        step = max(1, _BLOCK // self.values.shape[1])
+        for start in range(0, len(self), step):
+            rows = slice(start, min(start + step, len(self)))
+            yield rows, self._block(rows) if kept is None else kept[rows]
+
     def heights(self, coefficients: Array) -> Array:
         """Return ``p(values).coefficients`` (n, K) for coefficients (n, r) of the rows."""
         out = np.empty(self.values.shape)
-        for start in range(0, len(self), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            z = (self.values[rows] - self.origin[rows, None]) / self.unit[rows, None]
-            for node in range(z.shape[1]):
-                p = self.map.at(z[:, node])
-                out[rows, node] = np.einsum("nr,nr->n", p, coefficients[rows])
+        for rows, p in self.blocks():
+            out[rows] = np.matmul(p, coefficients[rows, :, None].astype(np.float32))[:, :, 0]
         return out
 
-    def means(self, weights: Array) -> Array:
-        """Return ``sum_k weights_k p(values_k)`` (n, r) for weights (n, K)."""
-        z = (self.values - self.origin[:, None]) / self.unit[:, None]
-        return self.map.means(z, np.ascontiguousarray(weights), np.zeros_like(z))[0]
+    def means(self, probabilities: Array) -> Array:
+        """Return ``sum_k probabilities_k p(values_k)`` (n, r)."""
+        out = np.empty((len(self), self.map.size))
+        for rows, p in self.blocks():
+            out[rows] = np.matmul(probabilities[rows, None, :].astype(np.float32), p)[:, 0, :]
+        return out
 
     def tilted(self, log_weights: Array) -> Array:
         """Return the probabilities (n, K) after a tilt (n, K)."""
@@ -89,22 +119,25 @@ class Nodes:
         )
 
 
-def normal_levels() -> tuple[Array, Array]:
+def normal_levels(count: int) -> tuple[Array, Array]:
     """Return levels (K,) of nodes from 0 to 1 and the weights of the trapezoidal rule over them."""
-    z = np.linspace(-_FARTHEST, _FARTHEST, NODES - 2)
+    z = np.linspace(-_FARTHEST, _FARTHEST, count - 2)
     levels = np.concatenate([[0.0], special.ndtr(z), [1.0]])
-    shares = np.zeros(NODES)
+    shares = np.zeros(count)
     shares[1:] += np.diff(levels) / 2
     shares[:-1] += np.diff(levels) / 2
     return levels, shares
 
 
-def nodes_of(prediction: Predictive, offset: float, factor: float) -> Nodes:
-    """Return the nodes of predictions, standardised around ``mean + offset`` by ``factor`` times the std."""
+def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -> Nodes:
+    """Return the nodes of predictions, standardised around ``mean + offset`` by ``factor`` times the std.
+
+    ``count`` nodes for continuous predictions; counts have as many as hold the mass.
+    """
     centre, scale = centre_and_scale(prediction)
     lattice = Lattice.of(1.0)
     if not prediction.discrete:
-        levels, shares = normal_levels()
+        levels, shares = normal_levels(count)
         inner = np.asarray(prediction.quantile(levels[1:-1]))
         # The ends stand for all beyond: infinite quantiles have no features.
         values = np.concatenate([inner[:, :1], inner, inner[:, -1:]], axis=1)
@@ -123,27 +156,6 @@ def nodes_of(prediction: Predictive, offset: float, factor: float) -> Nodes:
     return Nodes(values, masses, centre, scale, lattice)
 
 
-@dataclass(frozen=True, eq=False)
-class Tilt:
-    """One round: ``log w(y) = step p(y).(C^-1 sum_i a_i(x) e_i)``.
-
-    Attributes
-    ----------
-    coefficients : ndarray (p, r)
-        ``diag(shrinkage) G'W E C^-1``: times g(x), the coefficients of the features.
-    """
-
-    coefficients: Array
-
-    @staticmethod
-    def of(
-        basis: Basis, lam: float, g: Array, residual: Array, metric: Array, weights: Array
-    ) -> Tilt:
-        """Return the tilt that residuals (n, r) of rows with coordinates g (n, p) call for."""
-        sums = (g * weights[:, None]).T @ residual
-        return Tilt(basis.shrinkage(lam)[:, None] * sums @ metric)
-
-
 def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Array) -> Array:
     """Return ``(C + ridge |C| I)^-1 |C|`` (r, r), C the mean covariance of features within predictions.
 
@@ -154,15 +166,19 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
     if np.isinf(ridge):
         return np.eye(size)
     total = np.zeros((size, size))
-    some = np.linspace(0, len(nodes) - 1, min(len(nodes), 500)).astype(np.intp)
-    part, masses = nodes.take(some), probabilities[some]
-    z = (part.values - part.origin[:, None]) / part.unit[:, None]
-    mean = part.means(masses)
-    own = weights[some] / max(float(weights[some].sum()), 1e-300)
-    for node in range(z.shape[1]):
-        p = part.map.at(z[:, node]) - mean
-        total += (p * (own * masses[:, node])[:, None]).T @ p
+    stride = max(1, len(nodes) // _METRIC_ROWS)
+    own = weights / weights.sum()
+    for rows, p in nodes.blocks():
+        some = slice(None, None, stride)
+        masses, share = probabilities[rows][some], own[rows][some]
+        features = p[some].astype(np.float64)
+        features -= np.einsum("nk,nkr->nr", masses, features)[:, None, :]
+        features *= np.sqrt(masses * share[:, None])[:, :, None]
+        flat = features.reshape(-1, size)
+        total += flat.T @ flat
     largest = float(np.linalg.eigvalsh(total)[-1])
+    if not largest > 0:
+        return np.eye(size)
     return np.asarray(np.linalg.inv(total / largest + ridge * np.eye(size)))
 
 

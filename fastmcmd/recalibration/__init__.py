@@ -1,11 +1,12 @@
 """Recalibration: what predictions of held-out rows get wrong, learned and mended.
 
-Each recalibrator has ``fit(prediction, y)`` and ``transform(prediction)``; a new one is a file beside its
+Each recalibrator has ``fit(prediction, y, x=None)`` and ``transform(prediction, x=None)``; a new one is a file beside its
 siblings and three lines here: its import, its name, its registration for `load`.
 """
 
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
 from fastmcmd.recalibration.base import Recalibrator
+from fastmcmd.recalibration.conditional_rescaling import ConditionalRescaling
 from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
 from fastmcmd.recalibration.isotonic_cdf import IsotonicCDF
 from fastmcmd.recalibration.level_recalibrators import IntervalRecalibrator, QuantileRecalibrator
@@ -16,8 +17,11 @@ from fastmcmd.recalibration.spread import HistogramBinningStd, IsotonicStd, StdS
 from fastmcmd.recalibration.std_ratio import StdRatio
 from fastmcmd.recalibration.stored import load, register
 from fastmcmd.recalibration.temperature_scaling import TemperatureScaling
+from fastmcmd.recalibration.tilted import TiltedCDF, TiltedCounts
+from fastmcmd.recalibration.witness_tilting import WitnessTilting
 
 __all__ = [
+    "ConditionalRescaling",
     "ConformalIntervals",
     "HistogramBinningStd",
     "IntervalRecalibrator",
@@ -32,10 +36,14 @@ __all__ = [
     "StdRatio",
     "StdScaling",
     "TemperatureScaling",
+    "TiltedCDF",
+    "TiltedCounts",
+    "WitnessTilting",
     "load",
 ]
 
 for _kind in (
+    ConditionalRescaling,
     ConformalIntervals,
     HistogramBinningStd,
     IntervalRecalibrator,
@@ -45,5 +53,6 @@ for _kind in (
     StdRatio,
     StdScaling,
     TemperatureScaling,
+    WitnessTilting,
 ):
     register(_kind)

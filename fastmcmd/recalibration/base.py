@@ -137,7 +137,9 @@ class Recalibrator(Fitted, ABC):
             self.learn(rows)
             return self
         if len(given) != rows.n:
-            raise ValueError(f"x has {len(given)} rows and y has {rows.n}; an input a row is needed")
+            raise ValueError(
+                f"x has {len(given)} rows and y has {rows.n}; an input a row is needed"
+            )
         if self.needs_inputs:
             self.learn_at(rows, given if rows.valid is None else given[rows.valid])
         else:

@@ -1,0 +1,131 @@
+"""What recalibrators that mend predictions input by input keep of their inputs: a smoother on landmarks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.checks import check_count, check_lam, shown
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.inputs import InputMap
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import Kernel, kernel_from_dict
+from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.predictive.base import Array
+from fastmcmd.recalibration.base import Recalibrator
+
+__all__ = ["LocalRecalibrator", "folds_of", "standard_error"]
+
+_FOLDS = 5
+
+
+class LocalRecalibrator(Recalibrator):
+    """A recalibrator that smooths over inputs with a kernel.
+
+    Parameters
+    ----------
+    x_kernel : Kernel, optional
+        Kernel on inputs; default three RBF lengths on standardised columns, see `fastmcmd.diagnose`.
+    lam : "auto", float or sequence of float
+        Regularisers to choose from by cross-fitting.
+    folds : int
+        Parts of the cross-fitting.
+    landmarks : int
+        Landmarks at most.
+    random_state : int, numpy.random.Generator or None
+        Source of the folds and the landmarks.
+    """
+
+    needs_inputs = True
+
+    offset_: Array
+    scales_: Array
+    kernel_: str
+    landmarks_: Array
+    origin_: Array
+    factor_: Array
+
+    def _set_options(
+        self, x_kernel: Any, lam: Any, folds: int, landmarks: int, random_state: Any
+    ) -> None:
+        if x_kernel is not None and not isinstance(x_kernel, Kernel):
+            raise TypeError(f"x_kernel is {shown(x_kernel)}; a fastmcmd kernel or None is needed")
+        self.x_kernel = x_kernel
+        if isinstance(lam, str):
+            if lam != "auto":
+                raise ValueError(f'lam is {lam!r}; "auto", a positive number or several are needed')
+        elif np.ndim(lam):
+            if not len(lam):
+                raise ValueError('lam is empty; "auto", a positive number or several are needed')
+            lam = [check_lam(one) for one in lam]
+        else:
+            lam = check_lam(lam)
+        self.lam: Any = lam
+        self.folds: int = check_count(folds, "folds", 2)
+        self.landmarks: int = check_count(landmarks, "landmarks", 1)
+        self.random_state = random_state
+
+    def _lams(self, default: tuple[float, ...]) -> list[float]:
+        if isinstance(self.lam, str):
+            return list(default)
+        return list(self.lam) if np.ndim(self.lam) else [self.lam]
+
+    def _keep_inputs(self, seen: InputMap, smoother: Smoother) -> None:
+        self.offset_, self.scales_ = seen.offset, seen.scales
+        self.kernel_ = json.dumps(smoother.features.kernel.to_dict())
+        self.landmarks_ = np.asarray(smoother.features.pivots, dtype=np.float64)
+        origin = smoother.features.offset
+        self.origin_ = np.zeros(len(seen.scales)) if origin is None else np.array(origin, dtype=np.float64)
+        self.factor_ = smoother.features.factor
+
+    def _features(self, x: Array) -> Array:
+        """Return the features (q, m) of inputs at the landmarks."""
+        if x.shape[1] != len(self.scales_):
+            raise ValueError(
+                f"x has {x.shape[1]} columns; {len(self.scales_)} are needed, as in fit"
+            )
+        kernel = kernel_from_dict(json.loads(self.kernel_))
+        features = KernelFeatures(
+            kernel, self.landmarks_, self.factor_, get_backend("auto", kernel), self.origin_
+        )
+        return features.transform((x - self.offset_) / self.scales_)
+
+    def check_state(self) -> None:
+        """Raise ValueError where the fitted smoother is none."""
+        super().check_state()
+        m = len(self.landmarks_)
+        for name, shape in (
+            ("offset_", self.offset_.shape),
+            ("scales_", self.offset_.shape),
+            ("origin_", self.offset_.shape),
+            ("landmarks_", (m, len(self.offset_))),
+            ("factor_", (m, m)),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+                raise ValueError(f"{name} is no array of float64")
+            if value.shape != shape or not np.isfinite(value).all():
+                raise ValueError(f"{name} has shape {value.shape} or values that are not finite")
+        if not (self.scales_ > 0).all() or not (np.diagonal(self.factor_) > 0).all():
+            raise ValueError("scales_ or the diagonal of factor_ are not positive")
+        kernel_from_dict(json.loads(self.kernel_))
+
+
+def folds_of(rows: Outcomes, folds: int, random_state: Any) -> NDArray[np.intp]:
+    """Return the fold (n,) of each row, evenly filled in random order."""
+    n = len(rows.y)
+    if n < 2 * folds:
+        raise ValueError(f"y has {n} rows; at least {2 * folds} are needed for {folds} folds")
+    rng = generator(0 if random_state is None else random_state, Purpose.PROBE)
+    return np.asarray(rng.permutation(n) % folds, dtype=np.intp)
+
+
+def standard_error(values: Array, weights: Array) -> float:
+    """Return the standard error of the weighted mean of values (n,)."""
+    share = weights / weights.sum()
+    return float(np.sqrt((share**2) @ (values - share @ values) ** 2))

@@ -1,0 +1,359 @@
+"""Predictions whose densities are multiplied by a weight of each row's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive import Predictive
+from fastmcmd.predictive.atomless import without_atoms
+from fastmcmd.predictive.base import Array, Nodes, check_levels
+from fastmcmd.predictive.numerics.spread import root_of_squares
+
+__all__ = ["TiltedCDF", "TiltedCounts"]
+
+_LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
+_PER_CELL = 2  # Gauss-Legendre nodes between two levels
+_ROUNDING = 1e-14  # of a sum of masses that should reach a level
+
+
+class TiltedCDF(Predictive):
+    """Continuous distributions with the densities ``f(y) w(F(y))``, w of each row's own.
+
+    Parameters
+    ----------
+    inner : Predictive
+        Continuous predicted distributions of n numbers with densities.
+    levels : ndarray (K,)
+        Nodes u of w, increasing from 0 to 1.
+    weights : ndarray (n, K)
+        Values of w there, not negative, up to a factor a row; linear between.
+
+    Notes
+    -----
+    With G the integral of the normalised w, piecewise quadratic: ``cdf = G(F(y))``, ``quantile =
+    F^-1(G^-1)``, ``log_prob = log f + log w(F(y))``. The distribution is proper for every w, its support is
+    that of the prediction, and expectations are sums over quantiles at Gauss-Legendre levels between nodes.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.recalibration import TiltedCDF
+    >>> moved = TiltedCDF(fm.Gaussian([0.0], 1.0), np.array([0.0, 1.0]), np.array([[0.0, 2.0]]))
+    >>> moved.cdf(0.0).tolist(), moved.mean.round(6).tolist()  # the larger of two draws
+    ([0.25], [0.564189])
+    """
+
+    def __init__(self, inner: Predictive, levels: Array, weights: Array) -> None:
+        if inner.discrete or not inner.has_density:
+            raise ValueError(
+                f"prediction is {inner!r}; continuous distributions with densities are needed"
+            )
+        self.inner, self.levels = inner, levels
+        width = np.diff(levels)
+        areas = (weights[:, 1:] + weights[:, :-1]) / 2 * width
+        total = areas.sum(axis=1, keepdims=True)
+        if not (np.isfinite(total) & (total > 0)).all():
+            raise ValueError("weights of some row are not finite, or all 0")
+        self.weights = weights / total
+        areas /= total
+        start = np.zeros((len(weights), 1))
+        self._below = np.concatenate([start, np.cumsum(areas, axis=1)], axis=1)
+        self._above = np.concatenate([np.cumsum(areas[:, ::-1], axis=1)[:, ::-1], start], axis=1)
+
+    def __repr__(self) -> str:
+        return f"TiltedCDF({self.inner!r})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return self.inner.shape
+
+    def _parts(
+        self, u: Array
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array, Array]:
+        """Return rows and cells of levels (n,) or (n, j), places in the cells, and w at both ends."""
+        row = np.arange(len(self)).reshape(-1, *[1] * (u.ndim - 1))
+        cell = np.clip(np.searchsorted(self.levels, u, side="right") - 1, 0, len(self.levels) - 2)
+        width = self.levels[cell + 1] - self.levels[cell]
+        place = np.clip((u - self.levels[cell]) / width, 0.0, 1.0)
+        left, right = self.weights[row, cell], self.weights[row, cell + 1]
+        return row, cell, place, width, left, right
+
+    def _map(self, u: Array) -> Array:
+        """Return G(u)."""
+        row, cell, t, width, left, right = self._parts(u)
+        found = self._below[row, cell] + width * t * (left + (right - left) * t / 2)
+        return np.minimum(found, 1.0)
+
+    def _map_above(self, s: Array) -> Array:
+        """Return ``1 - G(1 - s)``, with the digits of small s."""
+        row, cell, t, width, left, right = self._parts(1 - s)
+        back = np.where(cell == len(self.levels) - 2, s / width, 1 - t)
+        return np.minimum(
+            self._above[row, cell + 1] + width * back * (right + (left - right) * back / 2), 1.0
+        )
+
+    def _inverse(self, p: Array) -> Array:
+        """Return u with G(u) = p for levels (n, j)."""
+        cell = np.empty(p.shape, dtype=np.intp)
+        for i in range(len(p)):
+            cell[i] = np.searchsorted(self._below[i], p[i], side="right") - 1
+        cell = np.clip(cell, 0, len(self.levels) - 2)
+        row = np.arange(len(self))[:, None]
+        width = self.levels[cell + 1] - self.levels[cell]
+        left, right = self.weights[row, cell], self.weights[row, cell + 1]
+        rest = np.maximum(p - self._below[row, cell], 0.0) / width
+        # left t + (right - left) t^2 / 2 = rest, without cancellation.
+        root = np.sqrt(np.maximum(left**2 + 2 * (right - left) * rest, 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(rest > 0, 2 * rest / (left + root), 0.0)
+        return np.asarray(self.levels[cell] + width * np.clip(t, 0.0, 1.0))
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y) (n,): G(F(y))."""
+        return self._map(np.asarray(self.inner.cdf(y)))
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y) (n,), small ones with all their digits."""
+        return self._map_above(np.asarray(self.inner.sf(y)))
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Return the log density (n,), ``log f(y) + log w(F(y))``."""
+        level = np.asarray(self.inner.cdf(y))
+        _, _, t, _, left, right = self._parts(level)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.inner.log_prob(y) + np.log(left + (right - left) * t))
+
+    def quantile(self, level: ArrayLike) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        levels = check_levels(level)
+        found = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
+        return found if levels.ndim else found[:, 0]
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        inside = self._inverse(np.asarray(levels))
+        edge = (inside <= 0) | (inside >= 1)
+        if not edge.any():
+            return self.inner.quantiles_at(inside)
+        found = self.inner.quantiles_at(np.clip(inside, _LEAST_UNIFORM, 1 - 2 * _LEAST_UNIFORM))
+        ends = np.asarray(self.inner.quantile(np.array([0.0, 1.0])))
+        found = np.where(inside <= 0, ends[:, :1], found)
+        return np.where(inside >= 1, ends[:, 1:], found)
+
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
+        """Return draws (n, size)."""
+        rng = generator(random_state, Purpose.SAMPLE)
+        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
+        return self.quantiles_at(uniform)
+
+    def take(self, rows: NDArray[np.intp]) -> TiltedCDF:
+        """Return the distributions of some rows."""
+        return TiltedCDF(self.inner.take(rows), self.levels, self.weights[rows])
+
+    def _rule(self, per_cell: int) -> tuple[Array, Array, Array]:
+        """Return levels (L,), shares (L,) and places in the cells (per_cell,) of Gauss-Legendre nodes."""
+        z, w = np.polynomial.legendre.leggauss(per_cell)
+        width = np.diff(self.levels)[:, None]
+        levels = self.levels[:-1, None] + width * (z + 1) / 2
+        return levels.ravel(), (width * w / 2).ravel(), (z + 1) / 2
+
+    def _nodes(self, per_cell: int) -> Nodes:
+        levels, shares, places = self._rule(per_cell)
+        left, right = self.weights[:, :-1, None], self.weights[:, 1:, None]
+        density = left + (right - left) * places
+        return np.asarray(self.inner.quantile(levels)), density.reshape(len(self), -1) * shares
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return quantiles of the prediction at Gauss-Legendre levels, and their weights."""
+        return self._nodes(_PER_CELL * splits)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return half as many nodes, whose difference estimates the error of `nodes`."""
+        return self._nodes(1)
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of a row."""
+        return _PER_CELL * (len(self.levels) - 1)
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        values, weights = self.nodes()
+        mean = np.einsum("nl,nl->n", weights, values)
+        return mean, root_of_squares(weights, values - mean[:, None])
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,); not finite where those of the prediction are not."""
+        return np.where(np.isfinite(self.inner.mean), self._moments[0], self.inner.mean)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,); not finite where those of the prediction are not."""
+        return np.where(np.isfinite(self.inner.std), self._moments[1], self.inner.std)
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,)."""
+        return np.asarray(self.std**2)
+
+    def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
+        """Return E k(Y, z) for the kernels that need no integral."""
+        return without_atoms(self, kernel, points)
+
+
+class TiltedCounts(Predictive):
+    """Counts with the probabilities ``f(k) w(k)``, normalised, w of each row's own.
+
+    Parameters
+    ----------
+    inner : Predictive
+        Predicted distributions of n counts.
+    first : ndarray (n,)
+        The first count at which w is given.
+    log_weights : ndarray (n, L)
+        log w at ``first``, ``first + 1`` and so on, which hold the mass; constant beyond.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> from fastmcmd.recalibration import TiltedCounts
+    >>> doubled = np.arange(60)[None, :] * np.log(2)  # 2^k: a Poisson distribution of twice the mean
+    >>> TiltedCounts(fm.Poisson([3.0]), np.zeros(1), doubled).mean.round(9).tolist()
+    [6.0]
+    """
+
+    discrete = True
+
+    def __init__(self, inner: Predictive, first: Array, log_weights: Array) -> None:
+        if not inner.discrete:
+            raise ValueError(f"prediction is {inner!r}; counts are needed")
+        self.inner, self.first, self.log_weights = inner, first, log_weights
+        if not np.isfinite(log_weights).all():
+            raise ValueError("log_weights hold values that are not finite")
+
+    def __repr__(self) -> str:
+        return f"TiltedCounts({self.inner!r})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return self.inner.shape
+
+    @cached_property
+    def _table(self) -> tuple[Array, Array]:
+        """Log normalisers (n,) and probabilities (n, L)."""
+        logs = np.array(self.log_weights)
+        for j in range(logs.shape[1]):
+            logs[:, j] += self.inner.log_prob(self.first + j)
+        top = logs.max(axis=1, keepdims=True)
+        np.exp(logs - top, out=logs)
+        total = logs.sum(axis=1, keepdims=True)
+        return top[:, 0] + np.log(total[:, 0]), logs / total
+
+    def _place(self, y: Array) -> NDArray[np.intp]:
+        """Return which column of the table holds counts (n,), the nearest one beyond."""
+        place = np.where(np.isnan(y), 0.0, y - self.first)
+        return np.clip(place, 0, self.log_weights.shape[1] - 1).astype(np.intp)
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Return the log probability (n,): -inf where y is no count."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        tilt = self.log_weights[np.arange(len(self)), self._place(y)]
+        return np.asarray(self.inner.log_prob(y) + tilt - self._table[0])
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Array]:
+        """P(Y <= k) and P(Y > k) (n, L) of the counts of the table."""
+        masses = self._table[1]
+        upto = np.minimum(np.cumsum(masses, axis=1), 1.0)
+        above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1] - masses
+        return upto, np.maximum(above, 0.0)
+
+    def _summed(self, count: Array, which: int, below: float, beyond: float) -> Array:
+        place = count - self.first
+        found = self._sums[which][np.arange(len(self)), self._place(count)]
+        found = np.where(
+            place < 0, below, np.where(place >= self.log_weights.shape[1], beyond, found)
+        )
+        return np.where(np.isnan(count), np.nan, found)
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y) (n,)."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return self._summed(np.floor(y), 0, 0.0, 1.0)
+
+    def cdf_below(self, y: ArrayLike) -> Array:
+        """Return P(Y < y) (n,)."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return self._summed(np.ceil(y) - 1, 0, 0.0, 1.0)
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y) (n,), small ones with all their digits."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return self._summed(np.floor(y), 1, 1.0, 0.0)
+
+    def quantile(self, level: ArrayLike) -> Array:
+        """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
+        levels = check_levels(level)
+        found = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
+        return found if levels.ndim else found[:, 0]
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        upto, out = self._sums[0], np.empty(np.shape(levels))
+        for i in range(len(self)):
+            out[i] = np.searchsorted(upto[i], levels[i] * (1 - _ROUNDING), side="left")
+        out = np.minimum(out, upto.shape[1] - 1) + self.first[:, None]
+        out = np.where(levels <= 0, np.asarray(self.inner.quantile(0.0))[:, None], out)
+        return np.where(levels >= 1, np.asarray(self.inner.quantile(1.0))[:, None], out)
+
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
+        """Return draws (n, size)."""
+        rng = generator(random_state, Purpose.SAMPLE)
+        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
+        return self.quantiles_at(uniform)
+
+    def take(self, rows: NDArray[np.intp]) -> TiltedCounts:
+        """Return the distributions of some rows."""
+        return TiltedCounts(self.inner.take(rows), self.first[rows], self.log_weights[rows])
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the counts that hold the mass, and their probabilities."""
+        del splits
+        return self.first[:, None] + np.arange(self.log_weights.shape[1]), self._table[1]
+
+    @property
+    def node_count(self) -> int:
+        """Counts of a row."""
+        return self.log_weights.shape[1]
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        values, masses = self.nodes()
+        mean = np.einsum("nl,nl->n", masses, values)
+        return mean, root_of_squares(masses, values - mean[:, None])
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,)."""
+        return self._moments[0]
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return self._moments[1]
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,)."""
+        return np.asarray(self.std**2)

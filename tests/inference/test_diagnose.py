@@ -1,0 +1,229 @@
+"""`diagnose`: against a plain implementation of its formula, known corrections, and inputs without an answer."""
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.inference.corrections import CountCorrection, LocationScale, centre_and_scale
+from fastmcmd.inference.local_corrections import (
+    RowBlocks,
+    fit_corrections,
+    fit_uncertainty,
+    quadratic,
+    smoothing_filter,
+)
+from fastmcmd.inference.smoother import Smoother
+
+
+def wrong_model(n, seed=0):
+    """Return x, y and a model 0.4 too high on x > 1 and half too narrow on x < -1."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, n)
+    y = np.sin(2 * x) + 0.2 * rng.normal(size=n)
+    return x, y, fm.Gaussian(np.sin(2 * x) + 0.4 * (x > 1), np.where(x < -1, 0.1, 0.2))
+
+
+def plain_embedding(model, shift, log_factor):
+    """Return expected features of a corrected Gaussian by a fine sum over y, and differences of them."""
+    z = np.linspace(-9, 9, 2001)
+    weight = np.exp(-z * z / 2)
+    weight /= weight.sum()
+    centre, scale = centre_and_scale(model.prediction)
+
+    def embedded(c, s):
+        values = centre[:, None] + c[:, None] + np.exp(s)[:, None] * scale[:, None] * z
+        out = np.zeros((len(centre), model.size))
+        for i in range(len(centre)):
+            standard = (values[i] - centre[i]) / (scale[i] * model.unit)
+            lattice = model.map
+            places = np.arange(-lattice.most, lattice.most + 1) * lattice.step
+            bumps = lattice.height * np.exp(-lattice.rate * (standard[:, None] - places) ** 2)
+            out[i] = weight @ bumps
+        return out
+
+    step = 1e-5
+    by_shift = (embedded(shift + step, log_factor) - embedded(shift - step, log_factor)) / (2 * step)
+    by_factor = (embedded(shift, log_factor + step) - embedded(shift, log_factor - step)) / (2 * step)
+    return embedded(shift, log_factor), by_shift, by_factor
+
+
+def test_embeddings_of_corrected_gaussians_are_plain_sums():
+    rng = np.random.default_rng(0)
+    prediction = fm.Gaussian(rng.normal(size=6), rng.uniform(0.5, 2, 6))
+    model = LocationScale(prediction)
+    shift, log_factor = rng.normal(size=6) / 3, rng.normal(size=6) / 3
+    found = model.embed(shift, log_factor, slice(0, 6))
+    for one, plain in zip(found, plain_embedding(model, shift, log_factor), strict=True):
+        np.testing.assert_allclose(one, plain, atol=2e-5)
+
+
+def test_fit_and_variances_are_those_of_n_by_n_matrices():
+    x, y, prediction = wrong_model(120)
+    x, weights = x[:, None], np.random.default_rng(1).uniform(0.5, 2, 120)
+    smoother = Smoother.of(fm.RBF(2.0), x, 120)
+    basis = smoother.basis(x, weights)
+    model, lam = LocationScale(prediction), 0.01
+    blocks, shrink = RowBlocks(basis, x, weights), smoothing_filter(basis, lam)
+    fit = fit_corrections(blocks, shrink, model, y, steps=2)
+    # Ridge regression twice: A = H + H (I - H), with H over the rows.
+    kernel = fm.RBF(2.0)(x, x)
+    ridge = kernel @ np.linalg.inv(kernel + weights.sum() * lam * np.diag(1 / weights))
+    smooth = ridge @ (2 * np.eye(120) - ridge)
+    shift, log_factor = np.zeros(120), np.zeros(120)
+    for _ in range(2):
+        mean, by_shift, by_factor = plain_embedding(model, shift, log_factor)
+        working = model.features(y, slice(0, 120)) - mean
+        working += by_shift * shift[:, None] + by_factor * log_factor[:, None]
+        right, one, two = smooth @ working, smooth @ by_shift, smooth @ by_factor
+        solved = [
+            np.linalg.lstsq(np.stack([one[i], two[i]], axis=1), right[i], rcond=None)[0]
+            for i in range(120)
+        ]
+        step = np.array(solved) - np.stack([shift, log_factor], axis=1)
+        shift = shift + np.clip(step[:, 0], -model.scale, model.scale)
+        log_factor = log_factor + np.clip(step[:, 1], -0.7, 0.7)
+    np.testing.assert_allclose(fit.shift, shift, atol=1e-3)
+    np.testing.assert_allclose(fit.log_factor, log_factor, atol=5e-3)
+
+    variances = fit_uncertainty(blocks, shrink, fit, model, y)
+    residual = model.features(y, slice(0, 120)) - plain_embedding(model, shift, log_factor)[0]
+    total, own = smooth.sum(axis=1), np.diagonal(smooth)
+    influence = np.array(
+        [
+            np.linalg.lstsq(np.stack([one[i], two[i]], axis=1), residual[i], rcond=None)[0]
+            for i in range(120)
+        ]
+    )
+    influence *= (total / (1 - np.clip(own / total, 0, 0.8)))[:, None]
+    plain = smooth**2 @ influence**2
+    g = basis.coordinates(x)
+    np.testing.assert_allclose(quadratic(g, variances.shift), plain[:, 0], rtol=0.05)
+    np.testing.assert_allclose(quadratic(g, variances.log_factor), plain[:, 1], rtol=0.05)
+
+
+def test_finds_what_is_wrong_where():
+    x, y, prediction = wrong_model(2000)
+    found = fm.diagnose(x, y, prediction, at=[-1.6, 0.0, 1.6])
+    assert found.supported.all()
+    np.testing.assert_allclose(found.shift, [0, 0, -0.4], atol=0.06)
+    np.testing.assert_allclose(found.factor, [2, 1, 1], rtol=0.2)
+    assert (found.shift_band[:, 0] < found.shift).all()
+    assert found.location[2] > 0.9
+    assert found.spread[0] > 0.5
+    assert sum(found.total.values()) == pytest.approx(1)
+    assert "down by 0." in repr(found)
+    assert "wider" in repr(found)
+    assert len(found.table().splitlines()) > 4
+
+
+def test_standardised_outcomes_see_a_spread_that_the_means_hide():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1000)
+    y = 100 * x + rng.normal(size=1000)
+    found = fm.diagnose(x, y, fm.Gaussian(100 * x, 10.0))
+    np.testing.assert_allclose(np.median(found.factor[found.supported]), 0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.0, 1.4])
+@pytest.mark.parametrize("family", [fm.Poisson, lambda mean: fm.NegativeBinomial(mean, 0.5)])
+def test_corrected_counts_have_the_moments_asked_for(family, factor):
+    prediction = family(np.array([1.0, 3.0, 20.0]))
+    model = CountCorrection(prediction)
+    rows = slice(0, 3)
+    shift = np.full(3, 0.2)
+    table = model.table(rows)
+    masses = table.masses(*model.parameters(shift, np.full(3, np.log(factor)), rows))
+    mean = (masses * table.values).sum(axis=1)
+    std = np.sqrt((masses * (table.values - mean[:, None]) ** 2).sum(axis=1))
+    np.testing.assert_allclose(mean, prediction.mean * np.exp(0.2), rtol=1e-6)
+    np.testing.assert_allclose(std, prediction.std * factor * np.exp(0.1), rtol=1e-5)
+
+
+def test_counts_that_need_another_mean():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 1500)
+    mean = np.exp(1 + 0.5 * x)
+    found = fm.diagnose(x, rng.poisson(mean), fm.Poisson(mean * 1.3))
+    assert found.scale == "log mean"
+    np.testing.assert_allclose(np.median(found.shift), -np.log(1.3), atol=0.05)
+    np.testing.assert_allclose(np.median(found.factor), 1, atol=0.08)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reason"),
+    [
+        (fm.Categorical(np.full((60, 3), 1 / 3)), "classes"),
+        (fm.Draws(np.zeros((60, 1))), "points"),
+        (fm.StudentT(np.full(60, 1.0), 0.0, 1.0), "not finite"),
+    ],
+)
+def test_says_why_there_is_no_answer(prediction, reason):
+    x = np.linspace(0, 1, 60)
+    found = fm.diagnose(x, np.zeros(60), prediction)
+    assert reason in found.reason
+    assert reason in repr(found)
+    assert np.isnan(found.shift).all()
+    assert not found.supported.any()
+
+
+def test_infinite_variance_is_no_obstacle():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 1000)
+    y = x + 0.5 * rng.standard_t(1.5, 1000)
+    found = fm.diagnose(x, y + 1, fm.StudentT(np.full(1000, 1.5), x, 0.5))
+    np.testing.assert_allclose(np.median(found.shift), 1, atol=0.15)
+
+
+def test_edges():
+    x, y, prediction = wrong_model(60)
+    one = fm.diagnose(x[:1], y[:1], prediction.take(np.arange(1)))
+    assert not one.supported.any()
+    constant = fm.diagnose(np.ones(60), y, prediction)  # all inputs tie
+    assert len(set(np.round(constant.shift, 9))) == 1
+    far = fm.diagnose(x, y, prediction, at=[50.0])
+    assert not far.supported[0]
+    assert np.isnan(far.factor[0])
+    flat = fm.diagnose(x, np.zeros(60), fm.Gaussian(np.zeros(60), 1.0))
+    assert (flat.factor[flat.supported] < 0.5).all()
+    plain = fm.diagnose(x, y, prediction)
+    weighted = fm.diagnose(x, y, prediction, weights=np.full(60, 2.0))
+    np.testing.assert_allclose(weighted.shift, plain.shift, atol=1e-9, equal_nan=True)
+    np.testing.assert_allclose(weighted.factor_band, plain.factor_band, rtol=1e-9, equal_nan=True)
+
+
+def test_a_kernel_of_the_caller_and_landmarks_from_a_seed():
+    x, y, prediction = wrong_model(400)
+    found = fm.diagnose(
+        x, y, prediction, at=[1.6], x_kernel=fm.RBF(2.0), y_kernel=fm.RBF("variance"), random_state=3
+    )
+    np.testing.assert_allclose(found.shift, -0.4, atol=0.1)
+    same = fm.diagnose(x, y, prediction, random_state=3)
+    again = fm.diagnose(x, y, prediction, random_state=3)
+    np.testing.assert_array_equal(same.shift, again.shift)
+    frame = same.to_frame()
+    assert len(frame) == 400
+    assert same.to_dict()["scale"] == "units of y"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 1.0}, "level"),
+        ({"lam": -1.0}, "lam"),
+        ({"x_kernel": "rbf"}, "x_kernel"),
+        ({"y_kernel": 3}, "y_kernel"),
+        ({"at": np.zeros((2, 3))}, "at"),
+        ({"weights": np.ones(3)}, "weights"),
+    ],
+)
+def test_bad_arguments(options, message):
+    x, y, prediction = wrong_model(40)
+    with pytest.raises((ValueError, TypeError), match=message):
+        fm.diagnose(x, y, prediction, **options)
+
+
+def test_nan_is_refused():
+    x, y, prediction = wrong_model(40)
+    y[3] = np.nan
+    with pytest.raises(ValueError, match="y"):
+        fm.diagnose(x, y, prediction)
