@@ -225,7 +225,9 @@ class ConditionalCongruence(Parameters):
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
                 one.restore(fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype)
-                one._set_chance(one.result_, Chance(nature, models[len(estimators)], *kernels, rows))
+                one._set_chance(
+                    one.result_, Chance(nature, models[len(estimators)], *kernels, rows)
+                )
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
                 estimators[name] = one
         return estimators
