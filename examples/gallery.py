@@ -148,6 +148,13 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             )
         ),
         "over_plane": planes,
+        "rejection": lambda: one(
+            lambda ax: plots.rejection(
+                fm.rejection_curve(fitted.result_.excess, crps, prediction.std),
+                ax,
+                "excess of the CCE",
+            )
+        ),
         "witness": lambda: one(witness),
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,

@@ -240,7 +240,9 @@ class ConditionalCongruence(Parameters):
                     fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype,
                     scales_of(chosen),
                 )  # fmt: skip
-                one._set_chance(one.result_, Chance(nature, models[len(estimators)], *kernels, rows))
+                one._set_chance(
+                    one.result_, Chance(nature, models[len(estimators)], *kernels, rows)
+                )
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
                 estimators[name] = one
         return estimators

@@ -19,8 +19,8 @@ from fastmcmd.evaluation.rowwise import losses
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import (
     LEAST_CLUSTERS,
-    CongruenceLosses,
     Paired,
+    congruence_bytes,
     congruence_losses,
     holm,
     model_confidence_set,
@@ -35,6 +35,7 @@ __all__ = ["PairOfModels", "PairedTests", "Pairs"]
 
 _ROUNDING = 1e-12  # of the losses: differences below it are those of rounding
 _CONGRUENCE = "mean_cce"
+_MOST_BYTES = 4e9  # of features of outcomes and predictions, beyond which the CCE has no test
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ class PairedTests:
         self, evaluations: Mapping[str, Evaluation], clusters: NDArray[np.intp] | None, level: float
     ) -> None:
         self._evaluations, self._clusters, self._level = dict(evaluations), clusters, level
-        self._congruence: CongruenceLosses | None = None
+        self._losses: Array | None = None  # of the mean squared CCE, a column a model
+        self._by_congruence: dict[tuple[str, str], Paired | None] = {}
         self.reason = self._no_congruence()
 
     def pairs(self) -> Pairs:
@@ -205,22 +207,25 @@ class PairedTests:
         if name == _CONGRUENCE:
             if self.reason:
                 raise ValueError(f"mean_cce has no model confidence set: {self.reason}")
-            columns = self._losses().losses()
-        else:
-            rows = [
-                None if each.context is None or not _has(each, name) else losses(name, each.context)
-                for each in self._evaluations.values()
-            ]
-            known = [one for one in rows if one is not None]
-            if len(known) < len(rows):
-                raise ValueError(
-                    f"{name} has no model confidence set: not every model has it as a mean over rows"
-                )
-            if not all(np.isfinite(one).all() for one in known):
-                raise ValueError(f"{name} has no model confidence set: some losses are infinite")
-            first = self._first_context()
-            share = _shares(first)
-            columns = np.stack([share * one for one in known], axis=1)
+            self._compare_congruence()
+            assert self._losses is not None
+            clusters = self._clusters_of_used()
+            p = model_confidence_set(self._losses, clusters, samples, random_state)
+            return dict(zip(models, p.tolist(), strict=True))
+        rows = [
+            None if each.context is None or not _has(each, name) else losses(name, each.context)
+            for each in self._evaluations.values()
+        ]
+        known = [one for one in rows if one is not None]
+        if len(known) < len(rows):
+            raise ValueError(
+                f"{name} has no model confidence set: not every model has it as a mean over rows"
+            )
+        if not all(np.isfinite(one).all() for one in known):
+            raise ValueError(f"{name} has no model confidence set: some losses are infinite")
+        first = self._first_context()
+        share = _shares(first)
+        columns = np.stack([share * one for one in known], axis=1)
         p = model_confidence_set(columns, self._clusters, samples, random_state)
         return dict(zip(models, p.tolist(), strict=True))
 
@@ -300,29 +305,35 @@ class PairedTests:
                 return "the models were evaluated with different lam"
             if not first.nature.same_rows(one.nature):
                 return "the models were evaluated with different inputs or weights"
+        if congruence_bytes(chances) > _MOST_BYTES:  # type: ignore[arg-type]
+            return f"{len(first.nature):,} rows of {len(chances)} models are too many for it"
         return ""
 
-    def _losses(self) -> CongruenceLosses:
-        if self._congruence is None:
-            self._congruence = congruence_losses(
-                [one for one in self._chances() if one is not None]
+    def _compare_congruence(self) -> None:
+        """Test all pairs, and keep the losses; features of all outcomes are needed only here."""
+        if self._losses is not None:
+            return
+        parts = congruence_losses([one for one in self._chances() if one is not None])
+        self._losses = parts.losses()
+        clusters, size = self._clusters_of_used(), float(np.abs(self._losses).sum())
+        for (one, first), (other, second) in combinations(enumerate(self._evaluations), 2):
+            more = float(parts.variances[one] + parts.variances[other])
+            self._by_congruence[first, second] = paired(
+                parts.pair(one, other), clusters, 1 - self._level, size, more_variance=more
             )
-        return self._congruence
 
     def _test_congruence(self, first: str, second: str) -> Paired | None:
         if self.reason:
             return None
-        names = list(self._evaluations)
-        places = names.index(first), names.index(second)
-        parts = self._losses()
-        terms = parts.pair(*places)
+        self._compare_congruence()
+        return self._by_congruence[first, second]
+
+    def _clusters_of_used(self) -> NDArray[np.intp] | None:
+        """Return the clusters of the rows of positive weight, numbered anew."""
         weights = self._first_context().weights
-        clusters = self._clusters
-        if weights is not None and clusters is not None:
-            clusters = np.unique(clusters[weights > 0], return_inverse=True)[1].reshape(-1)
-        size = float(np.abs(parts.losses()).sum())
-        more = float(parts.variances[list(places)].sum())
-        return paired(terms, clusters, 1 - self._level, size, more_variance=more)
+        if self._clusters is None or weights is None:
+            return self._clusters
+        return np.unique(self._clusters[weights > 0], return_inverse=True)[1].reshape(-1)
 
 
 def _has(evaluation: Evaluation, name: str) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "CongruenceLosses",
     "Paired",
     "clusters_of",
+    "congruence_bytes",
     "congruence_losses",
     "holm",
     "model_confidence_set",
@@ -38,7 +39,9 @@ Array = NDArray[np.float64]
 
 LEAST_CLUSTERS = 6  # of fewer, no signs of differences are significant: 2 / 2^5 > 0.05
 _ROUNDING = 1e-12  # of the terms' sizes: sums below it are rounding
-_LANDMARKS = 400  # in x: validity does not depend on them
+_LANDMARKS = 100, 400  # in x, at least and at most: validity does not depend on them
+_OPERATIONS = 2e10  # of a product of the coordinates with themselves
+_TYPICAL_RANK = 40  # of output features, of an RBF kernel on numbers
 _RANK = 400  # of the output features: likewise
 _ROWS = 4_096  # rows whose coordinates are held together
 _MULTIPLIERS = 40  # simulated draws behind a variance
@@ -203,6 +206,11 @@ class CongruenceLosses:
         return np.stack(columns, axis=1)
 
 
+def congruence_bytes(models: Sequence[Chance]) -> float:
+    """Return about how much memory `congruence_losses` needs."""
+    return 8.0 * _TYPICAL_RANK * len(models[0].nature) * (2 * len(models) + 2)
+
+
 def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> CongruenceLosses:
     """Return rows' parts of the mean squared CCE of models of the same outcomes with the same kernels.
 
@@ -227,7 +235,8 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
         raise ValueError(f"{first.y_kernel!r} has no features of affordable rank here")
     means = np.stack([mean_features(features, side) for side in outputs])
     outcomes = features.transform(y)
-    basis = Smoother.of(first.x_kernel, x, _LANDMARKS, random_state).basis(x, weight)
+    most = int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
+    basis = Smoother.of(first.x_kernel, x, most, random_state).basis(x, weight)
     energy = basis.energy(nature.lam)
     sums = np.zeros((len(models), len(energy), features.rank))
     for rows, g in _Blocks(basis, x):

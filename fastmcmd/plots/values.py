@@ -297,7 +297,7 @@ def over_plane(
     ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
     if not has_support.all():
         share = _hexagons(ax, plane, has_support.astype(np.float64))
-        share.set_array(np.ma.masked_greater_equal(share.get_array(), 0.5))
+        share.set_array(np.ma.masked_greater_equal(np.asarray(share.get_array()), 0.5))
         share.set_cmap(_grey_map())
     ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
     return finish(ax)

@@ -7,13 +7,13 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import oracle
 import pytest
+from simulations.excess import simulate
 
 import fastmcmd as fm
 from fastmcmd.inference import chance as module
 from fastmcmd.rows import open_rows
-from tests import oracle
-from tests.simulations.excess import simulate
 
 N = 120
 X_KERNEL, LAM = fm.RBF(1.0), 0.05

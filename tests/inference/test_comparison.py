@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import oracle
 import pytest
+from simulations import comparison as simulations
 
 import fastmcmd as fm
 from fastmcmd.inference.comparison import (
@@ -13,8 +15,6 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
     paired,
 )
-from tests import oracle
-from tests.simulations import comparison as simulations
 
 X_KERNEL, Y_KERNEL, LAM = fm.RBF(1.0), fm.RBF(1.5), 0.05
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from simulations import regions as simulations
 
 import fastmcmd as fm
-from tests.simulations import regions as simulations
 
 pytest.importorskip("sklearn")
 X_KERNEL = fm.RBF(1.0)

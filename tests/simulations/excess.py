@@ -33,7 +33,7 @@ def expected(x, factor):
     gram = X_KERNEL(x, x)
     a = np.linalg.solve(gram + n * LAM * np.eye(n), gram)
     misfit = _inner(mean, STD, STD) - 2 * _inner(mean, STD, wrong) + _inner(mean, wrong, wrong)
-    both = np.einsum("iq,ij,jq->q", a, misfit, a) - (a**2).T @ misfit.diagonal()
+    both = (a * (misfit @ a)).sum(axis=0) - (a**2).T @ misfit.diagonal()
     variance = 1 - _inner(mean, wrong, wrong).diagonal()
     return float(both.mean()), float(((a**2).T @ variance).mean())
 
