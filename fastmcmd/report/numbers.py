@@ -103,7 +103,7 @@ def headline(material: Material) -> Section:
             body += paragraph(
                 material.of(
                     name,
-                    f"Exact test, {test.simulations:,} simulations: CCE (scale-free kernels) {test.cce:.3g}, "
+                    f"Exact test, {test.simulations:,} simulations: CCE (default kernels) {test.cce:.3g}, "
                     f"a right model here {test.null_cce:.3g}, detectable from {test.detectable:.3g}.",
                 ),
                 "how",
