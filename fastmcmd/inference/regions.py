@@ -40,6 +40,12 @@ _MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
 _SUBSAMPLE = 500  # rows between which the median distance is taken
 
 
+_SPREAD = {
+    "too wide": ", predictions are too wide",
+    "too narrow": ", outcomes lie further from predictions than these allow",
+}
+
+
 @dataclass(frozen=True)
 class WeakRegion:
     """A region of rows, and whether the model is wrong there.
@@ -71,7 +77,7 @@ class WeakRegion:
     tested: int
 
     def __str__(self) -> str:
-        extra = f", the predicted spread is {self.spread}" if self.spread else ""
+        extra = _SPREAD.get(self.spread, "")
         return (
             f"{self.description}: CCE {self.cce:.3g}, a right model {self.null_cce:.3g}{extra}, "
             f"p = {self.p_adjusted:.3g}, {self.rows:,} rows"
