@@ -147,7 +147,7 @@ class Passes:
         saved = None if keep is None else keep.load(SumsPassState)
         # With other memory other landmarks may have been found: the pass begins anew.
         if keep is not None and saved is not None and saved.of == identity:
-            keep.check(_sums_fit(saved, sums, stream, norms, found))
+            keep.check(_sums_fit(saved, sums, stream, norms, row_sizes))
             sums.restore(saved.sums)
             stream.restore(saved.streams)
             start, step = len(saved.residual_diagonal), saved.step

@@ -353,9 +353,7 @@ def _is_array(value: object) -> bool:
 
 
 GIVE_UNIT = "give y and the predictions in another unit"
-OUT_OF_RANGE = (
-    f"squares of predicted standard deviations leave the range of doubles; {GIVE_UNIT}"
-)
+OUT_OF_RANGE = f"squares of predicted standard deviations leave the range of doubles; {GIVE_UNIT}"
 ERRORS_OUT_OF_RANGE = (
     "squared errors, relative to the largest predicted variance, leave the range of doubles"
 )

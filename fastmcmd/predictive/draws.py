@@ -56,7 +56,6 @@ class Draws(Predictive):
 
     has_density = False
 
-
     def __init__(self, array: Any) -> None:
         given = as_array(array, "array")
         if given.ndim not in (1, 2, 3) or given.size == 0:

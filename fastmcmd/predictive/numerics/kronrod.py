@@ -150,6 +150,7 @@ def add_panels(
             size += np.bincount(rows[~open_], sums.size[~open_], n)
         if not open_.any():
             return
-        rows, left, centre, right = (v[open_] for v in (rows, left, centre, right))
+        rows = rows[open_]
+        left, centre, right = (v[open_] for v in (left, centre, right))
         rows = np.concatenate([rows, rows])
         left, right = np.concatenate([left, centre]), np.concatenate([centre, right])
