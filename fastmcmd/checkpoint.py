@@ -138,7 +138,7 @@ class Checkpoint:
                 return None
             return decode(kind, arrays, json.loads(arrays.pop(_DOCUMENT).tobytes()))
         except _BROKEN as error:
-            raise self._damaged(error) from None
+            raise self.damaged(error) from None
 
     def save(self, stage: str, state: Callable[[], Any], *, force: bool = False) -> None:
         """Write the state that ``state()`` returns, if the last save is long enough ago, or ``force``.
@@ -229,7 +229,7 @@ class Checkpoint:
                     raise ValueError("its contents are not those that were saved together")
             plan = {name: int(value) for name, value in dict(about.get("plan", {})).items()}
         except (*_BROKEN, TypeError) as error:
-            raise self._damaged(error) from None
+            raise self.damaged(error) from None
         if format_ != _FORMAT:
             raise ValueError(
                 f"checkpoint {self.path} has format {format_} (fastmcmd {version}); this is fastmcmd "
@@ -242,7 +242,8 @@ class Checkpoint:
             )
         return plan
 
-    def _damaged(self, error: object) -> ValueError:
+    def damaged(self, error: object) -> ValueError:
+        """Return the error of a file with such contents."""
         return ValueError(
             f"checkpoint {self.path} is damaged, or no checkpoint of fastmcmd: {error}. {_AFRESH}"
         )
@@ -265,6 +266,11 @@ class Stage:
     def load(self, kind: type[T]) -> T | None:
         """Return the state of type ``kind`` saved for this stage; None if there is none."""
         return self.checkpoint.load(self.name, kind)
+
+    def check(self, fits: bool) -> None:
+        """Raise the error of a damaged file unless what was loaded ``fits`` the computation."""
+        if not fits:
+            raise self.checkpoint.damaged(f"the arrays of {self.name} do not fit the data")
 
     def save(self, state: Callable[[], Any], *, force: bool = False) -> None:
         """Save ``state()`` if the last save is long enough ago, or ``force``."""

@@ -21,6 +21,7 @@ from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.estimate.row_stream import StackedRowStream, StreamState
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
+from fastmcmd.io.state import same_layout
 from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes
@@ -145,7 +146,8 @@ class Passes:
         identity = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
         saved = None if keep is None else keep.load(SumsPassState)
         # With other memory other landmarks may have been found: the pass begins anew.
-        if saved is not None and saved.of == identity:
+        if keep is not None and saved is not None and saved.of == identity:
+            keep.check(_sums_fit(saved, sums, stream, norms, row_sizes))
             sums.restore(saved.sums)
             stream.restore(saved.streams)
             start, step = len(saved.residual_diagonal), saved.step
@@ -272,7 +274,11 @@ class Passes:
         if keep is not None:
             identity = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
         saved = None if keep is None else keep.load(ResidualPassState)
-        if saved is not None and saved.of == identity:
+        if keep is not None and saved is not None and saved.of == identity:
+            keep.check(
+                same_layout(saved.sample, sample.state())
+                and _rows_fit(saved.norms, made.norms, saved.step)
+            )
             sample.restore(saved.sample)
             start, step = saved.norms.shape[1], saved.step
             made.norms[:, :start] = saved.norms
@@ -289,6 +295,30 @@ class Passes:
                 keep.save(state, force=done == len(stream))
         self.made += 1
         return self.problem.certified(sample, sample.residual(), solutions, total), sample
+
+
+def _rows_fit(saved: Array, whole: Array, step: int) -> bool:
+    """Tell whether columns of rows are the first ones of those of all rows."""
+    if saved.ndim != whole.ndim or saved.dtype != whole.dtype or step < 1:
+        return False
+    return saved.shape[:-1] == whole.shape[:-1] and saved.shape[-1] <= whole.shape[-1]
+
+
+def _sums_fit(
+    saved: SumsPassState, sums: RowSums, stream: StackedRowStream, norms: Array, sizes: Array | None
+) -> bool:
+    done = saved.residual_diagonal
+    rows = [(done, np.empty(norms.shape[1])), (saved.norms, norms)]
+    if sizes is not None and saved.sizes is not None:
+        rows.append((saved.sizes, sizes))
+    states = stream.state()
+    return (
+        all(_rows_fit(one, whole, saved.step) for one, whole in rows)
+        and all(one.shape[-1] == len(done) for one, _ in rows)
+        and same_layout(saved.sums, sums.state())
+        and len(saved.streams) == len(states)
+        and all(same_layout(*pair) for pair in zip(saved.streams, states, strict=True))
+    )
 
 
 def _sums_state(

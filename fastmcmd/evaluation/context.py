@@ -14,7 +14,7 @@ from fastmcmd._base.annotations import AnyArray, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.kernels import Kernel
-from fastmcmd.metrics.inputs import OUT_OF_RANGE, Outcomes, weighted_mean
+from fastmcmd.metrics.inputs import ERRORS_OUT_OF_RANGE, OUT_OF_RANGE, Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
 from fastmcmd.metrics.pit import (
     PITHistogram,
@@ -31,6 +31,7 @@ from fastmcmd.metrics.reliability_sums import (
     conclude_reliability,
     reliability_sums,
 )
+from fastmcmd.metrics.variance import LEAST_VARIANCE, MOST_VARIANCE
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.wrapped import Wrapped
@@ -251,8 +252,11 @@ class Context:
         if self.width is not None:
             return self.width
         variance = self.prediction.variance
-        fits = np.isfinite(variance).all() and (variance > 0).all()
-        return None if fits else OUT_OF_RANGE
+        if not ((variance >= LEAST_VARIANCE) & (variance <= MOST_VARIANCE)).all():
+            return OUT_OF_RANGE
+        with np.errstate(over="ignore"):
+            squares = (self.y - self.prediction.mean) ** 2
+        return None if np.isfinite(squares).all() else ERRORS_OUT_OF_RANGE
 
     def mean(self, values: Array) -> float:
         """Return the weighted mean of values by row."""

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "same_layout"]
 
 T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
@@ -164,3 +164,16 @@ def _named(kind: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def same_layout(one: Any, other: Any) -> bool:
+    """Tell whether two states have arrays of the same shapes and types in the same fields."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+        return arrays and one.shape == other.shape and one.dtype == other.dtype
+    if is_dataclass(one) and not isinstance(one, type):
+        return type(one) is type(other) and all(
+            same_layout(getattr(one, field.name), getattr(other, field.name))
+            for field in fields(one)
+        )
+    return True

@@ -37,6 +37,9 @@ from fastmcmd.predictive.on_device import (
 )
 
 __all__ = [
+    "ERRORS_OUT_OF_RANGE",
+    "GIVE_UNIT",
+    "LEAST_NORMAL",
     "NAN_POLICIES",
     "OUT_OF_RANGE",
     "Outcomes",
@@ -349,10 +352,12 @@ def _is_array(value: object) -> bool:
     )
 
 
-OUT_OF_RANGE = (
-    "squares of predicted standard deviations leave the range of doubles; give y and the predictions in "
-    "another unit"
+GIVE_UNIT = "give y and the predictions in another unit"
+OUT_OF_RANGE = f"squares of predicted standard deviations leave the range of doubles; {GIVE_UNIT}"
+ERRORS_OUT_OF_RANGE = (
+    "squared errors, relative to the largest predicted variance, leave the range of doubles"
 )
+LEAST_NORMAL = float(np.finfo(np.float64).tiny)
 _LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
 
 

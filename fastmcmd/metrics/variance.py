@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.metrics.inputs import OUT_OF_RANGE, Outcomes, read
+from fastmcmd.metrics.inputs import (
+    ERRORS_OUT_OF_RANGE,
+    GIVE_UNIT,
+    LEAST_NORMAL,
+    OUT_OF_RANGE,
+    Outcomes,
+    read,
+    unit_of,
+)
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
-from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 
 __all__ = [
     "ence",
@@ -26,6 +37,10 @@ __all__ = [
 BINNINGS = ("mass", "width")
 SPREADS = ("std", "variance")
 
+# Variances whose squares, which noise is made of, have all their digits.
+LEAST_VARIANCE, MOST_VARIANCE = 1e-150, 1e150
+_MARGIN = 1e50  # largest standard deviation from which the least may be so much smaller
+
 
 def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, list[Array]]:
     """Return predicted variances (m,), and columns: weights, weighted variances, squared errors, noise.
@@ -34,15 +49,20 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
     """
     variance = rows.prediction.variance
     xp = rows.namespace.xp
-    fits = xp.isfinite(variance) & ((variance > 0) if positive else (variance >= 0))
-    if not bool(xp.all(fits)):
+    if not bool(xp.all((variance >= LEAST_VARIANCE) & (variance <= MOST_VARIANCE))):
         std = rows.prediction.std
-        if bool(xp.all(xp.isfinite(std) & (std > 0))):
+        fits = xp.isfinite(std) & ((std > 0) if positive else (std >= 0))
+        if not bool(xp.all(fits)):
+            sign = "positive and" if positive else "nonnegative and"
+            raise ValueError(f"prediction has variances that are not {sign} finite")
+        square = (variance >= LEAST_VARIANCE) & (variance <= MOST_VARIANCE)
+        if not bool(xp.all((std == 0) | square)):
             raise ValueError(f"prediction cannot be binned: {OUT_OF_RANGE}")
-        sign = "positive and" if positive else "nonnegative and"
-        raise ValueError(f"prediction has variances that are not {sign} finite")
     squares = rows.y - rows.prediction.mean
-    squares *= squares
+    with np.errstate(over="ignore"):
+        squares *= squares
+    if not bool(xp.all(xp.isfinite(squares))) and bool(xp.all(xp.isfinite(rows.y))):
+        raise ValueError(f"prediction cannot be binned: {ERRORS_OUT_OF_RANGE}")
     if rows.nan_result:
         squares = squares * np.nan
     if rows.weights is None:
@@ -77,6 +97,31 @@ def _weighted(rows: Outcomes, positive: bool) -> tuple[Array, list[Array]]:
     return spread[some], [column[some] for column in columns]
 
 
+@dataclass(frozen=True)
+class _Moments:
+    """Means and standard deviations (n,) of predictions in another unit."""
+
+    mean: Array
+    std: Array
+
+    @classmethod
+    def of(cls, prediction: Predictive, unit: float) -> _Moments:
+        return cls(prediction.mean / unit, prediction.std / unit)
+
+    @property
+    def variance(self) -> Array:
+        return self.std**2
+
+
+def _unit(rows: Outcomes) -> float:
+    """Return the unit in which to square predicted standard deviations: 1, or near the largest of them."""
+    std = rows.prediction.std
+    largest = float(rows.namespace.xp.max(std))
+    if np.sqrt(LEAST_VARIANCE) * _MARGIN < largest < np.sqrt(MOST_VARIANCE):
+        return 1.0
+    return unit_of(rows.namespace, std)
+
+
 def _binned(
     rows: Outcomes,
     bins: int,
@@ -86,6 +131,15 @@ def _binned(
     positive: bool = True,
 ) -> Binned:
     """Return sums of weights, variances and squared errors in bins."""
+    unit = _unit(rows)
+    if unit != 1:
+        power = unit if by == "std" else unit * unit
+        scaled = None if limits is None else (limits[0] / power, limits[1] / power)
+        inner = replace(
+            rows, y=rows.y / unit, prediction=cast(Predictive, _Moments.of(rows.prediction, unit))
+        )
+        found = _binned(inner, bins, binning, by, scaled, positive)
+        return replace(found, unit=unit * found.unit, edges=found.edges * power)
     if rows.namespace.on_host:
         return into_bins(gather_cells(rows, binning, by, positive=positive), bins, binning, limits)
     spread, columns = _weighted(rows, positive)
@@ -262,7 +316,13 @@ def uce(
         nan_policy,
         positive=False,
     )
-    return curve.uce
+    found = curve.uce
+    exact = (curve.rmse == curve.rmv).all()
+    if not (np.isnan(found) or exact or LEAST_NORMAL <= found < np.inf):
+        raise ValueError(
+            f"the UCE is in squared units of y and leaves the range of doubles; {GIVE_UNIT}"
+        )
+    return found
 
 
 @metric

@@ -63,11 +63,14 @@ class Binned:
         As in `Cells`.
     edges : ndarray (bins + 1,)
         Spreads at the edges.
+    unit : float
+        Unit of the standard deviations and errors whose squares are summed; not of the edges.
     """
 
     sums: Array
     noise: Array
     edges: Array
+    unit: float = 1.0
 
 
 def cells_of(spread: Array, columns: list[Array], noise: Array) -> Cells:

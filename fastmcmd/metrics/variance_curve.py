@@ -64,8 +64,9 @@ class VarianceCurve:
     @property
     def uce(self) -> float:
         """Weighted mean over bins of ``|MSE - MV|``."""
-        gaps = np.abs(self.rmse**2 - self.rmv**2)
-        return float(self.mass @ gaps / self.mass.sum())
+        share = self.mass / self.mass.sum()
+        with np.errstate(over="ignore"):
+            return float(share @ (np.abs(self.rmse - self.rmv) * (self.rmse + self.rmv)))
 
     @property
     def null_ence(self) -> float:
@@ -120,8 +121,8 @@ def conclude_variance(
     mass, variance, squares = binned.sums[some].T
     positive = np.where(variance > 0, variance, np.nan)
     return VarianceCurve(
-        np.sqrt(variance / mass),
-        np.sqrt(squares / mass),
+        binned.unit * np.sqrt(variance / mass),
+        binned.unit * np.sqrt(squares / mass),
         mass,
         binned.edges,
         np.sqrt((kurtosis - 1) * binned.noise[some]) / (2 * positive),

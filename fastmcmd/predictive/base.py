@@ -58,7 +58,6 @@ class Predictive(ABC):
     discrete: bool = False
     has_density: bool = True
     has_inverse: bool = False
-    _sums_are_exact: bool = False  # over `nodes`, of continuous outputs as well
 
     if TYPE_CHECKING:  # an abstract property here would stand in the way of dataclass fields
 
@@ -168,6 +167,19 @@ class Predictive(ABC):
         """Nodes L of a row (the largest L), without computing them."""
         return int(self.take(np.zeros(1, dtype=np.intp)).nodes()[1].shape[1])
 
+    @property
+    def exact_nodes(self) -> bool:
+        """Whether sums over `nodes` have no error of quadrature: those of draws and counts."""
+        return self.discrete or self.columns > 1
+
+    @property
+    def rough_levels(self) -> Array:
+        """Levels (j,) in (0, 1) at which the quantile functions of numbers are not smooth, or have jumps.
+
+        Integrals over levels end their panels there; other rough places only cost them time.
+        """
+        return np.empty(0)
+
     def support(self) -> Nodes | None:
         """Return outputs (L,) that all rows share and their probabilities (n, L), where they do.
 
@@ -188,6 +200,10 @@ class Predictive(ABC):
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y' where a closed form is known."""
         del kernel, other
+        return None
+
+    def weighted_parts(self) -> list[tuple[Array, Predictive]] | None:
+        """Return weights (n,) and the distributions that this is a mixture of; None for other ones."""
         return None
 
     def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:

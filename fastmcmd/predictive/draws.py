@@ -56,8 +56,6 @@ class Draws(Predictive):
 
     has_density = False
 
-    _sums_are_exact = True
-
     def __init__(self, array: Any) -> None:
         given = as_array(array, "array")
         if given.ndim not in (1, 2, 3) or given.size == 0:
@@ -213,6 +211,11 @@ class Draws(Predictive):
             ordered = ordered.reshape(shape)[rows].reshape(-1, ordered.shape[1])
         part._set(self._given[rows], ordered)
         return part
+
+    @property
+    def exact_nodes(self) -> bool:
+        """True."""
+        return True
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the draws, with equal weights."""

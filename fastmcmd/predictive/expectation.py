@@ -1,4 +1,4 @@
-"""Expectations of kernels under predictions: closed forms by linearity, sums over nodes else."""
+"""Expectations of kernels under predictions: closed forms by linearity, sums or quadrature else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import shown
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
-from fastmcmd.predictive.numerics.narrow_kernels import around_points
+from fastmcmd.predictive.numerics.level_integrals import over_levels
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["by_parts", "closed_form", "closed_form_pairs", "closed_form_rows", "expected_kernel"]
 
 _BLOCK = 1 << 20  # kernel values held together
-_ENOUGH = 1e-12  # change on finer panels, relative to the largest value
-_MOST_SPLITS = 32
 _TAIL = 1e-16  # mass that quadrature leaves out at either end
 _LOST = 1e-7  # share of an expectation there, before it is an error
 
@@ -90,27 +88,32 @@ def by_parts(
 def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k).
 
-    Quadrature goes on with finer panels until it no longer changes.
+    In closed form, by sums over draws and counts, or by adaptive quadrature.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel is {shown(kernel)}; a kernel such as fastmcmd.RBF(0.5) is needed")
     known = closed_form(prediction, kernel, points)
     if known is not None:
         return known
-    out = _over_nodes(prediction, kernel, points, 1)
-    scale = np.sqrt(max(float(np.max(kernel.diagonal(points), initial=0.0)), 1e-300))
-    splits = 2
-    while splits <= _MOST_SPLITS and not _exact_nodes(prediction):
-        finer = _over_nodes(prediction, kernel, points, splits)
-        change = float(np.max(np.abs(finer - out), initial=0.0))
-        out = finer
-        if change <= _ENOUGH * max(scale, float(np.max(np.abs(out), initial=0.0))):
-            break
-        splits *= 2
-    if not _exact_nodes(prediction):
-        for rows, part in _blocks(prediction, prediction.node_count):
-            around_points(part, kernel, points, part.nodes()[0], out[rows])
-        _check_tails(prediction, kernel, points, out)
+    if prediction.exact_nodes:
+        return _over_nodes(prediction, kernel, points)
+    shape = len(prediction), len(points)
+    parts = prediction.weighted_parts()
+    if parts is not None:
+        out = np.zeros(shape)
+        for weight, component in parts:
+            some = np.flatnonzero(weight > 0)
+            if len(some):
+                part = expected_kernel(component.take(some), kernel, points)
+                out[some] += weight[some, None] * part
+        return out
+
+    def of_part(leaf: Kernel) -> Array:
+        known = prediction.closed_form(leaf, points)
+        return over_levels(prediction, leaf, points) if known is None else known
+
+    out = np.asarray(by_parts(kernel, shape, of_part))
+    _check_tails(prediction, kernel, points, out)
     return out
 
 
@@ -133,20 +136,16 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
         raise NumericalError(TOO_HEAVY)
 
 
-def _exact_nodes(prediction: Predictive) -> bool:
-    return prediction.discrete or prediction.columns > 1 or prediction._sums_are_exact
-
-
-def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array, splits: int) -> Array:
+def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     """Return the sums over nodes, in blocks of rows."""
     out = np.empty((len(prediction), len(points)))
-    for rows, part in _blocks(prediction, splits * prediction.node_count * max(1, len(points))):
+    for rows, part in _blocks(prediction, prediction.node_count * max(1, len(points))):
         shared = part.support()
         if shared is not None:
             values, weights = shared
             out[rows] = weights @ kernel(values, points)
             continue
-        values, weights = part.nodes(splits)
+        values, weights = part.nodes()
         n, count = weights.shape
         block = kernel(values.reshape(n * count, -1), points).reshape(n, count, -1)
         out[rows] = np.einsum("nl,nlr->nr", weights, block)

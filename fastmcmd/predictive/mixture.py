@@ -280,6 +280,11 @@ class Mixture(Predictive):
         part._set(tuple(c.take(rows) for c in self.components), self.weights[rows])
         return part
 
+    @property
+    def exact_nodes(self) -> bool:
+        """Whether those of all components are."""
+        return all(component.exact_nodes for component in self.components)
+
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the nodes of all components, weighted by the components' weights."""
         return self._joined([component.nodes(splits) for component in self.components])
@@ -347,6 +352,10 @@ class Mixture(Predictive):
                     return None
                 total += weight * share * known
         return total
+
+    def weighted_parts(self) -> list[tuple[Array, Predictive]]:
+        """Return the weights (n,) of each component, and the component."""
+        return list(self.parts())
 
     def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
         """Return weights (n,) and the Gaussians that this is a mixture of, or None."""

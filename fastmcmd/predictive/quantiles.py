@@ -228,6 +228,21 @@ class Quantiles(Predictive):
             out += np.where(right > 0, right * upper, 0.0)
         return np.asarray(out)
 
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        return self._at(levels, np.arange(len(self)))
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        found = self.quantiles_at(1 - levels)
+        outside = 1 - self.levels[-1]
+        if self.tails == "flat":
+            return found
+        far = self.values[:, -1:] + self._right[:, None] * np.log(
+            outside / np.minimum(levels, outside)
+        )
+        return np.where(levels < outside, far, found)
+
     def sample(self, size: int, random_state: Any = None) -> Array:
         """Return draws (n, size), by inversion."""
         rng = generator(random_state, Purpose.SAMPLE)
@@ -242,6 +257,11 @@ class Quantiles(Predictive):
         part.tails, part.levels = self.tails, self.levels
         part._set(self.values[rows])
         return part
+
+    @property
+    def rough_levels(self) -> Array:
+        """The given levels."""
+        return self.levels
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return Gauss-Legendre nodes between quantiles and in the tails; an atom is one node."""

@@ -219,6 +219,14 @@ class Truncated(Predictive):
             np.where(last, self.base.quantile(1.0)[:, None], quantiles) if last.any() else quantiles
         )
 
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j)."""
+        return (
+            self._inverse(1 - levels, levels)
+            if self._inverts
+            else super().upper_quantiles_at(levels)
+        )
+
     @property
     def _inverts(self) -> bool:
         return self.base.has_inverse and not self.discrete
@@ -376,6 +384,11 @@ class Truncated(Predictive):
     def node_count(self) -> int:
         """Nodes of a row: those of the base where it is discrete, else of the own quadrature."""
         return self.base.node_count if self.discrete else node_count()
+
+    @property
+    def exact_nodes(self) -> bool:
+        """Whether those of the base are."""
+        return self.base.exact_nodes
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""

@@ -226,6 +226,11 @@ class ZeroInflated(Predictive):
         """Nodes of a row."""
         return self.base.node_count + 1
 
+    @property
+    def exact_nodes(self) -> bool:
+        """Whether those of the base are."""
+        return self.base.exact_nodes
+
     def nodes(self, splits: int = 1) -> Nodes:
         """Return zero and the nodes of the base (n, L + 1), and their weights."""
         return self._with_zero(*self.base.nodes(splits))

@@ -72,6 +72,11 @@ class RecalibratedAtoms(RecalibratedCDF):
         upto[:, -1] = 1.0
         return np.diff(self.mapping(upto), axis=1, prepend=0.0)
 
+    @property
+    def exact_nodes(self) -> bool:
+        """Whether those of the distributions within are."""
+        return self.inner.exact_nodes
+
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the outcomes, increasing, with their probabilities."""
         values, weights = self.inner.nodes(splits)

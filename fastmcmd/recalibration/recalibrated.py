@@ -126,6 +126,33 @@ class RecalibratedCDF(Predictive):
         found[:, np.atleast_1d(upper)] = self.inner.upper_quantiles_at(rows)
         return found if levels.ndim else found[:, 0]
 
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        if self.discrete:  # where levels of atoms must not be rounded
+            return super().quantiles_at(levels)
+        found = self.inner.quantiles_at(self.mapping.inverse(levels))
+        row, column = np.nonzero(levels > _UPPER)
+        if len(row):
+            above = self.mapping.inverse_above(1 - levels[row, column])
+            found[row, column] = self.inner.take(row).upper_quantiles_at(above[:, None])[:, 0]
+        return found
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j)."""
+        if self.discrete:
+            return super().upper_quantiles_at(levels)
+        found = self.inner.upper_quantiles_at(self.mapping.inverse_above(levels))
+        row, column = np.nonzero(levels > _UPPER)
+        if len(row):
+            below = self.mapping.inverse(1 - levels[row, column])
+            found[row, column] = self.inner.take(row).quantiles_at(below[:, None])[:, 0]
+        return found
+
+    @property
+    def rough_levels(self) -> Array:
+        """The levels of the knots of R, and those at which the inner quantile functions are not smooth."""
+        return np.union1d(self.mapping.r[1:-1], self.mapping(self.inner.rough_levels))
+
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)

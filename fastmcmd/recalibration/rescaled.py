@@ -179,6 +179,16 @@ class Rescaled(Predictive):
         """Return the distributions of some rows."""
         return Rescaled(self.inner.take(rows), self.scale[rows], self.shift[rows])
 
+    @property
+    def exact_nodes(self) -> bool:
+        """Whether those of the distributions within are."""
+        return self.inner.exact_nodes
+
+    @property
+    def rough_levels(self) -> Array:
+        """Levels at which the inner quantile functions are not smooth."""
+        return self.inner.rough_levels
+
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the inner nodes, moved, with their weights."""
         values, weights = self.inner.nodes(splits)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 
 import numpy as np
 from spoils import N
@@ -79,6 +80,56 @@ def _checkpoint():
         good = {"a": np.arange(30.0), "b": np.array(["text"]), "c": np.eye(4)}
         # A stage that is not found is computed again.
         return [found.get(name, good[name]) for name in good]
+
+    return ".ckpt", write, read, True
+
+
+def _laplacian():
+    import fastmcmd as fm
+
+    return fm.Laplacian(1.0)
+
+
+def _run(saves, **options):
+    """A run that goes on from what it had saved when it had saved ``saves`` times."""
+
+    def compute(path):
+        import fastmcmd as fm
+
+        x, y = _data()
+        x = np.concatenate([x, x + 0.3, x - 0.3])
+        y, z = np.tile(y, 3), np.tile(x[:N, 0], 3)
+        given = {"lam": 1e-3, "x_kernel": fm.RBF(0.5), **options}
+        return fm.mcmd(x[:20], x, y, x, z, checkpoint=path, **given).values
+
+    def write(path):
+        from fastmcmd.checkpoint import Checkpoint
+        from fastmcmd.estimate import resume
+        from fastmcmd.solvers import cholesky
+
+        resume._EVERY, cholesky._LONG = 0.0, 0.0
+        save, left, held = Checkpoint.save, [saves], path.with_suffix(".held")
+
+        def counted(self, *arguments, **named):
+            save(self, *arguments, **named)
+            left[0] -= 1
+            if left[0] >= 0:
+                shutil.copyfile(self.path, held)
+
+        Checkpoint.save = counted
+        try:
+            compute(path)
+        finally:
+            Checkpoint.save = save
+        held.rename(path)
+
+    def read(path):
+        copy = path.with_suffix(".run")
+        shutil.copyfile(path, copy)  # a run removes its file when it ends
+        try:
+            return [compute(copy)]
+        finally:
+            copy.unlink(missing_ok=True)
 
     return ".ckpt", write, read, True
 
@@ -186,6 +237,11 @@ KINDS = {
     "recalibrator of variances": lambda: _recalibrator("IsotonicStd"),
     "conformal intervals": lambda: _recalibrator("ConformalIntervals"),
     "checkpoint": _checkpoint,
+    "run by CG": lambda: _run(3, solver="cg"),
+    "run by Cholesky": lambda: _run(2, solver="cholesky"),
+    "run by Cholesky, two systems": lambda: _run(3, solver="cholesky", lam_prime=3e-3),
+    "run of low rank": lambda: _run(2, solver="lowrank", tol=1e-3),
+    "run in dense form": lambda: _run(2, y_kernel=_laplacian(), tol=1e-5),
     "cache of encoders": _cache,
     "rows of .npy": lambda: _rows(".npy", _put_npy),
     "rows of HDF5": lambda: _rows(".h5", _put_hdf5, "::x"),

@@ -3,8 +3,9 @@
     python tests/adversary/metrics.py --count 2000 --seed 0
 
 Values are log-uniform from 1e-300 to 1e300, with ties, zeros and weights of ratios up to 1e12;
-probabilities include 0, 1 and 1 - 1e-16. Relative errors of 1e-9 are allowed (metrics are sums of up to 30
-terms), plus 1e-14 of the largest summand, which is what float64 sums with cancellation leave.
+probabilities include 0, 1 and 1 - 1e-16. Calibration measures (`calibration_measures`) are among them.
+Relative errors of 1e-9 are allowed (metrics are sums of up to 40 terms), plus 1e-14 of the largest summand,
+which is what float64 sums with cancellation leave.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from fractions import Fraction as F
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 import numpy as np
+from calibration_measures import classes, exact, real, reliability, variances
 from mpmath import mp, mpf
 
 import fastmcmd as fm
@@ -27,16 +32,6 @@ RELATIVE, OF_LARGEST = 1e-9, 1e-14
 HUGE = float(np.finfo(np.float64).max)
 
 Check = tuple[str, str, Any, Any, Any]  # name, line, came, right, largest summand
-
-
-def exact(values: Any) -> list[F]:
-    """Return doubles as fractions."""
-    return [F(float(v)) for v in values]
-
-
-def real(value: F) -> Any:
-    """Return a fraction in mpmath."""
-    return mpf(value.numerator) / value.denominator
 
 
 def mean(values: list[F], weights: list[F]) -> F:
@@ -226,7 +221,7 @@ def classification(rng: Any) -> Iterator[Check]:
 def attack(seed: int) -> Iterator[tuple[str, str | None]]:
     """Attack with one seed; yields the name of what was checked, and what is wrong with it."""
     rng = np.random.default_rng([seed, 41])
-    for kind in (regression, ensembles, classification, spreads):
+    for kind in (regression, ensembles, classification, spreads, reliability, variances, classes):
         for name, line, came, right, largest in kind(rng):
             allowed = RELATIVE * abs(right) + OF_LARGEST * largest + mpf(10) ** -307
             if mp.isinf(right) or abs(right) > HUGE:

@@ -101,9 +101,12 @@ def _array(rng):
 
 
 def _forge(content, rng):
-    """Exchange an array or a setting of a saved object, under a right checksum."""
+    """Exchange an array or a setting of a saved object or checkpoint, under a right checksum."""
     from fastmcmd.storage import _checksum
 
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        if "about.npy" in file.namelist():
+            return _forge_checkpoint(file, rng)
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     arrays.pop("checksum")
@@ -117,6 +120,43 @@ def _forge(content, rng):
     sealed["checksum"] = np.frombuffer(_checksum(arrays, text), np.uint8)
     stream = io.BytesIO()
     np.savez(stream, **sealed)
+    return stream.getvalue()
+
+
+def _forge_checkpoint(file, rng):
+    """Exchange an array, a setting or two members of the stages, and list what is there then."""
+    from fastmcmd.checkpoint import _members
+
+    members = {name: file.read(name) for name in file.namelist()}
+    about = json.loads(_read(members.pop("about.npy")).tobytes())
+    names = sorted(members)
+    name = names[rng.integers(len(names))]
+    array = _read(members[name])
+    if rng.random() < 0.2:
+        other = names[rng.integers(len(names))]
+        members[name], members[other] = members[other], members[name]
+    elif name.endswith("/_document.npy"):
+        members[name] = _written(np.frombuffer(_text_value(array.tobytes(), rng), np.uint8))
+    elif rng.random() < 0.1:
+        del members[name]
+    else:
+        members[name] = _written(_forged(array, rng))
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as out:
+        for name, inside in members.items():
+            out.writestr(name, inside)
+        about["members"] = _members(out)
+        out.writestr("about.npy", _written(np.frombuffer(json.dumps(about).encode(), np.uint8)))
+    return stream.getvalue()
+
+
+def _read(content):
+    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+
+
+def _written(array):
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, allow_pickle=False)
     return stream.getvalue()
 
 

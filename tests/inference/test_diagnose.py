@@ -42,8 +42,12 @@ def plain_embedding(model, shift, log_factor):
         return out
 
     step = 1e-5
-    by_shift = (embedded(shift + step, log_factor) - embedded(shift - step, log_factor)) / (2 * step)
-    by_factor = (embedded(shift, log_factor + step) - embedded(shift, log_factor - step)) / (2 * step)
+    by_shift = (embedded(shift + step, log_factor) - embedded(shift - step, log_factor)) / (
+        2 * step
+    )
+    by_factor = (embedded(shift, log_factor + step) - embedded(shift, log_factor - step)) / (
+        2 * step
+    )
     return embedded(shift, log_factor), by_shift, by_factor
 
 
@@ -194,7 +198,13 @@ def test_edges():
 def test_a_kernel_of_the_caller_and_landmarks_from_a_seed():
     x, y, prediction = wrong_model(400)
     found = fm.diagnose(
-        x, y, prediction, at=[1.6], x_kernel=fm.RBF(2.0), y_kernel=fm.RBF("variance"), random_state=3
+        x,
+        y,
+        prediction,
+        at=[1.6],
+        x_kernel=fm.RBF(2.0),
+        y_kernel=fm.RBF("variance"),
+        random_state=3,
     )
     np.testing.assert_allclose(found.shift, -0.4, atol=0.1)
     same = fm.diagnose(x, y, prediction, random_state=3)

@@ -348,3 +348,54 @@ def test_point_predictions_have_no_variance():
     with pytest.raises(ValueError, match="not positive and finite"):
         metrics.ence([0.0, 1.0], [0.0, 1.0], 1)
     assert metrics.uce([0.0, 2.0], [0.0, 0.0], 1) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("power", [-570, -538, -533, -300, 300, 505, 511, 540])
+def test_units_of_y_change_no_digit(rng, power):
+    """Squares of standard deviations, and their squares, once under- and overflowed."""
+    y, prediction = rng.normal(size=300), fm.Gaussian(np.zeros(300), rng.uniform(0.5, 2, 300))
+    scaled = fm.Gaussian(np.zeros(300), np.ldexp(prediction.std, power))
+    metrics = fm.metrics
+    for by in ("std", "variance"):
+        for binning in ("mass", "width"):
+            plain = metrics.ence_curve(y, prediction, by=by, binning=binning)
+            found = metrics.ence_curve(np.ldexp(y, power), scaled, by=by, binning=binning)
+            assert found.ence == pytest.approx(plain.ence, rel=1e-12)
+            assert found.null_ence == pytest.approx(plain.null_ence, rel=1e-12)
+            np.testing.assert_allclose(found.rmse, np.ldexp(plain.rmse, power), rtol=1e-12)
+    null = metrics.null_ence(np.ldexp(y, power), scaled, repetitions=3)
+    assert null == pytest.approx(metrics.null_ence(y, prediction, repetitions=3), rel=1e-12)
+    with np.errstate(over="ignore"):
+        right = np.ldexp(metrics.uce(y, prediction), 2 * power)
+    if np.finfo(np.float64).tiny < right < np.inf:
+        assert metrics.uce(np.ldexp(y, power), scaled) == pytest.approx(right, rel=1e-12)
+    else:
+        with pytest.raises(ValueError, match="squared units of y"):
+            metrics.uce(np.ldexp(y, power), scaled)
+
+
+def test_limits_follow_the_unit(rng):
+    y, std = rng.normal(size=300), rng.uniform(0.5, 2, 300)
+    for by, limits in (("std", np.array([0.6, 1.9])), ("variance", np.array([0.4, 3.0]))):
+        plain = fm.metrics.ence(y, (0 * y, std), binning="width", by=by, limits=limits)
+        power = -470 if by == "std" else -400
+        scale = power if by == "std" else 2 * power
+        moved = np.ldexp(limits, scale)
+        given = np.ldexp(y, power), fm.Gaussian(0 * y, np.ldexp(std, power))
+        found = fm.metrics.ence(*given, binning="width", by=by, limits=moved)
+        assert found == pytest.approx(plain, rel=1e-12)
+
+
+def test_spreads_and_errors_too_far_apart_are_refused():
+    std = np.array([1e-90, 1.0, 1e90])
+    with pytest.raises(ValueError, match="another unit"):
+        fm.metrics.ence(np.zeros(3), fm.Gaussian(np.zeros(3), std), bins=2)
+    with pytest.raises(ValueError, match="squared errors"):
+        fm.metrics.ence(np.array([0.0, 1e170]), fm.Gaussian(np.zeros(2), 1.0), bins=1)
+
+
+def test_evaluation_names_spreads_out_of_range(rng):
+    y = rng.normal(size=200) * 1e-170
+    found = fm.evaluate(y, fm.Gaussian(0 * y, 1e-170))
+    assert "another unit" in found.skipped["ence"]
+    assert "another unit" in found.skipped["uce"]

@@ -302,7 +302,7 @@ def test_methods_that_may_be_missing(without):
     expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
     same(found, expected, np.array([0.7, -1.2, 2.5]))
     draws = found.sample(150, 0)  # each by many calls of the cdf where there is no quantile
-    np.testing.assert_array_equal(draws, found.sample(150, 0))
+    np.testing.assert_array_equal(found.sample(3, 1), found.sample(3, 1))
     for row in range(3):
         assert stats.kstest(draws[row], stats.logistic(LOC[row], SCALE[row]).cdf).pvalue > 1e-4
 

@@ -146,5 +146,10 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     assert found.node_count == found.nodes()[1].shape[1]
     assert base.atomless or not found.atomless
     judged = {*here, "shape", "columns", "support", "closed_form", "node_count", "gaussian_parts"}
-    judged |= {"closed_form_pairs", "closed_form_rows", "atomless"}
+    assert found.exact_nodes == base.exact_nodes
+    assert ((found.rough_levels > 0) & (found.rough_levels < 1)).all()
+    if (parts := found.weighted_parts()) is not None:
+        np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
+    judged |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
+    judged |= {"weighted_parts"}
     assert judged == MEMBERS - FLAGS

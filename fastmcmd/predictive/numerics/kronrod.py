@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 
-__all__ = ["NODES", "Integrand", "add_panels"]
+__all__ = ["NODES", "Integrand", "PanelSums", "add_panels", "panel_sums", "places"]
 
 # Nodes and weights of the rule of 15 points in [0, 1], and weights of the Gauss rule of 7 points within it
 # (Piessens et al., QUADPACK, 1983, routine qk15).
@@ -45,6 +46,56 @@ _PATIENCE, _GROWTH = 3, 6
 Integrand = Callable[[NDArray[np.intp], Array], Callable[[Array], Array]]
 
 
+@dataclass(frozen=True)
+class PanelSums:
+    """Integrals over panels, of any shape that all share.
+
+    Attributes
+    ----------
+    fine : ndarray
+        Integrals by the rule of 15 points.
+    size : ndarray
+        Integrals of the absolute value.
+    """
+
+    fine: Array
+    size: Array
+    _smooth: Array  # the error, if nothing happens between nodes
+    _unseen: Array  # what a step between an end and the first node would add
+
+    def error(self, scale: Array) -> Array:
+        """Return estimates of the error; ``scale`` is the size of the whole integral."""
+        hidden = np.where(self._unseen > _UNSEEN * scale, self._unseen, 0.0)
+        return np.asarray(np.maximum(self._smooth, hidden))
+
+
+def places(left: Array, right: Array) -> Array:
+    """Return the places (p, NODES) of nodes in panels (p,)."""
+    half = (right - left)[:, None] / 2
+    return np.asarray(left[:, None] + half * (1 + np.array([z for z, _, _ in _RULE])))
+
+
+def panel_sums(values: Array, left: Array, right: Array, half: Array) -> PanelSums:
+    """Return the integrals over panels of functions known at nodes (NODES, ...) and at both ends.
+
+    ``half`` is half the width of each panel. The error is estimated as in QUADPACK:
+    ``s min(1, (200 |K - G| / s)^1.5)``, ``s`` being the integral of the distance from the mean value; and
+    by what the interpolating polynomial misses at the ends, where a step would lie between nodes.
+    """
+    fine = half * sum(weight * v for (_, weight, _), v in zip(_RULE, values, strict=True))
+    coarse = half * sum(weight * v for (_, _, weight), v in zip(_RULE, values, strict=True))
+    size = half * sum(weight * np.abs(v) for (_, weight, _), v in zip(_RULE, values, strict=True))
+    mean = fine / np.where(half > 0, 2 * half, 1.0)
+    spread = half * sum(
+        weight * np.abs(v - mean) for (_, weight, _), v in zip(_RULE, values, strict=True)
+    )
+    gap = 200 * np.abs(fine - coarse) / np.where(spread > 0, spread, 1.0)
+    lower = left - sum(w * v for w, v in zip(_AT_END[::-1], values, strict=True))
+    upper = right - sum(w * v for w, v in zip(_AT_END, values, strict=True))
+    unseen = half * _GAP * np.maximum(np.abs(lower), np.abs(upper))
+    return PanelSums(fine, size, spread * np.minimum(1.0, gap) ** 1.5, unseen)
+
+
 def add_panels(
     total: Array,
     integrand: Integrand,
@@ -52,6 +103,7 @@ def add_panels(
     left: Array,
     right: Array,
     enough: float,
+    size: Array | None = None,
 ) -> None:
     """Add integrals over panels to the totals of their rows.
 
@@ -60,40 +112,31 @@ def add_panels(
     total : ndarray (n,)
         Changed in place.
     integrand : callable
-        ``integrand(rows, places)`` returns the function that gives nonnegative values (p,) at values
-        (p,), each within the panel of its row that holds the place.
+        ``integrand(rows, places)`` returns the function that gives values (p,) at arguments (p,), each
+        within the panel of its row that holds the place.
     rows, left, right : ndarray (p,)
         Rows and ends of panels.
     enough : float
-        Error of a panel, relative to the total of its row, up to which it is not halved.
+        Error of a panel, relative to the size of the integral of its row, up to which it is not halved.
+    size : ndarray (n,), optional
+        Integrals of the absolute value of what is in the totals already, where values may be negative;
+        changed in place. Else the totals themselves.
 
     Notes
     -----
-    The error of a panel is estimated as in QUADPACK: ``s min(1, (200 |K - G| / s)^1.5)``, ``s`` being the
-    integral of the distance from its mean value; and by what the interpolating polynomial misses at the
-    ends, where a step would lie between nodes. Panels are halved until it is small, and given up where
-    halving no longer helps: rounding in the integrand.
+    Panels are halved until the error that `panel_sums` estimates is small, and given up where halving no
+    longer helps: rounding in the integrand.
     """
+    known = total if size is None else size
     past: list[tuple[NDArray[Any], NDArray[Any]]] = []
     for turn in range(_MOST_HALVES + 1):
         half, centre = (right - left) / 2, left + (right - left) / 2
         function = integrand(rows, centre)
         values = np.stack([function(centre + half * z) for z, _, _ in _RULE])
-        fine = half * sum(weight * v for (_, weight, _), v in zip(_RULE, values, strict=True))
-        coarse = half * sum(weight * v for (_, _, weight), v in zip(_RULE, values, strict=True))
-        spread = half * sum(
-            weight * np.abs(v - fine / np.where(half > 0, 2 * half, 1.0))
-            for (_, weight, _), v in zip(_RULE, values, strict=True)
-        )
-        gap = 200 * np.abs(fine - coarse) / np.where(spread > 0, spread, 1.0)
-        error = spread * np.minimum(1.0, gap) ** 1.5
-
+        sums = panel_sums(values, function(left), function(right), half)
         n = len(total)
-        scale = total + np.bincount(rows, fine, n)
-        lower = function(left) - sum(w * v for w, v in zip(_AT_END[::-1], values, strict=True))
-        upper = function(right) - sum(w * v for w, v in zip(_AT_END, values, strict=True))
-        unseen = half * _GAP * np.maximum(np.abs(lower), np.abs(upper))
-        error = np.maximum(error, np.where(unseen > _UNSEEN * scale[rows], unseen, 0.0))
+        scale = known + np.bincount(rows, sums.size, n)
+        error = sums.error(scale[rows])
         open_ = error > enough * scale[rows]
         if turn == _MOST_HALVES:
             open_[:] = False
@@ -102,9 +145,12 @@ def add_panels(
             (error_then, count_then), (error_now, count_now) = past[-1 - _PATIENCE], past[-1]
             noise = (error_now > error_then / 2) & (count_now >= _GROWTH * count_then)
             open_ &= ~noise[rows]
-        total += np.bincount(rows[~open_], fine[~open_], n)
+        total += np.bincount(rows[~open_], sums.fine[~open_], n)
+        if size is not None:
+            size += np.bincount(rows[~open_], sums.size[~open_], n)
         if not open_.any():
             return
-        rows, left, centre, right = (v[open_] for v in (rows, left, centre, right))
+        rows = rows[open_]
+        left, centre, right = (v[open_] for v in (left, centre, right))
         rows = np.concatenate([rows, rows])
         left, right = np.concatenate([left, centre]), np.concatenate([centre, right])

@@ -1,0 +1,205 @@
+"""Expectations of kernels under continuous predictions of numbers: integrals over levels.
+
+``E k(Y, z)`` is the integral of ``k(Q(u), z)`` over u in (0, 1), Q being the quantile function. Unlike the
+density, Q has no poles where a shape parameter is below 1, and a kernel's kink at z lies at the level F(z).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd.kernels import Kernel
+from fastmcmd.predictive.numerics.kronrod import NODES, add_panels, panel_sums, places
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
+
+__all__ = ["over_levels"]
+
+# Panels end at these levels and their mirror images: closer together in the tails, where quantiles move
+# fastest. 1e-16 of the mass is left out at either end.
+_LEVELS = np.array(
+    [1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5]
+)
+_ENOUGH = 1e-13  # error of a panel, relative to E|k|
+_NEGLIGIBLE = 1e-14  # E|k| that needs no digits, relative to sqrt(k(m, m) k(z, z)), m the median
+_SEEN = (
+    0.3  # relative change of the kernel from z to the nearest node; narrower ones lie between nodes
+)
+_BLOCK = 1 << 20  # kernel values held together
+_COLUMNS = 256  # points treated together
+
+
+def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
+    """Return ``E k(Y_i, z_j)`` (n, r) under continuous predictions of n numbers, for points z (r, 1).
+
+    All pairs share the quantiles of their row at Gauss-Kronrod nodes. Panels whose error estimate is too
+    large for a pair, or in which its kernel is narrower than the distance between nodes, are cut at z and
+    halved adaptively, with quantiles of their own.
+    """
+    n, r = len(prediction), len(points)
+    out = np.zeros((n, r))
+    rough = prediction.rough_levels
+    count = 2 * len(_LEVELS) + len(rough)
+    step = max(1, _BLOCK // (count * NODES * max(1, min(r, _COLUMNS))))
+    for rows in row_blocks(n, step):
+        part = prediction.take(np.arange(rows.start, rows.stop)) if step < n else prediction
+        halves = [
+            _Half(part, np.unique([*_LEVELS, *rough[rough < 0.5]]), upper=False),
+            _Half(part, np.unique([*_LEVELS, *(1 - rough[rough > 0.5])]), upper=True),
+        ]
+        median = np.asarray(part.quantile(0.5))[:, None]
+        for columns in row_blocks(r, _COLUMNS):
+            own = points[columns]
+            with np.errstate(invalid="ignore", over="ignore"):
+                floor = np.sqrt(kernel.diagonal(median)[:, None] * kernel.diagonal(own)[None, :])
+            out[rows, columns] = _of_block(part, halves, kernel, own, _NEGLIGIBLE * floor)
+    return out
+
+
+class _Half:
+    """The quantiles of some rows at the nodes of panels of levels, from below or from above.
+
+    Attributes
+    ----------
+    edges : ndarray (p + 1,)
+        Levels at which panels end: of the mass below, or of the mass above.
+    ends : ndarray (n, p + 1)
+        Quantiles there.
+    values : ndarray (n, p, NODES)
+        Quantiles at the nodes.
+    """
+
+    def __init__(self, prediction: Predictive, edges: Array, upper: bool) -> None:
+        self.edges, self.upper = edges, upper
+        nodes = places(edges[:-1], edges[1:])
+        levels = np.concatenate([edges, nodes.ravel()])
+        order = np.argsort(levels)  # families integrate from quantile to quantile where levels rise
+        found = np.empty((len(prediction), len(levels)))
+        found[:, order] = self._quantiles(prediction, levels[order])
+        if not np.isfinite(found).all():
+            raise ValueError("prediction has quantiles that are not finite: give draws instead")
+        self.ends = found[:, : len(edges)]
+        self.values = found[:, len(edges) :].reshape(len(found), *nodes.shape)
+
+    def _quantiles(self, prediction: Predictive, levels: Array) -> Array:
+        if not self.upper:
+            return np.asarray(prediction.quantile(levels))
+        shape = len(prediction), len(levels)
+        return prediction.upper_quantiles_at(np.broadcast_to(levels, shape))
+
+    def at(self, prediction: Predictive, levels: Array) -> Array:
+        """Return quantiles (p,) at a level (p,) of each row."""
+        find = prediction.upper_quantiles_at if self.upper else prediction.quantiles_at
+        return find(levels[:, None])[:, 0]
+
+    def level_of(self, prediction: Predictive, y: Array) -> Array:
+        """Return the levels of numbers (p,), one a row."""
+        return prediction.sf(y) if self.upper else prediction.cdf(y)
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Tell whether panels hold points: (n, p, r)."""
+        low, high = self.ends[:, :-1, None], self.ends[:, 1:, None]
+        if self.upper:
+            low, high = high, low
+        return (low <= points) & (points <= high)
+
+
+def _of_block(
+    prediction: Predictive, halves: list[_Half], kernel: Kernel, points: Array, floor: Array
+) -> Array:
+    """Return ``E k`` (n, r) of some rows and points."""
+    n, r = floor.shape
+    total, size = np.zeros((n, r)), np.array(floor)
+    found = []
+    own = kernel.diagonal(points)
+    for half in halves:
+        p = len(half.edges) - 1
+        ends = kernel(half.ends.reshape(-1, 1), points).reshape(n, p + 1, r)
+        values = kernel(half.values.reshape(-1, 1), points).reshape(n, p, NODES, r)
+        values = np.moveaxis(values, 2, 0)  # (NODES, n, p, r)
+        width = np.diff(half.edges)[None, :, None]
+        sums = panel_sums(values, ends[:, :-1], ends[:, 1:], width / 2)
+        holds = half.holds(points[:, 0])
+        nearest = np.abs(values - own).min(axis=0)
+        unseen = holds & (nearest > _SEEN * np.abs(own))
+        size += sums.size.sum(axis=1)
+        found.append((half, sums, holds, unseen))
+    known = np.array(floor)
+    is_open = []
+    for _, sums, _, unseen in found:
+        scale = size[:, None, :]
+        open_ = unseen | (sums.error(scale) > _ENOUGH * scale)
+        is_open.append(open_)
+        total += np.where(open_, 0.0, sums.fine).sum(axis=1)
+        known += np.where(open_, 0.0, sums.size).sum(axis=1)
+    for (half, _, holds, _), open_ in zip(found, is_open, strict=True):
+        row, panel, column = np.nonzero(open_)
+        if len(row):
+            pairs = row * r + column
+            refined = _Panels(half, pairs, row, panel, column)
+            refined.add(
+                prediction, kernel, points, holds[open_], total.reshape(-1), known.reshape(-1)
+            )
+    return total
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """Panels (p,) of pairs of rows and points that need quantiles of their own."""
+
+    half: _Half
+    pair: NDArray[np.intp]
+    row: NDArray[np.intp]
+    panel: NDArray[np.intp]
+    column: NDArray[np.intp]
+
+    def add(
+        self,
+        prediction: Predictive,
+        kernel: Kernel,
+        points: Array,
+        holds: NDArray[np.bool_],
+        total: Array,
+        size: Array,
+    ) -> None:
+        """Add adaptive integrals to the totals of the pairs; panels that hold the point are cut there."""
+        half, pair = self.half, self.pair
+        left, right = half.edges[self.panel], half.edges[self.panel + 1]
+        cut = np.array(right)
+        inner = self.row[holds]
+        if len(inner):
+            places = points[self.column[holds], 0]
+            cut[holds] = half.level_of(prediction.take(inner), places)
+        cut = np.clip(cut, left, right)
+        two = cut < right
+        pair = np.concatenate([pair, pair[two]])
+        left, right = np.concatenate([left, cut[two]]), np.concatenate([cut, right[two]])
+        some = left < right
+
+        def integrand(pairs: NDArray[np.intp], _: Array) -> Callable[[Array], Array]:
+            rows, columns = np.divmod(pairs, len(points))
+            part = prediction.take(rows)
+            return lambda levels: _pairwise(kernel, half.at(part, levels), points, columns)
+
+        add_panels(total, integrand, pair[some], left[some], right[some], _ENOUGH, size)
+
+
+def _pairwise(kernel: Kernel, y: Array, points: Array, columns: NDArray[np.intp]) -> Array:
+    """Return the kernel (p,) of numbers, each with its own point."""
+    z = points[columns, 0]
+    if kernel.translation_invariant:
+        return kernel((y - z)[:, None], np.zeros((1, 1)))[:, 0]
+    out = np.empty(len(y))
+    order = np.argsort(columns, kind="stable")
+    starts = np.flatnonzero(np.diff(columns[order], prepend=-1))
+    for some in np.split(order, starts[1:]):
+        out[some] = kernel(y[some, None], points[columns[some[:1]]])[:, 0]
+    return out
