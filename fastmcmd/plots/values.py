@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.collections import PolyCollection
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import InputsLike
@@ -18,6 +17,7 @@ from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
 
 __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
 
