@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastmcmd as fm
-from fastmcmd.predictive.base import Array
+from fastmcmd._base.annotations import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

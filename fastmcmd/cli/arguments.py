@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,9 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import columns_in, guess
-from fastmcmd.kernels import Kernel
+
+if TYPE_CHECKING:
+    from fastmcmd.kernels import Kernel
 
 __all__ = [
     "FILES",

@@ -6,7 +6,7 @@ import argparse
 import json
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import printable
@@ -25,7 +25,9 @@ from fastmcmd.cli.arguments import (
 )
 from fastmcmd.cli.output import check_target, of_evaluation, show
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.evaluation.result import Evaluation
+
+if TYPE_CHECKING:
+    from fastmcmd.evaluation.result import Evaluation
 
 _REPORT_ROWS = 8192  # rows between two updates of the progress line
 

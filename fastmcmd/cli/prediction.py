@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
-from fastmcmd.predictive.base import PredictionLike
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["DRAWS", "FAMILIES", "QUANTILES", "columns_in", "describe", "guess", "prediction"]
 
