@@ -129,13 +129,13 @@ def cce(
     columns = rows.shape[1]
     grid = rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
     rows, grid = common_dtype(rows, grid)
-    chosen, outer, regulariser = named_kernels(
+    kernel_on_x, kernel_on_y, regulariser = named_kernels(
         rows, y, (prediction,), x_kernel, y_kernel, lam, weights
     )
-    inner, options, (rows, grid) = scaled_inputs(chosen, options, x=rows, at=grid)
-    rows, grid = prepared_inputs(inner, x=rows, at=grid)
+    kernel_on_x, options, (rows, grid) = scaled_inputs(kernel_on_x, options, x=rows, at=grid)
+    rows, grid = prepared_inputs(kernel_on_x, x=rows, at=grid)
     nature, model, kernels = samples_of(
-        rows, y, prediction, inner, outer, regulariser, draws, weights, random_state
+        rows, y, prediction, kernel_on_x, kernel_on_y, regulariser, draws, weights, random_state
     )
     result = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
     result = replace(result, source=Chance(nature, model, *kernels, grid))
