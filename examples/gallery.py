@@ -119,6 +119,13 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             plots.over_plane(plane, part, ax, name=name)
         return figure
 
+    def diagnosis() -> Any:
+        rng = np.random.default_rng(1)
+        place = rng.uniform(-2, 2, 2000)
+        outcome = np.sin(2 * place) + 0.2 * rng.normal(size=2000)
+        wrong = fm.Gaussian(np.sin(2 * place) + 0.4 * (place > 1), np.where(place < -1, 0.1, 0.2))
+        return fm.diagnose(place, outcome, wrong).plot()[0].figure
+
     some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
     return {
         "reliability": lambda: one(
@@ -139,6 +146,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             lambda ax: fm.congruence_test(x, y, prediction, random_state=0).plot(ax)
         ),
         "cumulative": lambda: one(two_models),
+        "diagnosis": diagnosis,
         "histogram": lambda: one(
             lambda ax: plots.histogram(prediction.std, ax, name="predicted standard deviation")
         ),

@@ -116,7 +116,7 @@ def diagnose(
 
         |sum_i a_i(x) (e_i - t_i c - u_i s)|^2
 
-    by four Gauss-Newton steps (docs/theory.md, section "Inference"). The ridge regression is iterated once, to
+    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated once, to
     make its bias small beside the bands. The covariance of (c, s) is
     ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``.
 

@@ -8,6 +8,7 @@ from fastmcmd.plots.congruence import (
     downsampled_cce,
     witness,
 )
+from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.inference import congruence_test
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.panels import evaluation
@@ -21,6 +22,7 @@ __all__ = [
     "cce_projection",
     "congruence_test",
     "cumulative",
+    "diagnosis",
     "downsampled_cce",
     "evaluation",
     "histogram",
