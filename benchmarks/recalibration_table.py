@@ -24,9 +24,11 @@ def real(name: str) -> Problem:
     """Return x, y and predictions of a simple model for rows that it was not trained on."""
     rng = np.random.default_rng(0)
     if name == "randhie":
-        from fastmcmd.demo import doctor_visits
+        from fastmcmd import demo
 
-        return doctor_visits()
+        data = demo.load()
+        some = np.random.default_rng(0).permutation(len(data["y"]))[:3000]
+        return data["x"][some], data["y"][some], fm.Poisson(data["poisson_mean"][some])
     from sklearn import datasets
     from sklearn.linear_model import Ridge
 
@@ -82,7 +84,11 @@ def rows_of(problem: Problem, methods: dict[str, Callable[[], Any]]) -> dict[str
             else:
                 mended = wrong
                 if name != "nothing":
-                    mended = make().fit(prediction.take(held), y[held], x[held]).transform(wrong, x[test])
+                    mended = (
+                        make()
+                        .fit(prediction.take(held), y[held], x[held])
+                        .transform(wrong, x[test])
+                    )
                 scores = [fm.nll(y[test], mended), float(mended.crps(y[test]).mean())]
                 low, high = mended.quantile(np.array([0.05, 0.95])).T
         except ValueError:
@@ -107,9 +113,13 @@ def main(names: list[str]) -> None:
     print("| data | " + " | ".join(METHODS) + " |")
     print("|---|" + "---|" * len(METHODS))
     for name in names:
-        problem = real(name) if name in ("diabetes", "randhie", "breast_cancer") else simulated(name)
+        problem = (
+            real(name) if name in ("diabetes", "randhie", "breast_cancer") else simulated(name)
+        )
         found = rows_of(problem, METHODS)
-        cells = [" / ".join("-" if np.isnan(v) else f"{v:.3f}" for v in found[one]) for one in METHODS]
+        cells = [
+            " / ".join("-" if np.isnan(v) else f"{v:.3f}" for v in found[one]) for one in METHODS
+        ]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import fastmcmd as fm
 from fastmcmd import plots
+from fastmcmd.inference.missing_mass import missing_mass
 from fastmcmd.plots.style import COLOURS
 
 SIZE = (5.0, 3.6)  # inches: two fit beside each other on a page
@@ -119,6 +120,10 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             plots.over_plane(plane, part, ax, name=name)
         return figure
 
+    def missing() -> Any:
+        found = missing_mass(x, y, prediction, [0.0, 1.0])
+        return one(lambda ax: plots.missing_mass(found, ax, "at x = (0, 1)"))
+
     def diagnosis() -> Any:
         rng = np.random.default_rng(1)
         place = rng.uniform(-2, 2, 2000)
@@ -150,6 +155,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         "histogram": lambda: one(
             lambda ax: plots.histogram(prediction.std, ax, name="predicted standard deviation")
         ),
+        "missing_mass": missing,
         "over_inputs": lambda: one(
             lambda ax: plots.over_inputs(x[:, 1], crps, ax, points=0, name="CRPS").set_xlabel(
                 "x, column 2"

@@ -9,7 +9,7 @@ from fastmcmd.plots.congruence import (
     witness,
 )
 from fastmcmd.plots.diagnosis import diagnosis
-from fastmcmd.plots.inference import congruence_test
+from fastmcmd.plots.inference import congruence_test, missing_mass
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
@@ -28,6 +28,7 @@ __all__ = [
     "histogram",
     "kernel_choice",
     "kernel_power",
+    "missing_mass",
     "over_inputs",
     "over_plane",
     "pit_histogram",

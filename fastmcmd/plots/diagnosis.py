@@ -18,7 +18,8 @@ _BANDS = 400  # inputs up to which every band is drawn along one input
 def diagnosis(found: Any, x: Any = None, axes: Any = None) -> Any:
     """Draw shift and factor of spread with their bands, one above the other.
 
-    Over one input, as lines with bands; over several, points along the first principal component, with bands
+    Over one input, as lines with bands; over several, points along the first principal component, with
+    bands
     as bars: dark where the band excludes a right prediction. Inputs without support are grey marks below.
 
     Parameters

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -214,8 +212,8 @@ class TiltedCDF(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), to about 1e-4 standard deviations.
 
-        ``E|Y - y| - E[Y (2 G(F(Y)) - 1)]`` by sums over the nodes, which is ``E|Y - y| - E|Y - Y'| / 2``. By
-        quadrature of the cdf where means are not finite.
+        ``E|Y - y| - E[Y (2 G(F(Y)) - 1)]`` by sums over the nodes, which is ``E|Y - y| - E|Y - Y'| /
+        2``. By quadrature of the cdf where means are not finite.
         """
         if not np.isfinite(self.inner.mean).all():
             return super().crps(y)

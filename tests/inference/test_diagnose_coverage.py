@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulations"))
 
-from diagnosis_bands import coverage  # noqa: E402 (a script, in a folder that is no package)
+from diagnosis_bands import coverage
 
 
 @pytest.mark.parametrize("kind", ["right", "smooth"])

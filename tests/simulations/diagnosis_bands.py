@@ -1,7 +1,7 @@
 """Do the bands of `diagnose` cover? python tests/simulations/diagnosis_bands.py [RUNS]
 
-Four families, each right, wrong by a constant, and wrong by smooth functions of x, at n = 2,000: the share of
-inputs with support at which the 90 % bands hold the true shift and the true factor.
+Four families, each right, wrong by a constant, and wrong by smooth functions of x, at n = 2,000: the
+share of inputs with support at which the 90 % bands hold the true shift and the true factor.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def coverage(family: str, kind: str, runs: int, first: int = 0) -> tuple[float, 
         held.append(
             [
                 np.mean((band[some, 0] <= truth[some]) & (truth[some] <= band[some, 1]))
-                for band, truth in ((found.shift_band, shift), (found.factor_band, np.exp(log_factor)))
+                for band, truth in (
+                    (found.shift_band, shift),
+                    (found.factor_band, np.exp(log_factor)),
+                )
             ]
         )
     shift_held, factor_held = np.mean(held, axis=0)
