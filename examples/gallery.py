@@ -12,6 +12,7 @@ import numpy as np
 
 import fastmcmd as fm
 from fastmcmd import plots
+from fastmcmd.inference.missing_mass import missing_mass
 from fastmcmd.plots.style import COLOURS
 
 SIZE = (5.0, 3.6)  # inches: two fit beside each other on a page
@@ -119,6 +120,17 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             plots.over_plane(plane, part, ax, name=name)
         return figure
 
+    def missing() -> Any:
+        found = missing_mass(x, y, prediction, [0.0, 1.0])
+        return one(lambda ax: plots.missing_mass(found, ax, "at x = (0, 1)"))
+
+    def diagnosis() -> Any:
+        rng = np.random.default_rng(1)
+        place = rng.uniform(-2, 2, 2000)
+        outcome = np.sin(2 * place) + 0.2 * rng.normal(size=2000)
+        wrong = fm.Gaussian(np.sin(2 * place) + 0.4 * (place > 1), np.where(place < -1, 0.1, 0.2))
+        return fm.diagnose(place, outcome, wrong).plot()[0].figure
+
     some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
     return {
         "reliability": lambda: one(
@@ -139,9 +151,11 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             lambda ax: fm.congruence_test(x, y, prediction, random_state=0).plot(ax)
         ),
         "cumulative": lambda: one(two_models),
+        "diagnosis": diagnosis,
         "histogram": lambda: one(
             lambda ax: plots.histogram(prediction.std, ax, name="predicted standard deviation")
         ),
+        "missing_mass": missing,
         "over_inputs": lambda: one(
             lambda ax: plots.over_inputs(x[:, 1], crps, ax, points=0, name="CRPS").set_xlabel(
                 "x, column 2"

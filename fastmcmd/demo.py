@@ -77,7 +77,7 @@ def table(judged: list[Judged]) -> list[list[str]]:
 
 
 def draw(data: dict[str, Array], judged: list[Judged], target: Path) -> None:
-    """Draw where the models are wrong, what people did there, and the witness for one of them."""
+    """Draw where the models are wrong, what people did there, and what mass is missing near one of them."""
     from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
 
@@ -87,7 +87,7 @@ def draw(data: dict[str, Array], judged: list[Judged], target: Path) -> None:
     # The quarter of people with the largest CCE of the Poisson model, and the median one of them.
     worst = np.argsort(judged[0].exact.values)[-len(data["y"]) // 4 :]
     _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in judged], judged)
-    _draw_witness(right, data, judged, int(worst[len(worst) // 2]))
+    _draw_missing_mass(right, data, judged, int(worst[len(worst) // 2]))
     try:
         write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=130))
     finally:
@@ -129,18 +129,20 @@ def _draw_visits(ax: Axes, y: Array, shares: list[Array], judged: list[Judged]) 
     tidy(ax)
 
 
-def _draw_witness(ax: Axes, data: dict[str, Array], judged: list[Judged], person: int) -> None:
+def _draw_missing_mass(ax: Axes, data: dict[str, Array], judged: list[Judged], person: int) -> None:
     from fastmcmd import plots
+    from fastmcmd.inference.missing_mass import missing_mass
 
-    visits = np.arange(0, 31)
+    visits = np.arange(0, 19)
     for one, colour in zip(judged, _colours(), strict=True):
-        h = one.fitted.witness(data["x"][person : person + 1], visits)[0]
-        plots.witness(visits, h, ax=ax, label=one.name, colour=colour)
+        found = missing_mass(data["x"], data["y"], one.prediction, data["x"][person], visits)
+        plots.missing_mass(found, ax=ax, label=one.name, colour=colour)
     mean = float(data["poisson_mean"][person])
     ax.set(
         xlabel="doctor visits",
-        title=f"Why: witness for one of them\n(expected visits {mean:.1f})",
+        title=f"Why: people like one of them\n(expected visits {mean:.1f})",
     )
+    ax.legend(frameon=False, loc="center right")
 
 
 def probabilities(one: Judged, rows: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -26,7 +26,8 @@ def add_bumps(
 ) -> None:
     """Add the features ``height exp(-rate (z - j step)^2)`` at nodes z (n, L) to their means (n, 2 m + 1).
 
-    ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l) stretch_l``. ``weight`` is
+    ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l) stretch_l``.
+    ``weight`` is
     (1, L) or (n, L). Two exponentials a node: neighbouring features differ by factors that are a geometric
     sequence, followed outwards from the nearest feature, so that all terms decay.
     """
@@ -124,7 +125,8 @@ def solve_moments(
 ) -> None:
     """Find for each row a and b with which ``f(k) exp(a r(k) + b k)`` has given moments, normalised.
 
-    Newton's method in two unknowns, from ``power`` (a) and ``tilt`` (b), (n,), which receive the result. The
+    Newton's method in two unknowns, from ``power`` (a) and ``tilt`` (b), (n,), which receive the result.
+    The
     Jacobian of an exponential family is a covariance matrix. a stays within ``bounds``; where none of these
     reaches the standard deviation, the nearest one is returned, with the mean right.
 

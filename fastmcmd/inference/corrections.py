@@ -189,8 +189,10 @@ class LocationScale:
 class CountCorrection:
     """Predicted counts f(k), corrected to ``f(k) exp(a r(k) + b k)``, normalised.
 
-    ``r(k) = log f(k) - log q(k)`` with q the negative binomial distribution of the same mean and three times
-    the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. a and b are those
+    ``r(k) = log f(k) - log q(k)`` with q the negative binomial distribution of the same mean and three
+    times
+    the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. a and b are
+    those
     with which the mean is multiplied by ``exp(shift)`` and the standard deviation by ``exp(log_factor)``
     beyond ``exp(shift / 2)``, what a Poisson distribution's own mean does to it: that stays one where
     ``log_factor`` is 0.

@@ -83,8 +83,8 @@ def diagnose(
     at : array_like (q, d) or (q,), optional
         Inputs to answer for; default ``x``.
     x_kernel : Kernel, optional
-        Kernel on inputs. Default: the mean of three RBF kernels at l, l/2 and l/4 on standardised columns, l
-        the median distance.
+        Kernel on inputs. Default: the mean of three RBF kernels at l, l/2 and l/4 on standardised
+        columns, l the median distance.
     y_kernel : Kernel, optional
         Kernel on outputs. Default: an RBF kernel of length 1 on standardised outcomes ``(y - mean) / std``,
         which sees a wrong spread also where the means vary faster than ``x_kernel`` resolves.
@@ -111,13 +111,13 @@ def diagnose(
     Notes
     -----
     With the residuals ``e_i = p(y_i) - E p(Y_i)`` in the space of the output kernel, the coefficients
-    ``a_i(x)`` of kernel ridge regression on landmarks, and the derivatives -t_i and -u_i of e_i under a shift
-    and under a log factor of spread, the correction at x minimises
+    ``a_i(x)`` of kernel ridge regression on landmarks, and the derivatives -t_i and -u_i of e_i under a
+    shift and under a log factor of spread, the correction at x minimises
 
         |sum_i a_i(x) (e_i - t_i c - u_i s)|^2
 
-    by four Gauss-Newton steps (docs/theory.md, section "Inference"). The ridge regression is iterated once, to
-    make its bias small beside the bands. The covariance of (c, s) is
+    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated
+    twice, to make its bias small beside the bands. The covariance of (c, s) is
     ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``.
 
     Counts keep their outcomes: their means are multiplied and their dispersion changed. Classes, point
@@ -176,8 +176,8 @@ def output_map(kernel: Kernel, prediction: Predictive, y: Array) -> KernelMap:
     found = output_features(kernel, get_backend("auto", kernel), points, _PRECISION, _MOST_FEATURES)
     if found is None:
         raise ValueError(
-            f"y_kernel is {kernel!r}, which needs more than {_MOST_FEATURES} features; a smoother kernel is "
-            "needed, or None"
+            f"y_kernel is {kernel!r}, which needs more than {_MOST_FEATURES} features; a smoother kernel "
+            "is needed, or None"
         )
     return KernelMap(found[0], _DIFFERENCE * spread)
 
@@ -299,6 +299,6 @@ def _nothing(grid: Array, level: float, reason: str, labels: Any) -> Diagnosis:
     nan = np.full(len(grid), np.nan)
     band = np.full((len(grid), 2), np.nan)
     return Diagnosis(
-        nan, nan, band, band, nan, nan, nan, np.zeros(len(grid)), np.zeros(len(grid), dtype=bool), {}, level,
-        "units of y", reason, grid, labels,
+        nan, nan, band, band, nan, nan, nan, np.zeros(len(grid)), np.zeros(len(grid), dtype=bool), {},
+        level, "units of y", reason, grid, labels,
     )  # fmt: skip

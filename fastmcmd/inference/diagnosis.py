@@ -40,8 +40,8 @@ class Diagnosis:
     supported : ndarray (q,), bool
         Whether there are enough rows near an input. Elsewhere everything else is NaN.
     total : dict
-        The shares of the mean over all supported inputs: "location", "spread", "shape"; empty where the mean
-        is not beyond chance.
+        The shares of the mean over all supported inputs: "location", "spread", "shape"; empty where the
+        mean is not beyond chance.
     level : float
         Confidence level of the bands.
     scale : str

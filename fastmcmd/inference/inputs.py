@@ -1,4 +1,4 @@
-"""Inputs as the smoother takes them: standardised columns and three RBF lengths where no kernel is given."""
+"""Inputs as the smoother takes them: by default standardised columns and three RBF lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shift and the factor of spread that predictions need near an input, by kernel-weighted least squares."""
+"""The shift and the factor of spread that predictions need near an input, by weighted least squares."""
 
 from __future__ import annotations
 
@@ -90,14 +90,15 @@ class RowBlocks:
 
 
 def smoothing_filter(basis: Basis, lam: float) -> Array:
-    """Return ``(1 - (N lam / (s + N lam))^2) / s`` (p,): ridge regression, applied again to its residuals.
+    """Return ``(1 - (N lam / (s + N lam))^3) / s`` (p,): ridge regression, twice more on its residuals.
 
     One pass of ridge regression flattens peaks by about as much as its standard error, and no band around
-    it covers. Twice iterated (Tukey's twicing), the bias is of higher order, and the coefficients
+    it covers. Iterated (Tukey's twicing, once more), its bias is of higher order, and the coefficients
     ``a(x) = g(x)' diag(filter) g_i`` are as explicit.
     """
     shrink = basis.shrinkage(lam)
-    return np.asarray(shrink * (2 - basis.spectrum * shrink))
+    rest = 1 - basis.spectrum * shrink
+    return np.asarray(shrink * (1 + rest + rest**2))
 
 
 @dataclass(frozen=True)

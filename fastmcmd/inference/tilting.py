@@ -183,7 +183,7 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
 
 
 def best_step(nodes: Nodes, before: Array, heights: Array, gain: Array, weights: Array) -> float:
-    """Return the eta that maximises ``sum_i w_i (eta h_i(y_i) - log E_i exp(eta h_i))``: concave, by Newton.
+    """Return the eta that maximises ``sum_i w_i (eta h_i(y_i) - log E_i exp(eta h_i))``, by Newton.
 
     Parameters
     ----------

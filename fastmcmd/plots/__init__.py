@@ -8,7 +8,8 @@ from fastmcmd.plots.congruence import (
     downsampled_cce,
     witness,
 )
-from fastmcmd.plots.inference import congruence_test
+from fastmcmd.plots.diagnosis import diagnosis
+from fastmcmd.plots.inference import congruence_test, missing_mass
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
@@ -21,11 +22,13 @@ __all__ = [
     "cce_projection",
     "congruence_test",
     "cumulative",
+    "diagnosis",
     "downsampled_cce",
     "evaluation",
     "histogram",
     "kernel_choice",
     "kernel_power",
+    "missing_mass",
     "over_inputs",
     "over_plane",
     "pit_histogram",

@@ -190,8 +190,8 @@ class Recalibrator(Fitted, ABC):
         if x is None:
             if self.needs_inputs:
                 raise ValueError(
-                    f"x is missing: {type(self).__name__} mends predictions input by input, so {method} needs "
-                    "the inputs of the predictions, x (n, d)"
+                    f"x is missing: {type(self).__name__} mends predictions input by input, so {method} "
+                    "needs the inputs of the predictions, x (n, d)"
                 )
             return None
         if nan_policy == "omit":

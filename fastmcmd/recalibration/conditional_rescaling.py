@@ -69,7 +69,8 @@ class ConditionalRescaling(LocalRecalibrator):
     Notes
     -----
     The corrections of `fastmcmd.diagnose`, at new inputs. A single correction for all rows, none, and local
-    ones with each regulariser and damping are compared by their log scores on held-out folds; unless the best
+    ones with each regulariser and damping are compared by their log scores on held-out folds; unless the
+    best
     beats no correction by two standard errors, predictions stay as they are. Continuous distributions are
     moved and stretched around their means, and may leave a bounded support (`WitnessTilting` keeps it);
     counts stay counts.

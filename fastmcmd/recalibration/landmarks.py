@@ -80,7 +80,9 @@ class LocalRecalibrator(Recalibrator):
         self.kernel_ = json.dumps(smoother.features.kernel.to_dict())
         self.landmarks_ = np.asarray(smoother.features.pivots, dtype=np.float64)
         origin = smoother.features.offset
-        self.origin_ = np.zeros(len(seen.scales)) if origin is None else np.array(origin, dtype=np.float64)
+        self.origin_ = (
+            np.zeros(len(seen.scales)) if origin is None else np.array(origin, dtype=np.float64)
+        )
         self.factor_ = smoother.features.factor
 
     def _features(self, x: Array) -> Array:

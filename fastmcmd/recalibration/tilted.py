@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,6 +18,7 @@ from fastmcmd.predictive.numerics.spread import root_of_squares
 __all__ = ["TiltedCDF", "TiltedCounts"]
 
 _LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
+_BLOCK = 1 << 20  # nodes held together
 _PER_CELL = 2  # Gauss-Legendre nodes between two levels
 _ROUNDING = 1e-14  # of a sum of masses that should reach a level
 
@@ -209,6 +208,27 @@ class TiltedCDF(Predictive):
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) for the kernels that need no integral."""
         return without_atoms(self, kernel, points)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), to about 1e-4 standard deviations.
+
+        ``E|Y - y| - E[Y (2 G(F(Y)) - 1)]`` by sums over the nodes, which is ``E|Y - y| - E|Y - Y'| /
+        2``. By quadrature of the cdf where means are not finite.
+        """
+        if not np.isfinite(self.inner.mean).all():
+            return super().crps(y)
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        levels = self._rule(_PER_CELL)[0]
+        out = np.empty(len(self))
+        step = max(1, _BLOCK // len(levels))
+        for start in range(0, len(self), step):
+            part = self.take(np.arange(start, min(start + step, len(self))))
+            values, weights = part.nodes()
+            seen = y[start : start + step, None]
+            level = part._map(np.broadcast_to(levels, values.shape))
+            distance = np.abs(values - seen) - (values - part.mean[:, None]) * (2 * level - 1)
+            out[start : start + step] = np.einsum("nl,nl->n", weights, distance)
+        return out
 
 
 class TiltedCounts(Predictive):

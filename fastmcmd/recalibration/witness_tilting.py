@@ -71,10 +71,12 @@ class WitnessTilting(LocalRecalibrator):
     Notes
     -----
     A round adds ``eta h`` to the log density. With ``e_i = p(y_i) - E p(Y_i)`` on standardised outcomes and
-    coefficients a_i(x) of kernel ridge regression, ``h(x, y) = p(y)' (C + 0.01 |C| I)^-1 sum_i a_i(x) e_i``.
+    coefficients a_i(x) of kernel ridge regression, ``h(x, y) = p(y)' (C + 0.01 |C| I)^-1 sum_i a_i(x)
+    e_i``.
     With C = I this is the witness of the congruence error, the gradient of the mean log score; C, the mean
     covariance of p within the predictions, makes it a Newton step, which sees several modes in two rounds
-    instead of ten. eta maximises the log score of held-out folds, a concave function; a round is kept if its
+    instead of ten. eta maximises the log score of held-out folds, a concave function; a round is kept if
+    its
     gain is beyond its standard error (two of them for the first), and the regulariser with the largest gain
     wins.
 

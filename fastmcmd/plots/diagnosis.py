@@ -1,0 +1,102 @@
+"""The shift and the factor of spread that predictions need, drawn over the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd._base.checks import as_rows, check_same_length
+from fastmcmd.plots.projection import line
+from fastmcmd.plots.style import COLOURS, matplotlib, tidy
+
+__all__ = ["diagnosis"]
+
+_BANDS = 400  # inputs up to which every band is drawn along one input
+
+
+def diagnosis(found: Any, x: Any = None, axes: Any = None) -> Any:
+    """Draw shift and factor of spread with their bands, one above the other.
+
+    Over one input, as lines with bands; over several, points along the first principal component, with
+    bands
+    as bars: dark where the band excludes a right prediction. Inputs without support are grey marks below.
+
+    Parameters
+    ----------
+    found : Diagnosis
+        What `fastmcmd.diagnose` returns.
+    x : array_like (q,) or (q, d), optional
+        What to draw over; default the inputs that were diagnosed.
+    axes : pair of matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    array of two matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        There is no diagnosis.
+
+    Examples
+    --------
+    >>> import numpy as np, pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> import fastmcmd as fm
+    >>> x = np.linspace(-1, 1, 200)
+    >>> y = x + np.random.default_rng(0).normal(size=200)
+    >>> fm.diagnose(x, y, fm.Gaussian(x, 1.0)).plot()[1].get_ylabel()
+    'factor of spread'
+    """
+    if found.reason:
+        raise ValueError(f"there is no diagnosis to draw: {found.reason}")
+    rows = found.x if x is None else as_rows(x, "x")
+    check_same_length(x=rows, diagnosis=found)
+    place, name = line(rows)
+    one_input = rows.shape[1] == 1
+    if axes is None:
+        axes = matplotlib().subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")[1]
+    counts = found.scale == "log mean"
+    turn = np.exp if counts else np.asarray
+    names = "factor of the mean" if counts else "shift, units of y", "factor of spread"
+    right = 1.0 if counts else 0.0, 1.0
+    panels = (turn(found.shift), turn(found.shift_band)), (found.factor, found.factor_band)
+    for ax, (values, band), neutral, label in zip(axes, panels, right, names, strict=True):
+        ax.axhline(neutral, color="0.6", linewidth=0.8, zorder=0)
+        wrong = (band[:, 0] > neutral) | (band[:, 1] < neutral)
+        known = found.supported & np.isfinite(values)
+        if one_input:
+            _draw_line(ax, place, values, band, known)
+        else:
+            _draw_points(ax, place, values, band, known, wrong)
+        if (~known).any():
+            low = ax.get_ylim()[0]
+            ax.plot(place[~known], np.full((~known).sum(), low), "|", color="0.7", markersize=4)
+        ax.set_ylabel(label)
+        tidy(ax)
+    axes[1].set_xlabel(name)
+    axes[0].set_title(f"What predictions need, with {found.level:.0%} bands")
+    return axes
+
+
+def _draw_line(ax: Any, place: Any, values: Any, band: Any, known: Any) -> None:
+    """Draw a line with a band, interrupted where there is no support."""
+    order = np.argsort(place, kind="stable")
+    place, values, band = place[order], values[order].copy(), band[order].copy()
+    values[~known[order]] = np.nan
+    band[~known[order]] = np.nan
+    ax.fill_between(place, band[:, 0], band[:, 1], color=COLOURS[0], alpha=0.25, linewidth=0)
+    ax.plot(place, values, color=COLOURS[0], linewidth=1.6)
+
+
+def _draw_points(ax: Any, place: Any, values: Any, band: Any, known: Any, wrong: Any) -> None:
+    """Draw points with bars, of evenly spread rows where there are many."""
+    some = np.flatnonzero(known)
+    some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), _BANDS)).astype(np.intp))]
+    for which, colour, width in ((~wrong, "0.75", 0.6), (wrong, COLOURS[0], 0.9)):
+        rows = some[which[some]]
+        if len(rows):
+            ax.vlines(place[rows], band[rows, 0], band[rows, 1], color=colour, linewidth=width)
+            ax.plot(place[rows], values[rows], ".", color=colour, markersize=4)
