@@ -23,9 +23,14 @@ from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
-from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
-from fastmcmd.solvers.residual_sample import DRAWN, ResidualSample, SampleState
+from fastmcmd.solvers.residual_sample import (
+    DRAWN,
+    ResidualSample,
+    SampleState,
+    certified_by_all,
+    full_residual_bytes,
+)
 from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.pieces import times
+from fastmcmd.backends.tiled import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, offset_of
 from fastmcmd.kernels import Kernel

@@ -158,7 +158,7 @@ def _low_rank_state(part: LowRankPart) -> LowRankPartState:
 def read_state(arrays: dict[str, Array], document: Json, version: int) -> EstimatorState:
     """Return the state in a file of any format."""
     if version < 3:
-        from fastmcmd.estimate.saved_earlier import upgraded
+        from fastmcmd.estimate.states import upgraded
 
         arrays, document = upgraded(arrays, document)
     return decode(EstimatorState, arrays, document)

@@ -102,7 +102,7 @@ class Counts(ScipyPredictive):
         By one walk over the counts of a row; from counts nearby and the cdf where that is long, a level
         far out, or rounding decides.
         """
-        from fastmcmd.predictive.numerics.count_quantile_loops import quantiles
+        from fastmcmd.predictive.numerics.count_loops import quantiles
 
         out = np.empty((len(self), levels.shape[1]))
         shared = len(levels) < len(self)

@@ -16,7 +16,7 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
-from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
+from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
 

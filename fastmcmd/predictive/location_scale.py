@@ -11,7 +11,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.gamma_functions import half_ratio
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 

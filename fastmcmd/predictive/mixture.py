@@ -17,9 +17,9 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
-from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.predictive.numerics.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]

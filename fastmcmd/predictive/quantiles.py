@@ -178,7 +178,7 @@ class Quantiles(Predictive):
         return self._share(y, below=False, above=True)
 
     def _share(self, y: Any, below: bool, above: bool = False) -> Array:
-        from fastmcmd.predictive.numerics.quantile_loops import cdf_rows
+        from fastmcmd.predictive.numerics.draw_loops import cdf_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))
@@ -293,7 +293,7 @@ class Quantiles(Predictive):
         >>> round(float(q.crps([2.0])[0]), 6)  # 13/48 inside, 1 beyond
         1.270833
         """
-        from fastmcmd.predictive.numerics.quantile_loops import crps_rows
+        from fastmcmd.predictive.numerics.draw_loops import crps_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))

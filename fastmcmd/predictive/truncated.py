@@ -19,11 +19,10 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
-from fastmcmd.predictive.numerics.lattice import MOST_VALUES
 from fastmcmd.predictive.numerics.narrow_intervals import Narrow
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 from fastmcmd.predictive.numerics.rowwise import by_rows
-from fastmcmd.predictive.numerics.spread import root_of_squares
+from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastmcmd.errors import MissingDependencyError
+
+__all__ = []
 
 Array = NDArray[Any]
 
@@ -65,3 +72,49 @@ class Source(ABC):
     def _chunked(self, chunks: Sequence[int], together: int) -> None:
         self.chunk_rows = self.near = max(1, int(chunks[0])) if len(chunks) else 1
         self.overhead = together * int(np.prod(chunks, dtype=np.int64)) * self.dtype.itemsize
+
+
+Stamp = dict[str, tuple[int, int, int]]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return size, time of modification and inode of a file, or of all files of a folder."""
+    stats = {str(file): file.stat() for file in ([path] if not path.is_dir() else files(path))}
+    return {name: (s.st_size, s.st_mtime_ns, s.st_ino) for name, s in stats.items()}
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Return all files of a folder and of its folders."""
+    return (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+
+
+def package(name: str, where: str) -> Any:
+    """Import a package that ``where`` is read with."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingDependencyError(
+            f"{where} is read with {name}, which is not installed: pip install 'fastmcmd[disk]'"
+        ) from None
+
+
+def package_of(value: Any) -> str:
+    """Return the name of the package that ``value`` is an object of; it need not be imported."""
+    return type(value).__module__.partition(".")[0]
+
+
+@contextlib.contextmanager
+def prefix_errors(what: str) -> Iterator[None]:
+    """Let errors of a package begin with ``what``; of kinds that users do not expect, a ValueError."""
+    try:
+        yield
+    except (MissingDependencyError, MemoryError):
+        raise
+    except OSError as error:
+        if error.errno is None:  # packages raise these for damaged files too
+            raise ValueError(f"{what}: {error}") from error
+        raise OSError(error.errno, f"{what}: {error.strerror}") from error
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{what}: {error}") from error

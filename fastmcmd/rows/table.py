@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.blocks import ahead, over_rows, row_blocks
 from fastmcmd._base.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
-from fastmcmd.rows.packages import prefix_errors
-from fastmcmd.rows.source import Array, DeviceBlock, Source
-from fastmcmd.rows.stamps import Stamp, stamp_of
+from fastmcmd.rows.source import Array, DeviceBlock, Source, Stamp, prefix_errors, stamp_of
 
 _BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
 _PIECE_BYTES = 2_000_000  # that a thread reads: they stay in its cache

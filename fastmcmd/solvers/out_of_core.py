@@ -293,11 +293,6 @@ class OutOfCoreCholesky:
         """Bytes that the factor takes in memory."""
         return sum(block.nbytes for block in self._held)
 
-    @property
-    def nbytes_on_disk(self) -> int:
-        """Bytes of the file; 0 once it is closed."""
-        return self._file.nbytes if self._file is not None else 0
-
     def _open_file(self) -> FactorFile:
         if self._file is None:
             raise ValueError("the factor was closed; make a new OutOfCoreCholesky to solve again")

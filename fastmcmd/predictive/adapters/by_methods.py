@@ -17,8 +17,8 @@ from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
-from fastmcmd.predictive.numerics.lattice import shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.spread import shared_support
 
 __all__ = ["MethodsPredictive"]
 

@@ -14,7 +14,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels
-from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
+from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 
 __all__ = ["ScipyPredictive", "is_frozen"]
