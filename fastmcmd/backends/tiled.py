@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import (
     Array,
@@ -49,7 +49,7 @@ class TiledBackend(Backend):
         return True
 
     def points(
-        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+        self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows: a C-contiguous array of the precision."""
         kind = np.dtype(dtype)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.compiled import compiled
 
 __all__ = ["add_quadratic_forms", "chebyshev_moments"]
@@ -87,7 +87,7 @@ def add_quadratic_forms(
 
 @compiled
 def chebyshev_moments(
-    place: NDArray[Any],
+    place: HostArray,
     u: NDArray[np.float64],
     weights: NDArray[np.float64],
     out: NDArray[np.float64],

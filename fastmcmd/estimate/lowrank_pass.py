@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
@@ -135,7 +134,7 @@ class Passes:
         self.made = 0
         self.whole_bytes = 0
 
-    def sums(self, features: KernelFeatures, dtype: np.dtype[Any], *, sizes: bool) -> Pass:
+    def sums(self, features: KernelFeatures, dtype: DType, *, sizes: bool) -> Pass:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
@@ -238,7 +237,7 @@ class Passes:
     def residuals(
         self,
         features: KernelFeatures,
-        dtype: np.dtype[Any],
+        dtype: DType,
         made: Pass,
         solutions: list[LowRankSolution],
     ) -> list[LowRankSolution]:
@@ -257,7 +256,7 @@ class Passes:
     def _sampled(
         self,
         features: KernelFeatures,
-        dtype: np.dtype[Any],
+        dtype: DType,
         made: Pass,
         solutions: list[LowRankSolution],
         guessed: NDArray[np.float32],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tiled import times
@@ -55,7 +55,7 @@ def trace_may_suffice(
 
 
 def _search(
-    x: NDArray[Any], backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
+    x: HostArray, backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
 ) -> LandmarkSearch:
     offset = offset_of(kernel, backend, x)
     return LandmarkSearch(backend, kernel, x, np.ones(len(x)), most, rng, offset)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -186,7 +187,7 @@ def parameters_of(state: EstimatorState) -> Json:
 
 def fit_of(
     state: EstimatorState, options: Options
-) -> tuple[Fit, Result, int, int, np.dtype[Any]]:  # fmt: skip
+) -> tuple[Fit, Result, int, int, DType]:  # fmt: skip
     """Return the fit, its result, the columns of inputs and outputs, and the precision of the inputs.
 
     Raises
@@ -404,7 +405,7 @@ def _check_sizes(state: Certificate | Truncation | LowRankSolution, name: str) -
             _check_size(value, name)
 
 
-def _float_dtype(name: str) -> np.dtype[Any]:
+def _float_dtype(name: str) -> DType:
     dtype = np.dtype(name)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype is {dtype}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.errors import MissingDependencyError
 
 __all__ = []
@@ -47,7 +48,7 @@ class Source(ABC):
     where: str
     path: Path | None
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     chunk_rows: int = 1
     near: int = 1
     overhead: int = 0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.blocks import ahead, over_rows, row_blocks
 from fastmcmd._base.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
@@ -55,7 +56,7 @@ class Rows:
 
     name: str
     shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    dtype: DType
     _source: Source
     _stamp: Stamp
     _lock: threading.Lock = field(default_factory=threading.Lock)

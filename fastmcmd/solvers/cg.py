@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
@@ -46,7 +46,7 @@ class BlockCG:
     """
 
     certificate: str = "auto"
-    dtype: np.dtype[Any] = EXACT
+    dtype: DType = EXACT
     name: ClassVar[str] = "cg"
 
     def estimate(self, size: ProblemSize, products: float | None = None) -> Cost:

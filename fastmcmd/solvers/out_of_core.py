@@ -255,7 +255,8 @@ class OutOfCoreCholesky:
         if not work.size:
             return work.astype(np.float64, copy=False)
         layout = self._layout
-        square, staged = np.empty((0, 0), self._dtype), np.empty((0, 0), self._dtype)
+        square: Array = np.empty(0, self._dtype)
+        staged: Array = np.empty(0, self._dtype)
         if not self.in_memory:
             square = np.empty(layout.width**2, self._dtype)
             staged = np.empty(layout.rows * layout.width, self._dtype)

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
@@ -75,7 +74,7 @@ class ResidualSample:
         features: KernelFeatures,
         residual_diagonal: Array,
         weight: Array | None,
-        norms: NDArray[Any],
+        norms: HostArray,
         terms: Sequence[slice],
         seed: int,
         drawn: int = DRAWN,
@@ -97,7 +96,7 @@ class ResidualSample:
         self._image: Array | None = None
         self._seen: Array | None = None
 
-    def _sizes(self, norms: NDArray[Any]) -> Iterator[Array]:
+    def _sizes(self, norms: HostArray) -> Iterator[Array]:
         """Yield guesses of the terms of the sum, each (n,)."""
         weight = 1.0 if self._weight is None else self._weight
         residual_diagonal = self._residual_diagonal + self.floor
@@ -113,14 +112,14 @@ class ResidualSample:
             yield squares
             yield squares * residual_diagonal * weight
 
-    def begin(self, x: NDArray[Any], columns: int) -> None:
+    def begin(self, x: HostArray, columns: int) -> None:
         """Take the sampled rows ``x`` (s, d) themselves."""
         features = self._features
         self._points = features.backend.points(x, EXACT, features.offset)
         self._image = np.zeros((len(x), columns))
         self._seen = np.zeros((len(x), columns))
 
-    def add(self, rows: slice, x: NDArray[Any], coefficients: Array, image: Array) -> None:
+    def add(self, rows: slice, x: HostArray, coefficients: Array, image: Array) -> None:
         """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
         assert self._image is not None
         assert self._seen is not None
@@ -171,7 +170,7 @@ class ResidualSample:
     def _weights(self) -> Array:
         return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
 
-    def foresaw(self, guessed: NDArray[Any], measured: NDArray[Any]) -> bool:
+    def foresaw(self, guessed: HostArray, measured: HostArray) -> bool:
         """Tell whether the sample was drawn from guesses that were right enough.
 
         Parameters

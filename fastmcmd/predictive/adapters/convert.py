@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.adapters.foreign import has_methods, library
@@ -31,7 +32,7 @@ __all__ = [
 
 
 def as_predictive(
-    value: Any, n: int, columns: int = 1, name: str = "prediction", *, y: Any = None
+    value: Any, n: int, columns: int = 1, name: str = "prediction", *, y: ArrayLike | None = None
 ) -> Predictive:
     """Return predicted distributions for n outputs of ``columns`` components.
 
@@ -73,7 +74,7 @@ def as_predictive(
     return prediction
 
 
-def _convert(value: Any, n: int, columns: int, name: str, y: Any) -> Predictive:
+def _convert(value: Any, n: int, columns: int, name: str, y: ArrayLike | None) -> Predictive:
     if isinstance(value, Predictive):
         return value
     if isinstance(value, tuple):
@@ -101,7 +102,7 @@ def _gaussian(mean: Any, std: Any, n: int) -> Gaussian:
     return Gaussian(np.full(n, mean) if np.ndim(mean) == 0 else mean, std)
 
 
-def _from_draws(value: Any, columns: int, name: str, y: Any) -> Draws:
+def _from_draws(value: Any, columns: int, name: str, y: ArrayLike | None) -> Draws:
     from fastmcmd._base.checks import as_array
 
     if columns == 1:
@@ -172,7 +173,7 @@ def check_column_names(value: Any, name: str) -> None:
         )
 
 
-def check_probabilities(draws: NDArray[Any], y: Any, name: str) -> None:
+def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> None:
     """Refuse class probabilities (n, C) of labels y: they would be read as C draws.
 
     Numbers in [0, 1] of which each row sums to 1, not all alike and not all whole (draws of 0 and 1 may sum
@@ -203,13 +204,13 @@ def check_probabilities(draws: NDArray[Any], y: Any, name: str) -> None:
     )
 
 
-def _is_simplex(rows: NDArray[Any]) -> bool:
+def _is_simplex(rows: HostArray) -> bool:
     return bool(
         (rows >= 0).all() and (rows <= 1).all() and (np.abs(rows.sum(axis=1) - 1) <= _SUM_OFF).all()
     )
 
 
-def check_order(y: Any, what: str = "(y, prediction)") -> None:
+def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
     """Refuse a prediction in the place of the outcomes."""
     from fastmcmd.predictive.base import Predictive
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.compiled import compiled
 
 __all__ = ["bisect_rows", "cdf_rows", "count_rows", "crps_of_sorted", "crps_rows"]
 
 
 @compiled
-def crps_of_sorted(draws: NDArray[Any], y: Array, factor: Array, out: Array) -> None:
+def crps_of_sorted(draws: HostArray, y: Array, factor: Array, out: Array) -> None:
     """Write ``mean_j (|x_j - y| - factor_j (x_j - y))`` of sorted draws x (n, m).
 
     With ``factor_j = (2 j - m + 1) / m``, j from 0, the last sum is half the mean absolute difference
@@ -46,7 +45,7 @@ def crps_of_sorted(draws: NDArray[Any], y: Array, factor: Array, out: Array) -> 
 
 
 @compiled
-def count_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int64]) -> None:
+def count_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) -> None:
     """Write how many draws of each row (n, m), in any order, are <= y, or < y."""
     n, m = draws.shape
     for i in range(n):
@@ -62,7 +61,7 @@ def count_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int64
 
 
 @compiled
-def bisect_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int64]) -> None:
+def bisect_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) -> None:
     """Write how many draws of each sorted row (n, m) are <= y, or < y."""
     n, m = draws.shape
     for i in range(n):

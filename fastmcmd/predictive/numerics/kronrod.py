@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 
 __all__ = ["NODES", "Integrand", "add_panels"]
 
@@ -74,7 +73,7 @@ def add_panels(
     ends, where a step would lie between nodes. Panels are halved until it is small, and given up where
     halving no longer helps: rounding in the integrand.
     """
-    past: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    past: list[tuple[HostArray, HostArray]] = []
     for turn in range(_MOST_HALVES + 1):
         half, centre = (right - left) / 2, left + (right - left) / 2
         function = integrand(rows, centre)
