@@ -1,4 +1,4 @@
-"""Names of the private dialect that the package once had do not come back, see the glossary in contributing."""
+"""Names of the dialect that the package once had do not come back; contributing.md has the glossary."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ OLD = {
 # Formats of earlier versions have these names in files; `FileNotFoundError` is Python's.
 ALLOWED = {"FileNotFoundError", "ModuleNotFoundError"}
 FOLDERS = [
-    "_base", "backends", "device", "embedding", "estimate", "gram", "io", "kernels", "planning", "predictive",
-    "rows", "solvers",
+    "_base", "backends", "device", "embedding", "estimate", "gram", "io", "kernels", "planning",
+    "predictive", "rows", "solvers",
 ]  # fmt: skip
 FILES = [
     *(path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))),

@@ -109,8 +109,8 @@ def _relaxed(
 ) -> MeanFeatures | None:
     """Return features that miss more than was wanted, where sums over pairs of nodes are too many.
 
-    None where the answer would be of no use (`_OUT_OF_REACH`, `_USEFUL`): tails of predictions so heavy that
-    features of any affordable rank leave much of them out.
+    None where the answer would be of no use (`_OUT_OF_REACH`, `_USEFUL`): tails of predictions so heavy
+    that features of any affordable rank leave much of them out.
     """
     if (float(_NODES) ** 2) * _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
