@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._version import __version__
 from fastmcmd.io import AtomicFile, destination
 from fastmcmd.io.archive import member_array, write_member
@@ -127,7 +127,7 @@ class Checkpoint:
         """Return the state of type ``kind`` saved for ``stage``; None if there is none."""
         if stage in self._dropped or not self.path.exists():
             return None
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, HostArray] = {}
         try:
             with zipfile.ZipFile(self.path) as file:
                 for member in file.namelist():
@@ -338,7 +338,7 @@ def _hash_text(digest: Any, text: str) -> None:
     digest.update(len(encoded).to_bytes(8, "little") + encoded)
 
 
-def _hash_array(digest: Any, array: NDArray[Any]) -> None:
+def _hash_array(digest: Any, array: HostArray) -> None:
     if array.dtype.hasobject:
         raise TypeError(f"a fingerprint cannot be made of an array of dtype {array.dtype}")
     _hash_text(digest, f"array {array.dtype.str} {array.shape}")

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive, on_device
 from fastmcmd._base.memory import parse_memory
 from fastmcmd.io import destination
@@ -64,7 +66,7 @@ class Options:
     tol: float
     solver: str
     backend: str
-    dtype: np.dtype[Any] | None
+    dtype: DType | None
     memory_limit: int
     progress: bool
     certificate: str
@@ -88,11 +90,11 @@ class Options:
         progress: Any,
         certificate: Any,
         rank: Any = None,
-        landmarks: Any = None,
+        landmarks: ArrayLike | None = None,
         cache_dir: Any = None,
         checkpoint: Any = None,
         devices: Any = None,
-        device_memory_limit: Any = None,
+        device_memory_limit: float | str | None = None,
     ) -> Options:
         """Return checked options."""
         if dtype is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cg_runs import solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -24,10 +25,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.solvers import cg
+from fastmcmd.solvers import block_cg, cg
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.block_cg import block_cg
-from fastmcmd.solvers.cg import solve_cg
 
 KERNEL = fm.RBF(0.5)
 
@@ -540,8 +539,8 @@ def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return times(*arguments, **named)
 
-    times = block_cg.__globals__["times"]
-    monkeypatch.setitem(block_cg.__globals__, "times", interrupting)
+    times = block_cg.times
+    monkeypatch.setattr(block_cg, "times", interrupting)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run(operator_of(x), systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))

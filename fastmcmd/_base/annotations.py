@@ -13,6 +13,7 @@ __all__ = [
     "PIT",
     "AnyArray",
     "Array",
+    "DType",
     "Encoder",
     "FilePath",
     "HostArray",
@@ -25,10 +26,21 @@ __all__ = [
 ]
 
 Array: TypeAlias = NDArray[np.float64]
+DType: TypeAlias = np.dtype[Any]
 # Values (n, L) or (n, L, k) and their weights (n, L), or of all rows.
 Nodes: TypeAlias = tuple[Array, Array]
 NanPolicy: TypeAlias = Literal["raise", "omit", "propagate"]
-RandomState: TypeAlias = int | np.random.Generator | np.random.SeedSequence | None
+# What `seeds.generator` and `seeds.seed_sequence` read.
+RandomState: TypeAlias = (
+    int
+    | Sequence[int]
+    | NDArray[np.integer[Any]]
+    | np.random.SeedSequence
+    | np.random.Generator
+    | np.random.BitGenerator
+    | np.random.RandomState
+    | None
+)
 PIT: TypeAlias = Literal["randomized", "mid", "plain"]
 FilePath: TypeAlias = str | PathLike[str]
 MemoryLimit: TypeAlias = int | float | str | None  # bytes, or text such as "8GB"

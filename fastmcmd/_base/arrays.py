@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import as_array
 
 __all__ = [
@@ -78,14 +79,14 @@ class Namespace(ABC):
         """What has ``erf`` and ``ndtr``, the standard normal cdf: the standard has neither."""
 
     @abstractmethod
-    def to_host(self, values: Any) -> NDArray[Any]:
+    def to_host(self, values: Any) -> HostArray:
         """Return a copy of an array for NumPy: waits for the device."""
 
     def current(self) -> AbstractContextManager[Any]:
         """Return a context in which new arrays are made on the device."""
         return nullcontext()
 
-    def from_host(self, values: NDArray[Any]) -> Any:
+    def from_host(self, values: HostArray) -> Any:
         """Return an array of NumPy on the device."""
         return self.xp.asarray(values, device=self.device)
 
@@ -179,7 +180,7 @@ class Namespace(ABC):
                 f"{name} is of {there}, and the prediction of {self}; both must lie on one device"
             )
 
-    def numbers(self, values: Sequence[Any]) -> NDArray[Any]:
+    def numbers(self, values: Sequence[Any]) -> HostArray:
         """Return arrays of one shape as one of the host, stacked: waits for the device once."""
         if not values:
             return np.empty(0)
@@ -191,7 +192,7 @@ class Namespace(ABC):
         positions = self.to_host(self.xp.searchsorted(ordered, there, side=side))
         return positions.astype(np.int64, copy=False)
 
-    def at(self, values: Any, places: NDArray[Any]) -> NDArray[Any]:
+    def at(self, values: Any, places: HostArray) -> HostArray:
         """Return the values (j,) at ``places`` of the host, for NumPy."""
         return self.to_host(self.xp.take(values, self.from_host(places)))
 
@@ -205,7 +206,7 @@ class _LikeNumPy(Namespace):
     def full(self, shape: int | tuple[int, ...], value: float) -> Any:
         return self.xp.full(shape, value, dtype="float64")
 
-    def from_host(self, values: NDArray[Any]) -> Any:
+    def from_host(self, values: HostArray) -> Any:
         return self.xp.asarray(values)
 
     def clip(self, values: Any, low: float, high: float) -> Any:
@@ -245,7 +246,7 @@ class _NumPy(_LikeNumPy):
 
         return scipy.special
 
-    def to_host(self, values: Any) -> NDArray[Any]:
+    def to_host(self, values: Any) -> HostArray:
         return np.asarray(values)
 
 
@@ -259,7 +260,7 @@ class _CuPy(_LikeNumPy):
     def current(self) -> AbstractContextManager[Any]:
         return self.device
 
-    def to_host(self, values: Any) -> NDArray[Any]:
+    def to_host(self, values: Any) -> HostArray:
         return np.asarray(values.get())
 
     def running(self, values: Any) -> Any:
@@ -273,10 +274,10 @@ class _Torch(Namespace):
     def special(self) -> Any:
         return self.xp.special
 
-    def to_host(self, values: Any) -> NDArray[Any]:
+    def to_host(self, values: Any) -> HostArray:
         return np.asarray(values.cpu().numpy())
 
-    def from_host(self, values: NDArray[Any]) -> Any:
+    def from_host(self, values: HostArray) -> Any:
         # In C order, because torch takes no negative strides.
         return self.xp.tensor(np.asarray(values, order="C"), device=self.device)
 
@@ -379,7 +380,7 @@ def on_array_device(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def shape_only(value: Any) -> NDArray[Any]:
+def shape_only(value: Any) -> HostArray:
     """Return an array of the host of the same shape, in no memory: for checks of shapes."""
     return np.broadcast_to(0.0, tuple(value.shape))
 

@@ -7,6 +7,7 @@ what is there of it is looked at, from the mount point down.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -111,10 +112,20 @@ def _unescaped(text: str) -> str:
 
 
 def _text(path: Path) -> str:
+    """Return a small file as text: without a stream, as every call of the package reads several."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        handle = os.open(path, os.O_RDONLY)
     except OSError:
         return ""
+    parts = []
+    try:
+        while part := os.read(handle, 1 << 16):
+            parts.append(part)
+    except OSError:  # a folder, or a group that has gone
+        return ""
+    finally:
+        os.close(handle)
+    return b"".join(parts).decode("utf-8", errors="replace")
 
 
 def _number(path: Path) -> int | None:

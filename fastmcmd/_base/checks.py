@@ -18,6 +18,8 @@ from typing import Any, Literal, NoReturn, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
+
 __all__ = [
     "as_array",
     "as_float",
@@ -48,7 +50,7 @@ _MOST_COUNT = 1 << 40  # of anything: more does not fit in any memory, and overf
 _FINITE_BLOCK = 1 << 18  # elements looked at together: they are still in the cache at a second look
 
 
-def as_array(value: Any, name: str) -> NDArray[Any]:
+def as_array(value: Any, name: str) -> HostArray:
     """Return ``value`` as a real NumPy array of float32 or float64, without a copy if it is one.
 
     Lists, integers, booleans, float16, memory maps, pandas columns, torch tensors (detached, from
@@ -119,7 +121,7 @@ def _of_torch(value: Any, name: str) -> Any:
     return value
 
 
-def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _of_objects(array: HostArray, name: str) -> HostArray:
     """Return an array of Python objects as float64: of numbers, and None or NA for missing values.
 
     Text is refused even where it reads as a number: what is meant by "1,5" or "0x1" is a guess.
@@ -138,7 +140,7 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
             entries = [None if type(one) is kind else one for one in array.ravel()]
             array = np.array(entries, dtype=object).reshape(array.shape)
     try:
-        numbers: NDArray[Any] = array.astype(np.float64)
+        numbers: HostArray = array.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds integers beyond the range of float64") from None
     except (TypeError, ValueError):
@@ -152,7 +154,7 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
     return numbers
 
 
-def _check_exact(array: NDArray[Any], name: str) -> None:
+def _check_exact(array: HostArray, name: str) -> None:
     """Raise where an integer has no float64 of its own: different ones would become equal in silence."""
     if array.dtype.itemsize < 8 or array.dtype.kind == "b" or not array.size:
         return
@@ -171,7 +173,7 @@ def _check_exact(array: NDArray[Any], name: str) -> None:
         _refuse_integer(int(large[int(np.argmax(bad))]), name)
 
 
-def _check_whole(array: NDArray[Any], name: str) -> None:
+def _check_whole(array: HostArray, name: str) -> None:
     """Raise where a long double is a whole number of 64 bits or fewer without a float64 of its own."""
     size = np.abs(array)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -202,7 +204,7 @@ def on_device(value: Any) -> int | None:
     return None
 
 
-def _check_finite(array: NDArray[Any], name: str, first_row: int = 0) -> None:
+def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     for start in range(0, len(array), step):
         block = array[start : start + step]
@@ -222,7 +224,7 @@ def _check_finite(array: NDArray[Any], name: str, first_row: int = 0) -> None:
             )
 
 
-def as_rows(value: Any, name: str, *, columns: int | None = None) -> NDArray[Any]:
+def as_rows(value: Any, name: str, *, columns: int | None = None) -> HostArray:
     """Return ``value`` as a finite (n, d) array; (n,) is taken as (n, 1)."""
     array = as_array(value, name)
     if array.ndim == 1:
@@ -277,7 +279,7 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
     return result
 
 
-def weights_of_rows(value: Any, name: str, n: int) -> NDArray[Any]:
+def weights_of_rows(value: Any, name: str, n: int) -> HostArray:
     """Return weights (n,) whose values are still to be checked: they may hold NaN."""
     weights = as_array(value, name)
     if weights.shape != (n,):

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.kernels import Kernel
 
 __all__ = [
@@ -57,7 +58,7 @@ class Points:
     rows: Any
     n: int
     d: int
-    dtype: np.dtype[Any]
+    dtype: DType
 
     @property
     def nbytes(self) -> int:
@@ -185,12 +186,12 @@ class Backend(ABC):
         In tiles of ``kernel``, or of one that does not compare rows where it is None.
         """
 
-    def label(self, dtype: np.dtype[Any], dim: int) -> str:
+    def label(self, dtype: DType, dim: int) -> str:
         """Return what computes, for people, where the name does not say it all."""
         del dtype, dim
         return ""
 
-    def unit(self, dtype: np.dtype[Any], dim: int) -> float:
+    def unit(self, dtype: DType, dim: int) -> float:
         """Return the unit roundoff of what tiles of ``dtype`` of ``dim`` columns are made of."""
         del dim
         return float(np.finfo(dtype).eps) / 2
@@ -213,7 +214,7 @@ class Backend(ABC):
 
     @abstractmethod
     def points(
-        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+        self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows (n, d); ``offset`` (d,) is subtracted before rounding to ``dtype``.
 

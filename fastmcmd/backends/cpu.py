@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import (
     Array,
@@ -80,7 +81,7 @@ class CpuBackend(Backend):
         return self.direct or compares or bool(dim <= core().DIRECT_DISTANCE_LIMIT)
 
     def points(
-        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+        self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows: packed in panels."""
         kind = np.dtype(dtype)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import (
@@ -71,12 +72,12 @@ class CupyBackend(Backend):
         """True: tiles are kept on the devices."""
         return True
 
-    def label(self, dtype: np.dtype[Any], dim: int) -> str:
+    def label(self, dtype: DType, dim: int) -> str:
         """Return the devices, and how products are made, for people."""
         gpus = ", ".join(device.label for device in self.devices)
         return f"{gpus}; products split for tensor cores" if self.splits(dtype, dim) else gpus
 
-    def splits(self, dtype: np.dtype[Any], dim: int) -> bool:
+    def splits(self, dtype: DType, dim: int) -> bool:
         """Tell whether rows are split for tensor cores."""
         if np.dtype(dtype) != np.float32 or dim <= DIRECT_LIMIT or self.precision == "float32":
             return False
@@ -90,7 +91,7 @@ class CupyBackend(Backend):
         """Tell whether squared distances are formed from differences, as in `CpuBackend`."""
         return dim <= DIRECT_LIMIT or (kernel is not None and kernel.compares_rows)
 
-    def unit(self, dtype: np.dtype[Any], dim: int) -> float:
+    def unit(self, dtype: DType, dim: int) -> float:
         """Return the unit roundoff of tiles.
 
         Of split rows, low.low is left out (2^-22 of a product) and low parts are rounded (2^-23 each).
@@ -109,7 +110,7 @@ class CupyBackend(Backend):
         return True
 
     def points(
-        self, x: Any, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+        self, x: Any, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows: shared with the caller, and brought to a device when first used."""
         kind, dim = np.dtype(dtype), int(x.shape[1])

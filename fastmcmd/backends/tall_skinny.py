@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
@@ -72,7 +71,7 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
     return out
 
 
-def row_squares(x: NDArray[Any], offset: Array | None = None) -> Array:
+def row_squares(x: HostArray, offset: Array | None = None) -> Array:
     """Return ``|x_i - offset|^2`` (n,) in float64 of rows (n, d) in float32 or float64."""
     out = np.empty(len(x))
     step = len(x) if x.flags.c_contiguous else _COPIED

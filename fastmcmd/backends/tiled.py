@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import (
     Array,
@@ -25,10 +25,9 @@ from fastmcmd.backends.base import (
     Points,
     RowFeatures,
 )
-from fastmcmd.backends.pieces import inner, times
 from fastmcmd.kernels import Kernel
 
-__all__ = ["TiledBackend"]
+__all__ = ["TiledBackend", "inner", "times"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class TiledBackend(Backend):
         return True
 
     def points(
-        self, x: Array, dtype: np.dtype[Any] | type, offset: NDArray[np.float64] | None = None
+        self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows: a C-contiguous array of the precision."""
         kind = np.dtype(dtype)
@@ -229,3 +228,30 @@ class TiledBackend(Backend):
                 out[rows] -= tile(i, k).T @ out[blocks[i]]
             out[rows] = scipy.linalg.solve_triangular(tile(k, k), out[rows], lower=True, trans="T")
         return out.astype(np.float64, copy=False)
+
+
+_ONE_THREAD = 1 << 18  # multiply-adds up to which OpenBLAS stays on the calling thread
+_LEAST_ROWS = 32  # below that the calls themselves cost more than threads
+
+
+def _pieces(rows: int, columns: int, others: int) -> list[slice]:
+    step = _ONE_THREAD // max(1, columns * others)
+    if step < _LEAST_ROWS or step >= rows:
+        return [slice(0, rows)]
+    return [slice(start, min(rows, start + step)) for start in range(0, rows, step)]
+
+
+def inner(a: Array, b: Array) -> Array:
+    """Return ``a' b`` (k, j) in float64 of blocks (n, k) and (n, j)."""
+    out = np.zeros((a.shape[1], b.shape[1]))
+    for rows in _pieces(len(a), a.shape[1], b.shape[1]):
+        out += a[rows].T @ b[rows]
+    return out
+
+
+def times(a: Array, small: Array) -> Array:
+    """Return ``a small`` (n, j) of a block (n, k) and a matrix (k, j)."""
+    out = np.empty((len(a), small.shape[1]), np.result_type(a, small))
+    for rows in _pieces(len(a), *small.shape):
+        np.matmul(a[rows], small, out=out[rows])
+    return out

@@ -109,7 +109,7 @@ def _csv(arrays: Arrays, _: Path) -> Callable[[BinaryIO], None]:
 
 
 def _parquet(arrays: Arrays, target: Path) -> Callable[[BinaryIO], None]:
-    from fastmcmd.rows.packages import package
+    from fastmcmd.rows.source import package
 
     pyarrow, parquet = package("pyarrow", str(target)), package("pyarrow.parquet", str(target))
     table = pyarrow.table({name: np.ascontiguousarray(a) for name, a in arrays.items()})
@@ -118,7 +118,7 @@ def _parquet(arrays: Arrays, target: Path) -> Callable[[BinaryIO], None]:
 
 def _zarr(arrays: Arrays, target: Path) -> None:
     """Write a folder beside the target and move it there whole."""
-    from fastmcmd.rows.packages import package
+    from fastmcmd.rows.source import package
 
     zarr = package("zarr", str(target))
     for name in arrays:

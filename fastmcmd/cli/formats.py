@@ -81,7 +81,7 @@ class _Npy(Columns):
 
 class _Parquet(Columns):
     def __init__(self, path: Path) -> None:
-        from fastmcmd.rows.packages import package, prefix_errors
+        from fastmcmd.rows.source import package, prefix_errors
 
         self.path = path
         self._parquet = package("pyarrow.parquet", str(path))
@@ -90,7 +90,7 @@ class _Parquet(Columns):
         self.check_names()
 
     def read(self, names: Sequence[str]) -> list[HostArray]:
-        from fastmcmd.rows.packages import prefix_errors
+        from fastmcmd.rows.source import prefix_errors
 
         with prefix_errors(f"{self.path} cannot be read"):
             table = self._parquet.read_table(self.path, columns=list(names))
@@ -98,7 +98,7 @@ class _Parquet(Columns):
 
     def _array(self, column: AnyArray, name: str) -> HostArray:
         """Return numbers or words (n,), or numbers (n, k) of lists of one length."""
-        from fastmcmd.rows.packages import package
+        from fastmcmd.rows.source import package
 
         kinds = package("pyarrow", str(self.path)).types
         kind = column.type
@@ -117,7 +117,7 @@ class _Parquet(Columns):
 
 class _Zarr(Columns):
     def __init__(self, path: Path) -> None:
-        from fastmcmd.rows.packages import package, prefix_errors
+        from fastmcmd.rows.source import package, prefix_errors
 
         self.path = path
         zarr = package("zarr", str(path))
@@ -128,7 +128,7 @@ class _Zarr(Columns):
             self.names = sorted(self._group.array_keys())
 
     def read(self, names: Sequence[str]) -> list[HostArray]:
-        from fastmcmd.rows.packages import prefix_errors
+        from fastmcmd.rows.source import prefix_errors
 
         with prefix_errors(f"{self.path} cannot be read as Zarr"):
             return [np.asarray(self._group[name][...]) for name in names]

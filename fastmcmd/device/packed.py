@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.source import row_source
 
@@ -27,7 +28,7 @@ class DeviceTiles:
     dtype : numpy.dtype
     """
 
-    def __init__(self, n: int, tile: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, n: int, tile: int, dtype: DType) -> None:
         self.n, self.tile, self.dtype = n, tile, np.dtype(dtype)
         self._tiles: dict[tuple[int, int], tuple[Device, Any]] = {}
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.rows import Block
 from fastmcmd.device.source import Source, structure_of, tile_source
@@ -34,7 +35,7 @@ class TileProgram:
     _uploaded: dict[int, Any] = field(default_factory=dict)
 
     @staticmethod
-    def of(kernel: Kernel, dim: int, dtype: np.dtype[Any]) -> TileProgram:
+    def of(kernel: Kernel, dim: int, dtype: DType) -> TileProgram:
         """Return the program of a resolved kernel for rows of ``dim`` columns."""
         structure, parameters = structure_of(kernel)
         return TileProgram(tile_source(structure, dim, dtype), parameters)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.device.base import ROUNDED, Device, leading
 from fastmcmd.device.source import row_source
@@ -70,7 +71,7 @@ class DeviceRows:
     """
 
     given: Any
-    dtype: np.dtype[Any]
+    dtype: DType
     offset: NDArray[np.float64] | None = None
     split: bool = False
     _resident: dict[int, Block] = field(default_factory=dict)

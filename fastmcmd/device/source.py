@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.kernels import Kernel
 
 __all__ = ["DIRECT_LIMIT", "Source", "row_source", "structure_of", "tile_source"]
@@ -37,13 +38,13 @@ class Source:
 
 
 @lru_cache(maxsize=8)
-def row_source(dtype: np.dtype[Any]) -> Source:
+def row_source(dtype: DType) -> Source:
     """Return what prepares rows and features in one precision."""
     return Source(_stage(dtype) + _file("rows.cu"))
 
 
 @lru_cache(maxsize=128)
-def tile_source(codes: tuple[Any, ...], dim: int, dtype: np.dtype[Any]) -> Source:
+def tile_source(codes: tuple[Any, ...], dim: int, dtype: DType) -> Source:
     """Return what evaluates kernels of one structure, whatever their parameters.
 
     Parameters
@@ -137,7 +138,7 @@ __device__ __forceinline__ real kernel_value(const statistics& s, const double* 
 """
 
 
-def _stage(dtype: np.dtype[Any]) -> str:
+def _stage(dtype: DType) -> str:
     single = np.dtype(dtype).itemsize == 4
     lines = f"#define FASTMCMD_REAL {'float' if single else 'double'}\n"
     lines += f"#define FASTMCMD_FLOAT32 {int(single)}\n"

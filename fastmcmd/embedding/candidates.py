@@ -9,7 +9,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.kernels.variation import variation_length
+from fastmcmd.kernels.distance import variation_length
 from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]

@@ -13,11 +13,11 @@ several draws per input, bootstrap replicates and covariate-shift weights are al
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.rows import Rows
 
 __all__ = ["Design", "distinct_rows", "match_rows"]
@@ -43,14 +43,14 @@ class Design:
         Weight of each row that takes part; None means all equal to one.
     """
 
-    x: NDArray[Any] | Rows
+    x: HostArray | Rows
     weight: NDArray[np.float64]
     rows: NDArray[np.intp] | None
     group: NDArray[np.intp] | None
     row_weight: NDArray[np.float64] | None
 
     @staticmethod
-    def of(x: NDArray[Any] | Rows, weights: NDArray[np.float64] | None) -> Design:
+    def of(x: HostArray | Rows, weights: NDArray[np.float64] | None) -> Design:
         """Collapse equal rows of ``x`` (n, d); rows of zero weight take no part.
 
         Rows on disk stay there, and are not collapsed: that saves work, and changes no value.
@@ -98,20 +98,20 @@ class Design:
         )
 
 
-def _same(x: NDArray[Any] | Rows, z: NDArray[Any] | Rows) -> bool:
+def _same(x: HostArray | Rows, z: HostArray | Rows) -> bool:
     if x is z:
         return True
     on_disk = isinstance(x, Rows) or isinstance(z, Rows)
     return not on_disk and np.array_equal(x, z)
 
 
-def _bits(x: NDArray[Any]) -> NDArray[np.uint64]:
+def _bits(x: HostArray) -> NDArray[np.uint64]:
     """Return the bit patterns of the rows, with -0.0 made 0.0, as unsigned integers."""
     clean = np.ascontiguousarray(x) + x.dtype.type(0)
     return clean.view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
 
 
-def _row_hash(x: NDArray[Any]) -> NDArray[np.uint64]:
+def _row_hash(x: HostArray) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row; equal rows have equal hashes (integer arithmetic)."""
     factors = (
         np.random.default_rng(20240512).integers(1, 2**63, x.shape[1], dtype=np.uint64) * 2 + 1
@@ -127,7 +127,7 @@ def _row_hash(x: NDArray[Any]) -> NDArray[np.uint64]:
     return out
 
 
-def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
+def distinct_rows(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
     """Find the distinct rows of ``x``.
 
     Returns
@@ -159,7 +159,7 @@ def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp] |
     return first, group
 
 
-def _distinct_rows_sorted(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
+def _distinct_rows_sorted(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
     _, first, group = np.unique(x, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
@@ -167,7 +167,7 @@ def _distinct_rows_sorted(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np
     return first[order], rank[group.reshape(-1)]
 
 
-def match_rows(x: NDArray[Any] | Rows, z: NDArray[Any] | Rows) -> NDArray[np.intp] | None:
+def match_rows(x: HostArray | Rows, z: HostArray | Rows) -> NDArray[np.intp] | None:
     """Return for each row of ``z`` the row of ``x`` that equals it, or None if any has none."""
     if x is z:
         return np.arange(len(x))

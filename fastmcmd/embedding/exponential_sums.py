@@ -60,7 +60,7 @@ class ExponentialSum:
         if constants:
             out += constants * c.sum(axis=0) ** 2
         if any(rate for rate, _ in self.terms):
-            from fastmcmd.embedding.exponential_loops import add_quadratic_forms
+            from fastmcmd.embedding.loops import add_quadratic_forms
 
             order = np.argsort(y[:, 0], kind="stable")
             if (np.diff(order) != 1).any():

@@ -10,11 +10,10 @@ An RBF kernel on scalar outputs needs 20 to 35 pivots for float64 rounding.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends import Backend
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.gram import KernelFeatures
@@ -154,7 +153,7 @@ def _finish(
     return index, np.tril(columns[:, index].T)
 
 
-def pooled(*parts: NDArray[Any]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
+def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
     """Return the distinct outputs (u, k) of all parts, and where each part's rows are in them."""
     from fastmcmd.embedding.design import distinct_rows
 
@@ -170,7 +169,7 @@ def pooled(*parts: NDArray[Any]) -> tuple[NDArray[np.float64], list[NDArray[np.i
 
 
 def pooled_with_importance(
-    *parts: tuple[NDArray[Any], NDArray[np.float64]],
+    *parts: tuple[HostArray, NDArray[np.float64]],
 ) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
     """Return what `pooled` does of outputs with weights, and the largest weight of each output."""
     distinct, where = pooled(*(values for values, _ in parts))

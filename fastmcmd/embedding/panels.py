@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.gram import KernelFeatures
-from fastmcmd.kernels.variation import local_reach, variation_length
+from fastmcmd.kernels.distance import local_reach, variation_length
 
 __all__ = ["PanelSums"]
 
@@ -113,7 +113,7 @@ class PanelSums:
         weights: Array,
         panels: tuple[Array, Index, Index, Index],
     ) -> None:
-        from fastmcmd.embedding.panel_loops import chebyshev_moments
+        from fastmcmd.embedding.loops import chebyshev_moments
 
         distinct, at, place, used = panels
         slot = np.full(len(distinct), -1)

@@ -19,7 +19,7 @@ from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
-from fastmcmd.kernels.variation import local_reach, variation_length
+from fastmcmd.kernels.distance import local_reach, variation_length
 from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.embedding.design import Design
 from fastmcmd.predictive import Predictive
@@ -22,11 +22,11 @@ _BLOCK = 1 << 20  # feature values held together
 class DrawnOutputs:
     """Outputs (N, l, k): l draws for each of N rows, with equal weights or ``weights`` (N, l)."""
 
-    values: NDArray[Any]
+    values: HostArray
     weights: NDArray[np.float64] | None = None
 
     @property
-    def flat(self) -> NDArray[Any]:
+    def flat(self) -> HostArray:
         """All outputs (N * l, k)."""
         return self.values.reshape(-1, self.values.shape[2])
 
@@ -100,7 +100,7 @@ class Sample:
         A sample at the same inputs with the same weights: its design is shared.
     """
 
-    x: NDArray[Any] | Rows
+    x: HostArray | Rows
     all_outputs: Outputs
     weights: NDArray[np.float64] | None
     lam: float

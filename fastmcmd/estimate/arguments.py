@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Kernel, Polynomial, Scaled, split_scales
@@ -38,9 +38,7 @@ def check_files(out: Any, checkpoint: Any, **inputs: Any) -> None:
         check_apart(checkpoint, "checkpoint", others)
 
 
-def inputs(
-    value: Any, name: str, options: Options, columns: int | None = None
-) -> NDArray[Any] | Rows:
+def inputs(value: Any, name: str, options: Options, columns: int | None = None) -> HostArray | Rows:
     """Return inputs as an (n, d) array, or as rows on disk or on a device that are too large to load."""
     rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
     if not isinstance(rows, Rows):
@@ -51,13 +49,13 @@ def inputs(
     return np.asarray(rows[:]) if rows.nbytes <= small else rows
 
 
-def common_dtype(*arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
+def common_dtype(*arrays: HostArray | Rows) -> tuple[Any, ...]:
     """Return the arrays in the widest of their precisions; the same array stays the same.
 
     Rows on disk stay as they are.
     """
     wide = np.result_type(*(array.dtype for array in arrays))
-    made: dict[int, NDArray[Any] | Rows] = {}
+    made: dict[int, HostArray | Rows] = {}
     for array in arrays:
         on_disk = isinstance(array, Rows)  # converted block by block
         made.setdefault(id(array), array if on_disk else _as_dtype(array, wide))
@@ -77,7 +75,7 @@ def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
 
 
 def scaled_inputs(
-    kernel: Any, options: Options | None = None, **arrays: NDArray[Any] | Rows
+    kernel: Any, options: Options | None = None, **arrays: HostArray | Rows
 ) -> tuple[Any, Any, tuple[Any, ...]]:
     """Return the inner kernel of a `Scaled` one, the options, and the inputs with their columns scaled.
 
@@ -88,7 +86,7 @@ def scaled_inputs(
     if scales is None:
         return kernel, options, tuple(arrays.values())
     scaled = Scaled(inner, scales)
-    made: dict[int, NDArray[Any] | Rows] = {}
+    made: dict[int, HostArray | Rows] = {}
     for name, array in arrays.items():
         if id(array) not in made:
             made[id(array)] = _scaled(scaled, array, name)
@@ -97,21 +95,21 @@ def scaled_inputs(
     return inner, options, tuple(made[id(array)] for array in arrays.values())
 
 
-def _scaled(kernel: Scaled, array: NDArray[Any] | Rows, name: str) -> NDArray[Any] | Rows:
+def _scaled(kernel: Scaled, array: HostArray | Rows, name: str) -> HostArray | Rows:
     if not isinstance(array, Rows):
         return kernel.rows(array, name)
     kernel.rows(np.empty((0, array.shape[1])), name)  # as many columns as scales
     return array.scaled(np.array(kernel.scales))
 
 
-def prepared_inputs(kernel: Any, **arrays: NDArray[Any] | Rows) -> tuple[Any, ...]:
+def prepared_inputs(kernel: Any, **arrays: HostArray | Rows) -> tuple[Any, ...]:
     """Return inputs as the kernel takes them (`Kernel.prepared`); the same array stays the same.
 
     ``arrays`` are called in messages as they are named here. Rows on disk are only looked at.
     """
     if not isinstance(kernel, Kernel) or not kernel.divides_by_norms:
         return tuple(arrays.values())
-    made: dict[int, NDArray[Any] | Rows] = {}
+    made: dict[int, HostArray | Rows] = {}
     for name, array in arrays.items():
         if id(array) in made:
             continue
@@ -126,17 +124,17 @@ def prepared_inputs(kernel: Any, **arrays: NDArray[Any] | Rows) -> tuple[Any, ..
     return tuple(made[id(array)] for array in arrays.values())
 
 
-def _as_dtype(array: Any, dtype: Any) -> NDArray[Any]:
+def _as_dtype(array: Any, dtype: Any) -> HostArray:
     return np.asarray(array.astype(dtype, copy=False))
 
 
 def default_kernels(
     x_kernel: Any,
     y_kernel: Any,
-    x: NDArray[Any] | Rows,
-    y: NDArray[Any],
-    x_prime: NDArray[Any] | Rows | None = None,
-    y_prime: NDArray[Any] | None = None,
+    x: HostArray | Rows,
+    y: HostArray,
+    x_prime: HostArray | Rows | None = None,
+    y_prime: HostArray | None = None,
 ) -> tuple[Kernel, Kernel]:
     """Return both kernels, the paper's where None, with their parameters resolved on x and y.
 
@@ -169,7 +167,7 @@ def default_kernels(
     return resolved[0], resolved[1]
 
 
-def _some_rows(data: NDArray[Any] | Rows) -> NDArray[Any]:
+def _some_rows(data: HostArray | Rows) -> HostArray:
     """Return rows to try a kernel on, the same in the same call."""
     count = min(len(data), _EXAMINED)
     rng = generator(len(data), Purpose.PROBE)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -144,7 +144,7 @@ class DenseFit:
         }
 
     def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Stage | None = None
+        self, grid: HostArray | Rows, progress: Progress, keep: Stage | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds.
 
@@ -162,7 +162,7 @@ class DenseFit:
             self._checkpoint = None
 
     def _evaluated(
-        self, grid: NDArray[Any] | Rows, progress: Progress, keep: Stage | None
+        self, grid: HostArray | Rows, progress: Progress, keep: Stage | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
@@ -268,7 +268,7 @@ class DenseFit:
         self._direct.clear()
 
     def witness(
-        self, grid: NDArray[Any] | Rows, y: NDArray[np.float64], progress: Progress
+        self, grid: HostArray | Rows, y: NDArray[np.float64], progress: Progress
     ) -> NDArray[np.float64]:
         """Return the witness h(x, y) (q, len(y))."""
         out = np.empty((len(grid), len(y)))
@@ -324,7 +324,7 @@ class DenseFit:
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 
     def _coefficients(
-        self, grid: NDArray[Any] | Rows, largest: float, progress: Progress
+        self, grid: HostArray | Rows, largest: float, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float, str]:
         """Return c (u, q), a bound on the error it causes in the value, and its kind.
 
@@ -349,7 +349,7 @@ class DenseFit:
         self,
         index: int,
         sample: Sample,
-        grid: NDArray[Any] | Rows,
+        grid: HostArray | Rows,
         largest: float,
         progress: Progress,
     ) -> tuple[NDArray[np.float64], float, str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -61,7 +61,7 @@ class Fit:
     started: float
 
     def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress, checkpoint: Checkpoint | None = None
+        self, grid: HostArray | Rows, progress: Progress, checkpoint: Checkpoint | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Info]:
         """Return values and error bounds (q,) at ``grid``, and how they were computed.
 
@@ -97,7 +97,7 @@ class Fit:
             return (f"{QUADRATURE} {quadrature:.1e}",)
         return (f"{FEATURES_MISS} {truncated:.1e}",) if truncated >= worst / 2 else ()
 
-    def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""
         if isinstance(self.form, DenseFit):
             return self.form.witness(grid, y, Progress(False, self.options.tol))
@@ -126,7 +126,7 @@ def fit(
     x_kernel: Kernel,
     y_kernel: Kernel,
     options: Options,
-    grid: NDArray[Any] | Rows,
+    grid: HostArray | Rows,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> list[Fit]:

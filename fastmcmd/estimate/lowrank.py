@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.primal import Truncation
@@ -65,7 +64,7 @@ class LowRankPart:
     features: KernelFeatures
     solutions: list[LowRankSolution]
     terms: list[Term]
-    dtype: np.dtype[Any]
+    dtype: DType
     rows: int
     passes: int
     mean_residual_diagonal: float
@@ -99,7 +98,7 @@ class LowRankPart:
 
     def at(
         self,
-        x: NDArray[Any],
+        x: HostArray,
         scale: Array,
         known: tuple[Array, Array | None] | None = None,
         rows: slice | None = None,
@@ -176,7 +175,7 @@ class LowRankFit:
             "held": self.peak_bytes,
         }
 
-    def evaluate(self, grid: NDArray[Any] | Rows, progress: Progress) -> tuple[Array, Array, str]:
+    def evaluate(self, grid: HostArray | Rows, progress: Progress) -> tuple[Array, Array, str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
         values, errors = np.empty(len(grid)), np.empty(len(grid))
         sweep = progress.sweep("evaluation", len(grid))
@@ -188,7 +187,7 @@ class LowRankFit:
             sweep.done(rows.stop)
         return values, errors, self.kind
 
-    def _at(self, x: NDArray[Any], rows: slice | None = None) -> tuple[Array, Array, Array]:
+    def _at(self, x: HostArray, rows: slice | None = None) -> tuple[Array, Array, Array]:
         """Return image, error and scale at points; ``rows`` says which rows of the sample they are."""
         scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
@@ -202,10 +201,10 @@ class LowRankFit:
             error += off
         return total, error, scale
 
-    def difference(self, grid: NDArray[Any] | Rows) -> Array:
+    def difference(self, grid: HostArray | Rows) -> Array:
         """Return the difference of the embeddings (q, r) at some points."""
         return self._at(grid[:])[0]
 
-    def witness(self, grid: NDArray[Any] | Rows, y: Array) -> Array:
+    def witness(self, grid: HostArray | Rows, y: Array) -> Array:
         """Return ``h(x, y)`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T

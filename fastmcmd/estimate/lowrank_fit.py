@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.checkpoint import Stages
@@ -212,7 +212,7 @@ class _Fitting:
         weights = self.stream.weights
         return np.ones(len(index)) if weights is None else weights[index]
 
-    def _search(self, x: NDArray[Any], weight: Array, most: int) -> LandmarkSearch:
+    def _search(self, x: HostArray, weight: Array, most: int) -> LandmarkSearch:
         offset = offset_of(self.kernel, self.backend, x)
         self.searched = max(self.searched, len(x))
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
@@ -337,9 +337,7 @@ class _Fitting:
         assert best is not None
         return best[1], best[2]
 
-    def _residual_on_grid(
-        self, features: KernelFeatures, dtype: np.dtype[Any], sizes: bool
-    ) -> float:
+    def _residual_on_grid(self, features: KernelFeatures, dtype: DType, sizes: bool) -> float:
         """Return the largest e(x, x) at points of the grid, where it is not the sample itself."""
         grid = self.setting.grid
         if grid is None:
@@ -350,7 +348,7 @@ class _Fitting:
         self.grid_residual = off
         return float(off.max())
 
-    def _precision(self, kinds: set[CertificateKind], features: KernelFeatures) -> np.dtype[Any]:
+    def _precision(self, kinds: set[CertificateKind], features: KernelFeatures) -> DType:
         """Return the precision of the features: float32 only where residuals are looked at."""
         if "rigorous" in kinds or not self.kernel.compiled:
             return EXACT

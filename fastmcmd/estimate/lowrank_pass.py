@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
@@ -24,9 +23,14 @@ from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.io.state import same_layout
 from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
-from fastmcmd.solvers.full_residual import certified_by_all, full_residual_bytes
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
-from fastmcmd.solvers.residual_sample import DRAWN, ResidualSample, SampleState
+from fastmcmd.solvers.residual_sample import (
+    DRAWN,
+    ResidualSample,
+    SampleState,
+    certified_by_all,
+    full_residual_bytes,
+)
 from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
@@ -131,7 +135,7 @@ class Passes:
         self.made = 0
         self.whole_bytes = 0
 
-    def sums(self, features: KernelFeatures, dtype: np.dtype[Any], *, sizes: bool) -> Pass:
+    def sums(self, features: KernelFeatures, dtype: DType, *, sizes: bool) -> Pass:
         """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
@@ -235,7 +239,7 @@ class Passes:
     def residuals(
         self,
         features: KernelFeatures,
-        dtype: np.dtype[Any],
+        dtype: DType,
         made: Pass,
         solutions: list[LowRankSolution],
     ) -> list[LowRankSolution]:
@@ -254,7 +258,7 @@ class Passes:
     def _sampled(
         self,
         features: KernelFeatures,
-        dtype: np.dtype[Any],
+        dtype: DType,
         made: Pass,
         solutions: list[LowRankSolution],
         guessed: NDArray[np.float32],
@@ -297,7 +301,7 @@ class Passes:
         return self.problem.certified(sample, sample.residual(), solutions, total), sample
 
 
-def _rows_fit(saved: Array, whole: Array, step: int) -> bool:
+def _rows_fit(saved: HostArray, whole: HostArray, step: int) -> bool:
     """Tell whether columns of rows are the first ones of those of all rows."""
     if saved.ndim != whole.ndim or saved.dtype != whole.dtype or step < 1:
         return False
@@ -305,10 +309,17 @@ def _rows_fit(saved: Array, whole: Array, step: int) -> bool:
 
 
 def _sums_fit(
-    saved: SumsPassState, sums: RowSums, stream: StackedRowStream, norms: Array, sizes: Array | None
+    saved: SumsPassState,
+    sums: RowSums,
+    stream: StackedRowStream,
+    norms: HostArray,
+    sizes: Array | None,
 ) -> bool:
     done = saved.residual_diagonal
-    rows = [(done, np.empty(norms.shape[1])), (saved.norms, norms)]
+    rows: list[tuple[HostArray, HostArray]] = [
+        (done, np.empty(norms.shape[1])),
+        (saved.norms, norms),
+    ]
     if sizes is not None and saved.sizes is not None:
         rows.append((saved.sizes, sizes))
     states = stream.state()

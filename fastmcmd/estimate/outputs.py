@@ -39,7 +39,7 @@ _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
 _MOST_DENSE = 5000  # inputs and points, up to which systems for each point are cheap
-_HOPELESS = 1e3  # times the tolerance: an error with which features are of no use
+_OUT_OF_REACH = 1e3  # times the tolerance: an error with which features are of no use
 _USEFUL = 2.5e-3  # times sqrt(k(y, y)): an error that leaves two digits of a large CCE
 _PROBED = 12  # predictions on which that is tried
 _ROUNDS = 8  # of choosing pivots
@@ -109,8 +109,8 @@ def _relaxed(
 ) -> MeanFeatures | None:
     """Return features that miss more than was wanted, where sums over pairs of nodes are too many.
 
-    None where the answer would be of no use (`_HOPELESS`, `_USEFUL`): tails of predictions so heavy that
-    features of any affordable rank leave much of them out.
+    None where the answer would be of no use (`_OUT_OF_REACH`, `_USEFUL`): tails of predictions so heavy
+    that features of any affordable rank leave much of them out.
     """
     if (float(_NODES) ** 2) * _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
@@ -119,7 +119,7 @@ def _relaxed(
         factored = pool.features(eps, most)
         if factored is not None:
             size = float(np.sqrt(task.y_kernel.diagonal(factored[0].pivots).max()))
-            useful = max(_HOPELESS * task.options.tol, _USEFUL * size)
+            useful = max(_OUT_OF_REACH * task.options.tol, _USEFUL * size)
             if _probed_error(factored[0], sides, task) > useful:
                 return None
             return _EmbeddedSides(sides, task, eps, *factored).result()

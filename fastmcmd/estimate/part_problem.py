@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
@@ -65,11 +65,11 @@ class Setting:
     most: int
     landmarks: Any
     certificate: str
-    dtype: np.dtype[Any] | None
+    dtype: DType | None
     budget: int
     give_up: bool
     patient: bool = True
-    grid: NDArray[Any] | None = None
+    grid: HostArray | None = None
 
     def block_rows(self, rank: int, columns: int, dim: int, on_device: bool = False) -> int:
         """Return how many rows are worked on together."""
@@ -193,7 +193,7 @@ class PartProblem:
         features: KernelFeatures,
         residual_diagonal: Array,
         weight: Array | None,
-        norms: NDArray[Any],
+        norms: HostArray,
         drawn: int,
     ) -> ResidualSample:
         """Return a sample of rows whose residuals are looked at."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
@@ -131,7 +132,7 @@ class PrimalFit:
         }
 
     def evaluate(
-        self, grid: NDArray[Any] | Rows, progress: Progress
+        self, grid: HostArray | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
         del progress  # at most one product
@@ -142,14 +143,14 @@ class PrimalFit:
         errors = self.truncation.bounds(values, error, scale, self.features.rank)
         return values, errors, kind
 
-    def difference(self, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
+    def difference(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
         kernel = self.parts[0].solved.operator.kernel
         scale = _scale(kernel, grid)
         return self._difference(grid, scale)[0]
 
     def _difference(
-        self, grid: NDArray[Any] | Rows, scale: NDArray[np.float64]
+        self, grid: HostArray | Rows, scale: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         total = np.zeros((len(grid), self.features.rank))
         error = np.zeros(len(grid))
@@ -168,9 +169,7 @@ class PrimalFit:
             kinds.update(s.certificate.kind for s in part.solved.solutions)
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _cross(
-        self, part: Part, grid: NDArray[Any] | Rows
-    ) -> tuple[NDArray[np.float64], float, str]:
+    def _cross(self, part: Part, grid: HostArray | Rows) -> tuple[NDArray[np.float64], float, str]:
         """Return ``K(grid, x) B`` and a bound on the error of its rows."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
@@ -193,12 +192,12 @@ class PrimalFit:
         off = float(np.linalg.norm(image[rows] - check, axis=1).max())
         return image, 2 * off + fine, "sampled"
 
-    def witness(self, grid: NDArray[Any] | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T
 
 
-def _scale(kernel: Kernel, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
+def _scale(kernel: Kernel, grid: HostArray | Rows) -> NDArray[np.float64]:
     """Return ``sqrt(k(x, x))`` (q,), with the rounding of a float32 diagonal on top."""
     diagonal = diagonal_of(kernel, grid)
     return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)) * (1 + 1e-5))

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.pieces import times
+from fastmcmd.backends.tiled import times
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, offset_of
 from fastmcmd.kernels import Kernel
@@ -55,7 +55,7 @@ def trace_may_suffice(
 
 
 def _search(
-    x: NDArray[Any], backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
+    x: HostArray, backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
 ) -> LandmarkSearch:
     offset = offset_of(kernel, backend, x)
     return LandmarkSearch(backend, kernel, x, np.ones(len(x)), most, rng, offset)

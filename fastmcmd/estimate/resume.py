@@ -6,8 +6,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, Sample
 from fastmcmd.kernels import Kernel
@@ -23,7 +23,7 @@ def begin(
     samples: tuple[Sample, Sample],
     kernels: tuple[Kernel, Kernel],
     options: Options,
-    grid: NDArray[Any] | Rows,
+    grid: HostArray | Rows,
 ) -> tuple[Options, Checkpoint | None]:
     """Return the checkpoint that the options name, and the options to go on with.
 
@@ -90,7 +90,7 @@ def begin(
     return options, checkpoint
 
 
-def _first(outputs: Outputs) -> NDArray[Any]:
+def _first(outputs: Outputs) -> HostArray:
     assert isinstance(outputs, DrawnOutputs)  # nature is observed
     return np.asarray(outputs.flat[:4])
 

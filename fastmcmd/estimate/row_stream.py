@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -39,7 +38,7 @@ class Block:
     """
 
     rows: slice
-    x: NDArray[Any]
+    x: HostArray
     rhs: Array
     residuals: list[Array]
     weight: Array | None
@@ -81,7 +80,7 @@ class RowStream:
         self.samples = samples
         self.features = features
         self.difference = difference
-        self.x: NDArray[Any] | Rows = samples[0].x
+        self.x: HostArray | Rows = samples[0].x
         self.weights = samples[0].weights
         self._expectations = [
             None
@@ -200,7 +199,7 @@ class StackedRowStream:
 
     def __init__(self, streams: list[RowStream]) -> None:
         self.streams = streams
-        self.x: NDArray[Any] | Rows = streams[0].x
+        self.x: HostArray | Rows = streams[0].x
         self.weights = streams[0].weights
 
     def __len__(self) -> int:
@@ -231,7 +230,7 @@ class StackedRowStream:
         if isinstance(self.x, Rows):
             self.x.check_unchanged()
 
-    def _block(self, rows: slice, x: NDArray[Any]) -> Block:
+    def _block(self, rows: slice, x: HostArray) -> Block:
         weight = None if self.weights is None else self.weights[rows]
         return Block(rows, x, *self.rhs(rows), weight)
 

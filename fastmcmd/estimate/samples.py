@@ -22,7 +22,7 @@ from fastmcmd.estimate.arguments import default_kernels, inputs, prepared_inputs
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.predictive import Draws, as_predictive
-from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.rows import Rows
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -161,7 +162,7 @@ def _low_rank_state(part: LowRankPart) -> LowRankPartState:
 def read_state(arrays: dict[str, Array], document: Json, version: int) -> EstimatorState:
     """Return the state in a file of any format."""
     if version < 3:
-        from fastmcmd.estimate.saved_earlier import upgraded
+        from fastmcmd.estimate.states import upgraded
 
         arrays, document = upgraded(arrays, document)
     return decode(EstimatorState, arrays, document)
@@ -195,7 +196,7 @@ def _given_kernel(given: Any, name: str) -> Any:
 
 def fit_of(
     state: EstimatorState, options: Options
-) -> tuple[Fit, Result, int, int, np.dtype[Any], tuple[float, ...] | None]:  # fmt: skip
+) -> tuple[Fit, Result, int, int, DType, tuple[float, ...] | None]:  # fmt: skip
     """Return the fit, its result, columns of inputs and outputs, precision and scales of the inputs.
 
     Raises
@@ -414,7 +415,7 @@ def _check_sizes(state: Certificate | Truncation | LowRankSolution, name: str) -
             _check_size(value, name)
 
 
-def _float_dtype(name: str) -> np.dtype[Any]:
+def _float_dtype(name: str) -> DType:
     dtype = np.dtype(name)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype is {dtype}")

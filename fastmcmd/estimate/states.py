@@ -1,11 +1,12 @@
 """What is saved of a fitted estimator: its state, one frozen dataclass for each part of it.
 
 The names of the fields are in the files that users have: whoever changes them needs a new format in
-`storage`, and a reader of this one beside `saved_earlier`.
+`storage`, and a reader of this one beside that of formats 1 and 2 below.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "PartState",
     "SideState",
     "TermState",
+    "upgraded",
 ]
 
 Array = NDArray[Any]
@@ -166,3 +168,105 @@ class EstimatorState:
     error_bounds: Array
     tol: float
     info: Info
+
+
+Arrays = dict[str, NDArray[Any]]
+
+_SOLUTION = ("slope", "constant", "miss", "floor", "through", "row", "kind", "pivots")
+_RENAMED = {
+    r"chosen_landmarks": "landmarks",
+    r"result_(values|error_bounds)": r"\1",
+    r"(pivots|factor)": r"form.features.\1",
+    r"(outputs|deviations)": r"form.\1",
+    r"part(\d+)_(value|image)": r"form.parts.\1.\2",
+    r"part(\d+)_landmarks": r"form.parts.\1.features.pivots",
+    r"part(\d+)_(factor|offset)": r"form.parts.\1.features.\2",
+    r"part(\d+)_weights(\d+)": r"form.parts.\1.solutions.\2.weights",
+    r"part(\d+)_spread_(data|indices|indptr)": r"form.sides.\1.\2",
+}
+
+
+def upgraded(arrays: Arrays, settings: Json) -> tuple[Arrays, Json]:
+    """Return the arrays and the document of an `EstimatorState`."""
+    kernels = {name: settings[name] for name in ("x_kernel", "y_kernel")}
+    designs = (
+        r"form.sides.\1.design.\2" if settings["form"] == "dense" else r"form.parts.\1.design.\2"
+    )
+    names = {**_RENAMED, r"part(\d+)_(x|weight)": designs}
+    document = {
+        "options": settings["options"],
+        "landmarks": settings.get("landmarks"),
+        "dtype": settings["dtype"],
+        "given": settings.get("given", kernels),  # format 1 had the resolved kernels only
+        **kernels,
+        **{
+            name: settings[name]
+            for name in ("sizes", "working", "features_in", "columns", "x_dtype")
+        },
+        "form": _form(settings),
+        "values": None,
+        "error_bounds": None,
+        "tol": settings["result_tol"],
+        "info": settings["result_info"],
+    }
+    return {_renamed(name, names): array for name, array in arrays.items()}, document
+
+
+def _renamed(name: str, names: dict[str, str]) -> str:
+    for pattern, new in names.items():
+        match = re.fullmatch(pattern, name)
+        if match:
+            return match.expand(new)
+    return name
+
+
+def _form(settings: Json) -> Json:
+    design = {"x": None, "weight": None}
+    if settings["form"] == "dense":
+        return {
+            "class": "DenseState", "outputs": None, "deviations": None,
+            "sides": [
+                {"design": design, "lam": lam, "data": None, "indices": None, "indptr": None}
+                for lam in settings["lams"]
+            ],
+            "budget": settings["room"], "embedding_error": _embedding_error(settings),
+        }  # fmt: skip
+    kinds = {"feature": ("FeatureState", _part), "lowrank": ("LowRankState", _low_rank_part)}
+    kind, part = kinds[settings["form"]]
+    truncation = zip(("missed", "expectation", "rigorous"), settings["truncation"], strict=True)
+    form = {
+        "class": kind,
+        "features": {"pivots": None, "factor": None},
+        "parts": [part(one) for one in settings["parts"]],
+        "truncation": dict(truncation),
+    }
+    return {**form, "block_rows": settings["block_rows"]} if kind == "LowRankState" else form
+
+
+def _part(part: Json) -> Json:
+    names = ("residual", "value", "kind")
+    return {
+        **{name: part[name] for name in ("solver", "iterations", "notes", "passes", "dtype")},
+        "design": {"x": None, "weight": None}, "value": None, "image": None, "budget": part["room"],
+        "certificates": [dict(zip(names, one, strict=True)) for one in part["certificates"]],
+    }  # fmt: skip
+
+
+def _low_rank_part(part: Json) -> Json:
+    names = ("start", "stop", "lam", "sign")
+    return {
+        **{name: part[name] for name in ("dtype", "rows", "passes", "notes")},
+        "features": {"pivots": None, "factor": None, "offset": None},
+        "residual_diagonal": part["missed"],
+        "terms": [dict(zip(names, one, strict=True)) for one in part["terms"]],
+        "solutions": [
+            {"weights": None, **dict(zip(_SOLUTION, one, strict=True))} for one in part["solutions"]
+        ],
+    }
+
+
+def _embedding_error(settings: Json) -> Any:
+    """Return the weighted error of embeddings; the oldest files hold it without the regulariser."""
+    if "embedding_error" in settings:
+        return settings["embedding_error"]
+    return settings["node_error"] / min(settings["lams"]) ** 0.5 or None

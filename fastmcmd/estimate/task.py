@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
@@ -42,7 +41,7 @@ class Task:
     x_kernel: Kernel
     y_kernel: Kernel
     options: Options
-    grid: NDArray[Any] | Rows
+    grid: HostArray | Rows
 
     @cached_property
     def backend(self) -> Backend:
@@ -92,7 +91,7 @@ def feature_backend_of(options: Options, kernel: Kernel) -> Backend:
     return (get_backend("auto", kernel) if backend.on_device else backend).directly()
 
 
-def some_rows(grid: NDArray[Any] | Rows) -> NDArray[Any]:
+def some_rows(grid: HostArray | Rows) -> HostArray:
     """Return the points of a grid, or some of very many."""
     if len(grid) <= _MOST_LOOKED_AT:
         return grid[:]

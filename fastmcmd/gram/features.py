@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall_skinny import row_squares
@@ -49,7 +50,7 @@ class KernelFeatures:
     """
 
     kernel: Kernel
-    pivots: NDArray[Any]
+    pivots: HostArray
     factor: NDArray[np.float64]
     backend: Backend
     offset: NDArray[np.float64] | None = None
@@ -64,7 +65,7 @@ class KernelFeatures:
         """Number of features r."""
         return len(self.pivots)
 
-    def transform(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def transform(self, y: HostArray) -> NDArray[np.float64]:
         """Return p(y) (n, r) for rows (n, k)."""
         out = np.empty((len(y), self.rank))
         step = max(1, _BLOCK // max(1, self.rank))
@@ -74,14 +75,14 @@ class KernelFeatures:
             out[rows] = self.backend.to_host(row_features.values).T
         return out
 
-    def diagonal(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def diagonal(self, y: HostArray) -> NDArray[np.float64]:
         """Return ``k(y, y)`` (n,) of rows (n, k)."""
         if not self.kernel.compiled or self.kernel.translation_invariant:
             return np.asarray(self.kernel.diagonal(y), dtype=np.float64)
         return self.kernel.of_squares(row_squares(y))
 
     def of_rows(
-        self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
+        self, y: HostArray, dtype: DType, *, keep: bool, sizes: bool
     ) -> tuple[RowFeatures, NDArray[np.float64], NDArray[np.float64]]:
         """Return features of rows (n, k) in ``dtype``, by columns, ``k(y, y)`` (n,), and what they miss."""
         row_features = self._features(y, dtype, keep=keep, sizes=sizes)
@@ -89,7 +90,7 @@ class KernelFeatures:
         return row_features, diagonal, np.maximum(diagonal - row_features.squares, 0.0)
 
     def combine(
-        self, y: NDArray[Any], coefficients: NDArray[np.float64], dtype: np.dtype[Any]
+        self, y: HostArray, coefficients: NDArray[np.float64], dtype: DType
     ) -> NDArray[np.float64]:
         """Return ``k(y, pivots) coefficients`` (n, c), tiles in ``dtype``."""
         kind = tile_dtype(self.kernel, dtype, y, self.pivots)
@@ -97,16 +98,14 @@ class KernelFeatures:
         return self.backend.matmul(self.kernel, points, self._points[kind], coefficients)
 
     def adjoint(
-        self, y: NDArray[Any], values: NDArray[np.float64], dtype: np.dtype[Any]
+        self, y: HostArray, values: NDArray[np.float64], dtype: DType
     ) -> NDArray[np.float64]:
         """Return ``k(pivots, y) values`` (r, c) of values (n, c) at rows (n, k), tiles in ``dtype``."""
         kind = tile_dtype(self.kernel, dtype, y, self.pivots)
         points = self.backend.points(y, kind, self.offset)
         return self.backend.matmul(self.kernel, self._points[kind], points, values)
 
-    def _features(
-        self, y: NDArray[Any], dtype: np.dtype[Any], *, keep: bool, sizes: bool
-    ) -> RowFeatures:
+    def _features(self, y: HostArray, dtype: DType, *, keep: bool, sizes: bool) -> RowFeatures:
         kind = tile_dtype(self.kernel, dtype, y, self.pivots)
         points = self.backend.points(y, kind, self.offset)
         return self.backend.features(
@@ -114,7 +113,7 @@ class KernelFeatures:
         )
 
     @cached_property
-    def _points(self) -> dict[np.dtype[Any], Points]:
+    def _points(self) -> dict[DType, Points]:
         kinds = (np.dtype(np.float32), EXACT)
         return {kind: self.backend.points(self.pivots, kind, self.offset) for kind in kinds}
 
@@ -136,7 +135,7 @@ class KernelFeatures:
         """Return ``L^-T p'`` (r, n): coefficients at the pivots that reproduce features (n, r)."""
         return self.coefficients(p.T)
 
-    def residuals(self, y: NDArray[Any], p: NDArray[Any]) -> NDArray[np.float64]:
+    def residuals(self, y: HostArray, p: HostArray) -> NDArray[np.float64]:
         """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added.
 
         Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
 from fastmcmd.gram.precision import EXACT, tile_dtype
@@ -52,8 +53,8 @@ class GramOperator:
         self,
         backend: Backend,
         kernel: Kernel,
-        x: NDArray[Any] | Rows,
-        dtype: np.dtype[Any],
+        x: HostArray | Rows,
+        dtype: DType,
         budget: int,
     ) -> None:
         self.backend = backend
@@ -85,7 +86,7 @@ class GramOperator:
         """Rows that costs are counted for: its own, but for one that stands for more (a plan's)."""
         return len(self)
 
-    def drawn(self, count: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    def drawn(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
         """Return at most ``count`` rows drawn at random, and where their diagonals are found."""
         n = len(self)
         index = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
@@ -109,7 +110,7 @@ class GramOperator:
         """Bytes of the packed lower tiles."""
         return int(np.prod(self.backend.packed_shape(len(self)))) * self.dtype.itemsize
 
-    def row_bytes(self, dtype: np.dtype[Any]) -> int:
+    def row_bytes(self, dtype: DType) -> int:
         """Bytes of all rows prepared in ``dtype``."""
         return int(self.x.size * np.dtype(dtype).itemsize * 1.02) + 4096
 
@@ -119,17 +120,17 @@ class GramOperator:
             self._points = self.prepare(self._whole(self.x), self.dtype)
         return self._points
 
-    def prepare(self, x: Any, dtype: np.dtype[Any]) -> Points:
+    def prepare(self, x: Any, dtype: DType) -> Points:
         """Return some rows (m, d) prepared in ``dtype``, moved as all of them are."""
         return self.backend.points(x, dtype, self.offset)
 
-    def _stay(self, x: NDArray[Any] | Rows) -> bool:
+    def _stay(self, x: HostArray | Rows) -> bool:
         """Return whether a device prepares rows in place, which takes no host memory."""
         if isinstance(x, Rows):
             return x.on_device is not None and self.backend.takes(x.on_device)
         return self.backend.on_device
 
-    def _whole(self, x: NDArray[Any] | Rows) -> Any:
+    def _whole(self, x: HostArray | Rows) -> Any:
         """Return all rows, where they stay if they do, else in the memory of the host."""
         if not isinstance(x, Rows):
             return x
@@ -145,7 +146,7 @@ class GramOperator:
             need += self.x.nbytes  # while they are prepared
         return need <= self.budget
 
-    def _block(self, x: NDArray[Any] | Rows) -> int:
+    def _block(self, x: HostArray | Rows) -> int:
         return max(256, min(_BLOCK_BYTES, self.budget // 4) // (8 * x.shape[1]))
 
     def matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,7 +204,7 @@ class GramOperator:
         return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
 
     def cross_matmul(
-        self, grid: NDArray[Any] | Rows, v: NDArray[np.float64], dtype: np.dtype[Any]
+        self, grid: HostArray | Rows, v: NDArray[np.float64], dtype: DType
     ) -> NDArray[np.float64]:
         """Return K(grid, x) v (q, k) in float64, from tiles of ``dtype``, streamed in blocks."""
         kind = tile_dtype(self.kernel, dtype, self.x, grid)
@@ -220,9 +221,7 @@ class GramOperator:
                 out[rows] += self.backend.matmul(self.kernel, targets, points, v[columns])
         return out
 
-    def _converted(
-        self, x: NDArray[Any] | Rows, dtype: np.dtype[Any]
-    ) -> Iterator[tuple[slice, Points]]:
+    def _converted(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:
         """Yield rows in prepared blocks; those that stay in one, which the device cuts itself."""
         if self._stay(x):
             yield slice(None), self.prepare(self._whole(x), dtype)
@@ -230,7 +229,7 @@ class GramOperator:
         for rows, some in as_blocks(x, self._block(x)):
             yield rows, self.prepare(some, dtype)
 
-    def columns(self, grid: NDArray[Any] | Rows) -> NDArray[np.float64]:
+    def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
         return np.ascontiguousarray(
             self.backend.gram(
@@ -241,13 +240,13 @@ class GramOperator:
             dtype=np.float64,
         )
 
-    def pack(self, dtype: np.dtype[Any]) -> PackedGram:
+    def pack(self, dtype: DType) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
         kind = tile_dtype(self.kernel, dtype, self.x)
         return self.backend.pack(self.kernel, self.prepare(self._whole(self.x), kind))
 
-    def rounding(self, dtype: np.dtype[Any], grid: NDArray[Any] | Rows | None = None) -> float:
+    def rounding(self, dtype: DType, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
         kind = tile_dtype(self.kernel, dtype, self.x, self.x if grid is None else grid)
         unit = self.backend.unit(kind, self.dim)
@@ -259,7 +258,7 @@ class GramOperator:
         direct = self.backend.direct_distances(self.dim, self.kernel)
         return self.kernel.rounding(unit, self.dim, norm2, direct, largest)
 
-    def largest(self, grid: NDArray[Any] | Rows | None = None) -> float:
+    def largest(self, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""
         own = float(self.diagonal.max())
         if grid is None or grid is self.x:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import DType
 from fastmcmd.kernels import Kernel
 
 __all__ = ["EXACT", "tile_dtype"]
@@ -14,7 +15,7 @@ EXACT = np.dtype(np.float64)
 _FLOAT32 = np.dtype(np.float32)
 
 
-def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> np.dtype[Any]:
+def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> DType:
     """Return the precision of tiles of ``kernel`` over ``rows``: ``wanted``, or float64.
 
     A kernel that asks whether two rows are equal (`Kernel.compares_rows`) must see them as they are:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall_skinny import row_squares
@@ -59,7 +60,7 @@ def shared_row_statistics() -> Iterator[None]:
         _KNOWN.reset(before)
 
 
-def diagonal_of(kernel: Kernel, x: NDArray[Any] | Rows) -> Floats:
+def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
     """Return k(x_i, x_i) (n,) in float64 of rows in memory, on disk or on a device."""
     if kernel.translation_invariant:  # it is k(0, 0) everywhere
         return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
@@ -95,7 +96,7 @@ def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str
         )
 
 
-def check_sizes(kernel: Kernel, **arrays: NDArray[Any] | Rows) -> None:
+def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     """Raise NumericalError that names the first of arrays in memory whose ``k(x, x)`` overflows."""
     seen: list[Any] = []
     for name, rows in arrays.items():
@@ -105,7 +106,7 @@ def check_sizes(kernel: Kernel, **arrays: NDArray[Any] | Rows) -> None:
                 check_finite(kernel, diagonal_of(kernel, rows), name=name)
 
 
-def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Floats | None:
+def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats | None:
     """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
 
     Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change, and a
@@ -124,7 +125,7 @@ def offset_of(kernel: Kernel, backend: Backend, x: NDArray[Any] | Rows) -> Float
     return statistics.mean
 
 
-def largest_norm2(x: NDArray[Any] | Rows, offset: Floats | None) -> float:
+def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     """Return the largest ``|x_i - offset|^2``, summed in float64."""
     statistics = _of(x)
     for known, value in statistics.norms:
@@ -135,14 +136,14 @@ def largest_norm2(x: NDArray[Any] | Rows, offset: Floats | None) -> float:
     return value
 
 
-def _squares(x: NDArray[Any] | Rows, offset: Floats | None) -> Floats:
+def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
     """Return ``|x_i - offset|^2`` (n,)."""
     if not isinstance(x, Rows):
         return row_squares(x, offset)
     return np.concatenate([row_squares(block, offset) for _, block in x.blocks()])
 
 
-def _of(x: NDArray[Any] | Rows) -> _RowStatistics:
+def _of(x: HostArray | Rows) -> _RowStatistics:
     """Return what is known of rows: of these very rows, not of others that took their place in memory."""
     known = _KNOWN.get()
     if known is None:
@@ -152,13 +153,13 @@ def _of(x: NDArray[Any] | Rows) -> _RowStatistics:
     return known[id(x)][1]
 
 
-def _over(x: NDArray[Any] | Rows, work: Callable[[NDArray[Any]], Statistic]) -> list[Statistic]:
+def _over(x: HostArray | Rows, work: Callable[[HostArray], Statistic]) -> list[Statistic]:
     """Return what ``work(some of x)`` gives for all rows, in their order, on all threads."""
     statistics: list[Statistic] = []
     # What is in memory is one block: threads are made once.
     for _, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
 
-        def piece(rows: slice, block: NDArray[Any] = block) -> Statistic:
+        def piece(rows: slice, block: HostArray = block) -> Statistic:
             return work(block[rows])
 
         statistics += over_rows(piece, len(block), _PIECE // int(x.shape[1]))

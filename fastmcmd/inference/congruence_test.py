@@ -31,7 +31,7 @@ from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import Projections, project
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
-from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from fastmcmd.inference.local_corrections import (
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
-from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.predictive.adapters.convert import check_order
 
 __all__ = ["LANDMARKS", "diagnose", "output_map"]
 

@@ -22,7 +22,7 @@ from fastmcmd.inference.select_kernel import described, leave_one_out
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
-from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.rows import open_rows
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, cast
 
-from numpy.typing import NDArray
-
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.io.npy import check_memory, damaged, read_data, read_header, write_npy
 from fastmcmd.io.paths import source
 
@@ -63,12 +62,12 @@ class Archive:
             raise
         self.names = list(self._members)
 
-    def array(self, name: str) -> NDArray[Any]:
+    def array(self, name: str) -> HostArray:
         """Return an array that is in ``names``."""
         with damaged(f"{self._failed}: {name!r}"):
             return member_array(self._zip, self._members[name])
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, HostArray]:
         """Return all arrays by name."""
         with damaged(self._failed):
             check_memory(sum(member.file_size for member in self._members.values()))
@@ -91,7 +90,7 @@ class Archive:
         self.close()
 
 
-def member_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def member_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> HostArray:
     """Return the array that a member of a zip file is, its checksum compared."""
     if not member.filename.endswith(".npy"):
         raise ValueError("it is no array")

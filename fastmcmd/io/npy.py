@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.memory import available_memory, format_bytes
 from fastmcmd.io.paths import source
 
@@ -39,7 +39,7 @@ class Header:
     """
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     fortran: bool
     offset: int
 
@@ -95,7 +95,7 @@ def read_header(stream: BinaryIO) -> Header:
     return Header(shape, dtype, fortran, 8 + width + length)
 
 
-def read_data(stream: BinaryIO, header: Header) -> NDArray[Any]:
+def read_data(stream: BinaryIO, header: Header) -> HostArray:
     """Read the data after a header; ValueError where there are too few."""
     data = np.empty(header.nbytes, np.uint8)
     view, done = memoryview(data), 0  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def check_memory(size: int) -> None:
         )
 
 
-def read_npy(path: Any, name: str) -> NDArray[Any]:
+def read_npy(path: Any, name: str) -> HostArray:
     """Return the array of a .npy file, never a pickle.
 
     Raises

@@ -17,6 +17,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
+
 __all__ = ["decode", "encode", "same_layout"]
 
 T = TypeVar("T")
@@ -78,7 +80,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
     raise TypeError(f"{path} is a {type(value).__name__}, which a state cannot hold")
 
 
-def decode(kind: type[T], arrays: Mapping[str, NDArray[Any]], document: Any) -> T:
+def decode(kind: type[T], arrays: Mapping[str, HostArray], document: Any) -> T:
     """Return the state of type ``kind`` that `encode` took apart.
 
     Raises
@@ -90,7 +92,7 @@ def decode(kind: type[T], arrays: Mapping[str, NDArray[Any]], document: Any) -> 
     return state
 
 
-def _decoded(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: Any) -> Any:
+def _decoded(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return arrays[path] if value is None and path in arrays else value
@@ -123,7 +125,7 @@ def _decoded(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: An
     raise ValueError(f"{path} is {_shown(value)}; {_named(kind)} is needed")
 
 
-def _decoded_state(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], value: Any) -> Any:
+def _decoded_state(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
     hints = get_type_hints(kind)
     needed = {field.name: field.default is MISSING for field in fields(kind)}
     names = value.keys() - {_KIND} if isinstance(value, dict) else ()
@@ -136,9 +138,7 @@ def _decoded_state(kind: Any, path: str, arrays: Mapping[str, NDArray[Any]], val
     )
 
 
-def _member(
-    kinds: tuple[Any, ...], path: str, arrays: Mapping[str, NDArray[Any]], value: Any
-) -> Any:
+def _member(kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
     """Return the member of a union that a value is of."""
     if value is None:
         wanted: Any = np.ndarray if path in arrays else NoneType

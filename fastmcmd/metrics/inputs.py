@@ -28,7 +28,7 @@ from fastmcmd._base.checks import (
     check_same_length,
 )
 from fastmcmd.predictive import Predictive, as_predictive
-from fastmcmd.predictive.adapters.recognise import check_order
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.on_device import (
     DevicePrediction,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import distinct_rows
@@ -28,7 +27,7 @@ FEATURES = 30  # of a scalar output under an RBF kernel, about
 ROWS = 4000  # that decisions are made on
 
 
-def subsample_of(x: NDArray[Any] | Rows, backend: str) -> Subsample:
+def subsample_of(x: HostArray | Rows, backend: str) -> Subsample:
     """Return rows drawn at random that stand for ``x``, for work on a backend."""
     some = _drawn(x, DEVICE_ROWS if backend == "cupy" else ROWS)
     if isinstance(x, Rows):  # not collapsed
@@ -40,7 +39,7 @@ def subsample_of(x: NDArray[Any] | Rows, backend: str) -> Subsample:
     return Subsample(len(x), some, distinct=Subsample(len(rows), _drawn(rows, len(some))))
 
 
-def _drawn(x: NDArray[Any] | Rows, count: int) -> NDArray[Any]:
+def _drawn(x: HostArray | Rows, count: int) -> HostArray:
     """Return rows in random order."""
     rng = generator(len(x), Purpose.PLAN)
     index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))

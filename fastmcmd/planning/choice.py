@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.device import cuda
@@ -88,7 +88,7 @@ def settled(
 def choose(
     options: Options,
     kernel: Kernel,
-    x: NDArray[Any] | Rows | Subsample,
+    x: HostArray | Rows | Subsample,
     lam: float,
     columns: int = FEATURES,
 ) -> Options:
@@ -126,7 +126,7 @@ def choose(
 def _decided(
     options: Options,
     kernel: Kernel,
-    x: NDArray[Any] | Rows | Subsample,
+    x: HostArray | Rows | Subsample,
     lam: float,
     columns: int,
 ) -> tuple[bool, str]:
@@ -162,7 +162,7 @@ def _plan(
     options: Options,
     name: str,
     kernel: Kernel,
-    x: NDArray[Any] | Rows | Subsample,
+    x: HostArray | Rows | Subsample,
     lam: float,
     columns: int,
 ) -> Plan:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
@@ -53,7 +53,7 @@ class Subsample:
     """
 
     n: int
-    x: NDArray[Any]
+    x: HostArray
     read_bytes: int = 0
     on_device: bool = False
     distinct: Subsample | None = None
@@ -61,7 +61,7 @@ class Subsample:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, place: slice) -> NDArray[Any]:
+    def __getitem__(self, place: slice) -> HostArray:
         return self.x[place]
 
     @property
@@ -127,7 +127,7 @@ class SubsampleOperator(GramOperator):
         """Rows that costs are counted for."""
         return self._rows.n
 
-    def drawn(self, count: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    def drawn(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
         """Return rows, from more than the operator has: landmarks are few among all."""
         some = self._reserve.x[:count]
         return some, np.zeros(len(some), dtype=np.intp)  # all have the same diagonal
@@ -137,7 +137,7 @@ class SubsampleOperator(GramOperator):
         """Bytes of the packed lower tiles of all rows."""
         return int(np.prod(self.backend.packed_shape(self.size))) * self.dtype.itemsize
 
-    def row_bytes(self, dtype: np.dtype[Any]) -> int:
+    def row_bytes(self, dtype: DType) -> int:
         """Bytes of all rows prepared in ``dtype``."""
         return super().row_bytes(dtype) * self.size // len(self.x)
 
@@ -162,7 +162,7 @@ class SubsampleOperator(GramOperator):
             self.work += self.streamed_cost(v.shape[1], exact=True)
         return super().exact_matmul(v)
 
-    def cross_matmul(self, grid: Any, v: Array, dtype: np.dtype[Any]) -> Array:
+    def cross_matmul(self, grid: Any, v: Array, dtype: DType) -> Array:
         """Return K(grid, x) v; of a certificate's rows its cost is counted."""
         if grid is not self.x:
             whole = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
@@ -193,7 +193,7 @@ class SubsampleProblem(LinearProblem):
     reserve: Subsample
     made: list[SubsampleOperator] = field(default_factory=list)
 
-    def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
+    def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K of some rows, with the costs of all."""
         operator = SubsampleOperator(
             self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.checks import as_array, shown
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
@@ -91,23 +91,23 @@ class Predictive(ABC):
         return self.shape[0]
 
     @abstractmethod
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y_i <= y_i) (n,), or (n, k) per component of vector outputs."""
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y_i < y_i): the cdf for continuous distributions."""
         return self.cdf(y)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y_i > y_i), in the shape of `cdf`: here ``1 - cdf``; many classes keep small ones."""
         return np.asarray(1 - self.cdf(y))
 
     @abstractmethod
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability of y_i (n,), -inf where it has none."""
 
     @abstractmethod
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles of the shape of the distribution; levels (j,) add a last axis."""
 
     def quantiles_at(self, levels: Array) -> Array:
@@ -125,7 +125,7 @@ class Predictive(ABC):
         return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
 
     @abstractmethod
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return ``size`` draws an input: (n, size), or (n, size, k) for vector outputs."""
 
     @abstractmethod
@@ -210,7 +210,7 @@ class Predictive(ABC):
         """Return weights (n,) and the Gaussians that this is a mixture of; None for other distributions."""
         return None
 
-    def expected_kernel(self, kernel: Kernel, points: Any) -> Array:
+    def expected_kernel(self, kernel: Kernel, points: ArrayLike) -> Array:
         """Return ``E k(Y_i, z_j)`` (n, r).
 
         In closed form where one is known, by sums over draws or counts, else by quadrature.
@@ -238,7 +238,7 @@ class Predictive(ABC):
             raise ValueError(f"points hold {what}; finite numbers are needed")
         return expected_kernel(self, kernel, points)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score at y_i (n,), smaller is better.
 
         In closed form where a class knows one, by a sum over the support of discrete distributions, else
@@ -260,7 +260,7 @@ class Predictive(ABC):
         """
         return crps(self, y)
 
-    def outcomes(self, y: Any) -> Array:
+    def outcomes(self, y: ArrayLike) -> Array:
         """Return observed outputs as float64 of the shape of the distribution, or a scalar."""
         y = _numbers(y, "y")
         if y.ndim == 2 and y.shape[1] == 1 and len(self.shape) == 1:
@@ -297,7 +297,7 @@ def parameter(value: Any, name: str, *, least: float | None = None, strict: bool
     return array
 
 
-def check_levels(level: Any) -> Array:
+def check_levels(level: ArrayLike) -> Array:
     """Return levels of quantiles as float64, a scalar or (j,), in [0, 1]."""
     levels = _numbers(level, "level")
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():

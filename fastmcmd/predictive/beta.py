@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import parameters
-from fastmcmd.predictive.numerics.gamma_ratios import (
+from fastmcmd.predictive.numerics.gamma_functions import (
     half_excess,
     half_ratio,
     scaled_deviance,

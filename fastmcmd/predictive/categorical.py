@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -122,15 +122,15 @@ class Categorical(Predictive):
 
         return root(self.variance, exact)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._below(y, "right")
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         return self._below(y, "left")
 
-    def _below(self, y: Any, side: Any) -> Array:
+    def _below(self, y: ArrayLike, side: Any) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
         count = np.searchsorted(self.values, y, side=side)  # NaN comes last
 
@@ -142,7 +142,7 @@ class Categorical(Predictive):
 
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,), small ones with all their digits."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
 
@@ -152,7 +152,7 @@ class Categorical(Predictive):
 
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,): -inf where y is none of the values."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         index = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
@@ -162,7 +162,7 @@ class Categorical(Predictive):
         with np.errstate(divide="ignore"):
             return np.where(np.isnan(y), np.nan, np.log(probability))
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
 
         Notes
@@ -185,7 +185,7 @@ class Categorical(Predictive):
 
         return self._by_rows(one_block)
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return the least values with ``cdf >= level`` and positive probability, (n,) or (n, j)."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(
@@ -205,7 +205,7 @@ class Categorical(Predictive):
 
         return self._by_rows(one_block, levels.shape[1])
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)
         # 1 - U is in (0, 1]: never a value of probability 0.

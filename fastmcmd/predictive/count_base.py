@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
@@ -52,19 +52,19 @@ class Counts(ScipyPredictive):
         """Means (n,)."""
         return self._mean
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._by_rows(self._cdf, np.floor(self.outcomes(y)))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         return self._by_rows(self._cdf, np.ceil(self.outcomes(y)) - 1)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,), small ones with all their digits."""
         return self._by_rows(self._sf, np.floor(self.outcomes(y)))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,): -inf where y is no count."""
         from fastmcmd.predictive.numerics.count_loops import log_masses
 
@@ -75,7 +75,7 @@ class Counts(ScipyPredictive):
 
         return self._by_rows(masses, self.outcomes(y))
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
 
         Notes
@@ -90,7 +90,7 @@ class Counts(ScipyPredictive):
         """
         return self._by_rows(self._crps, self.outcomes(y))
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
@@ -102,7 +102,7 @@ class Counts(ScipyPredictive):
         By one walk over the counts of a row; from counts nearby and the cdf where that is long, a level
         far out, or rounding decides.
         """
-        from fastmcmd.predictive.numerics.count_quantile_loops import quantiles
+        from fastmcmd.predictive.numerics.count_loops import quantiles
 
         out = np.empty((len(self), levels.shape[1]))
         shared = len(levels) < len(self)

@@ -7,16 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
-from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
+from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
 
@@ -122,15 +122,15 @@ class DoublePoisson(Predictive):
         """Standard deviations (n,)."""
         return np.asarray(np.sqrt(self.variance))
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._tail(np.floor(self.outcomes(y)), upper=False)
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         return self._tail(np.ceil(self.outcomes(y)) - 1, upper=False)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,), small ones with all their digits."""
         return self._tail(np.floor(self.outcomes(y)), upper=True)
 
@@ -142,7 +142,7 @@ class DoublePoisson(Predictive):
         self._by_rows(loop, self._sums[0], out, first=self._own(count))
         return out
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,): -inf where y is no count."""
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
@@ -150,7 +150,7 @@ class DoublePoisson(Predictive):
         self._by_rows(loops.log_masses, self._sums[0], out, first=self._own(self.outcomes(y)))
         return out
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
 
         Notes
@@ -165,13 +165,13 @@ class DoublePoisson(Predictive):
         self._by_rows(loops.scores, out, first=self._own(self.outcomes(y)))
         return out
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
         return quantiles if levels.ndim else quantiles[:, 0]
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
         rng = generator(random_state, Purpose.SAMPLE)
         levels = rng.random((len(self), check_count(size, "size")))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -70,7 +70,7 @@ class Draws(Predictive):
         over_rows(lambda rows: _check_finite(given[rows], rows.start), len(given), _step(given))
         self._set(given)
 
-    def _set(self, given: NDArray[Any], ordered: NDArray[Any] | None = None) -> None:
+    def _set(self, given: HostArray, ordered: HostArray | None = None) -> None:
         self._given = given  # float32 or float64
         self._float64: Array | None = given if given.dtype == np.float64 else None
         self._ordered = ordered  # (n, m), or (n k, m) with the components of a row together
@@ -123,19 +123,19 @@ class Draws(Predictive):
 
         return root(self.variance, exact)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return the share of draws <= y: (n,), or (n, k) per component."""
         return self._share(y, below=False)
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return the share of draws < y."""
         return self._share(y, below=True)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return the share of draws > y."""
         return self._share(y, below=False, above=True)
 
-    def _share(self, y: Any, below: bool, above: bool = False) -> Array:
+    def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
         from fastmcmd.predictive.numerics.draw_loops import bisect_rows, count_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
@@ -158,12 +158,12 @@ class Draws(Predictive):
         share[np.isnan(y)] = np.nan
         return np.asarray(share)
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Refuse: draws have no density."""
         del y
         refuse_density()
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return empirical quantiles, interpolated between draws; levels (j,) add a last axis.
 
         As `numpy.quantile` with ``method="linear"``: draws sit at levels ``0, 1/(m - 1), ..., 1``.
@@ -177,7 +177,7 @@ class Draws(Predictive):
         out = np.where(share < 0.5, first + share * gap, ordered[:, high] - (1 - share) * gap)
         return out.reshape(*self.shape, *levels.shape)
 
-    def _sort(self) -> NDArray[Any]:
+    def _sort(self) -> HostArray:
         """Return the draws sorted, (n, m) or (n k, m), sorting them if they are not yet."""
         if self._ordered is None:
             n, columns, count = len(self), self.columns, self._given.shape[1]
@@ -196,7 +196,7 @@ class Draws(Predictive):
                 self._ordered = out
         return self._ordered
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return ``size`` draws with replacement."""
         rng = generator(random_state, Purpose.SAMPLE)
         which = rng.integers(0, self._given.shape[1], (len(self), check_count(size, "size")))
@@ -228,7 +228,7 @@ class Draws(Predictive):
         """Draws of a row."""
         return int(self._given.shape[1])
 
-    def crps(self, y: Any, estimator: str = "qd") -> Array:
+    def crps(self, y: ArrayLike, estimator: str = "qd") -> Array:
         """Return the continuous ranked probability score (n,), or (n, k) per component.
 
         Parameters
@@ -314,7 +314,7 @@ def refuse_density() -> NoReturn:
     )
 
 
-def _step(draws: NDArray[Any]) -> int:
+def _step(draws: HostArray) -> int:
     """Return how many rows make a block."""
     return max(1, _BLOCK // draws[0].size)
 
@@ -324,14 +324,14 @@ def _lines(rows: slice, columns: int) -> slice:
     return slice(rows.start * columns, rows.stop * columns)
 
 
-def _as_lines(draws: NDArray[Any]) -> NDArray[Any]:
+def _as_lines(draws: HostArray) -> HostArray:
     """Return draws (n, m) or (n, m, k) as (n, m) or (n k, m)."""
     if draws.ndim == 2:
         return draws
     return draws.swapaxes(1, 2).reshape(-1, draws.shape[1])
 
 
-def _check_finite(draws: NDArray[Any], first: int) -> None:
+def _check_finite(draws: HostArray, first: int) -> None:
     finite = np.isfinite(draws)
     if not finite.all():
         what = "NaN" if np.isnan(draws).any() else "infinity"
@@ -341,5 +341,5 @@ def _check_finite(draws: NDArray[Any], first: int) -> None:
         )
 
 
-def _is_sorted(draws: NDArray[Any]) -> bool:
+def _is_sorted(draws: HostArray) -> bool:
     return bool((draws[:, 1:] >= draws[:, :-1]).all())

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -87,23 +87,23 @@ class Family(ScipyPredictive):
         Family.__init__(part, {name: getattr(self, name)[rows] for name in self._names})
         return part
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._by_rows(self._cdf, y)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,), small ones with all their digits."""
         return self._by_rows(self._sf, y)
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,): -inf outside the support."""
         return self._by_rows(self._log_prob, y)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
         return self._by_rows(self._crps, y)
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
         quantiles = np.empty((len(self), levels.size))
@@ -122,13 +122,13 @@ class Family(ScipyPredictive):
             return super().upper_quantiles_at(levels)
         return by_rows(self._upper_quantile, levels, *(value[:, None] for value in self._values))
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         shape = (len(self), check_count(size, "size"))
         values = (value[:, None] for value in self._values)
         return self._sample(generator(random_state, Purpose.SAMPLE), shape, *values)
 
-    def _by_rows(self, function: Any, y: Any) -> Array:
+    def _by_rows(self, function: Any, y: ArrayLike) -> Array:
         """Return a formula at outcomes."""
         return by_rows(function, np.broadcast_to(self.outcomes(y), self.shape), *self._values)
 

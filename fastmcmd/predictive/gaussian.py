@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
@@ -85,20 +85,20 @@ class Gaussian(Predictive):
         with np.errstate(over="ignore"):
             return np.asarray(self.std**2)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component."""
         return by_rows(_cdf, *self._broadcast(y))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y), small ones with all their digits."""
         return by_rows(_sf, *self._broadcast(y))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""
         density = by_rows(_log_density, *self._broadcast(y))
         return density if density.ndim == 1 else density.sum(axis=1)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), or (n, k) per component.
 
         Notes
@@ -108,10 +108,10 @@ class Gaussian(Predictive):
         """
         return by_rows(_crps, *self._broadcast(y))
 
-    def _broadcast(self, y: Any) -> tuple[Array, Array, Array]:
+    def _broadcast(self, y: ArrayLike) -> tuple[Array, Array, Array]:
         return np.broadcast_to(self.outcomes(y), self.shape), self.mean, self.std
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles, per component; levels (j,) add a last axis."""
         z = scipy.special.ndtri(check_levels(level))
         if z.ndim == 0:
@@ -126,7 +126,7 @@ class Gaussian(Predictive):
         """Return the numbers (n, j) whose `sf` is levels (n, j)."""
         return by_rows(_upper_quantile, levels, self.mean[:, None], self.std[:, None])
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
         rng = generator(random_state, Purpose.SAMPLE)
         noise = rng.standard_normal((self.shape[0], check_count(size, "size"), *self.shape[1:]))

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio
+from fastmcmd.predictive.numerics.gamma_functions import half_ratio
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -83,7 +84,7 @@ class StudentT(PearsonFamily):
             std = self.scale * np.sqrt(self.df / (self.df - 2))
         return np.where(self.df > 2, std, np.where(self.df > 1, np.inf, np.nan))
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
         out = super().crps(y)
         rows = np.flatnonzero((np.abs(self.df - 1) < _CANCELS) & (self.df != 1))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_count, shown
 from fastmcmd._base.seeds import Purpose, generator
@@ -17,9 +17,9 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
-from fastmcmd.predictive.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.predictive.numerics.mixture_quantiles import gaussian_quantiles, quantiles, reached
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
@@ -168,22 +168,22 @@ class Mixture(Predictive):
             spread = root_of_squares(weights, gaps)
         return np.where(np.isinf(mean), np.inf, spread)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component of the output."""
         y = self.outcomes(y)
         return self._sum(lambda component: component.cdf(y))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y)."""
         y = self.outcomes(y)
         return self._sum(lambda component: component.cdf_below(y))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y)."""
         y = self.outcomes(y)
         return self._sum(lambda component: component.sf(y))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,), by a log-sum-exp over components.
 
         Raises
@@ -202,7 +202,7 @@ class Mixture(Predictive):
             logs = np.where(self.weights > 0, logs, -np.inf) + np.log(self.weights)
         return np.asarray(scipy.special.logsumexp(logs, axis=1))
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.
 
         Found between the quantiles of the components, to rounding; atoms of discrete components and draws
@@ -260,7 +260,7 @@ class Mixture(Predictive):
         )
         return mean, std
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size) or (n, size, k)."""
         rng = generator(random_state, Purpose.SAMPLE)
         u = rng.random((len(self), check_count(size, "size")))
@@ -371,7 +371,7 @@ class Mixture(Predictive):
         """Return the nodes of all components from panels no longer than ``length``."""
         return self._joined([component.nodes_within(length) for component in self.components])
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
         In closed form for Gaussian components; by exact sums for draws and discrete ones; else by
@@ -401,7 +401,9 @@ class Mixture(Predictive):
             return self._by_rows(_atoms_crps, y, self.node_count)
         return super().crps(y)
 
-    def _by_rows(self, function: Callable[[Mixture, Array], Array], y: Any, per_row: int) -> Array:
+    def _by_rows(
+        self, function: Callable[[Mixture, Array], Array], y: ArrayLike, per_row: int
+    ) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
         out = np.array(np.abs(y))  # of infinity and NaN
 

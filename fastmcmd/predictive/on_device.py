@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.arrays import Namespace, shape_only
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.predictive.adapters.convert import as_predictive
@@ -53,7 +53,7 @@ class DevicePrediction(Predictive):
     def on_host(self) -> Predictive:
         """Return the same distributions on the host."""
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws, made on the host: those that the same distributions give there."""
         return self.on_host().sample(size, random_state)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import check_levels
@@ -42,7 +42,7 @@ class PearsonFamily(Family):
     def _from_standard(self, x: Array) -> Array:
         """Return the quantiles (n, j) of standard ones."""
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
         if levels.size < FEW:

@@ -9,9 +9,8 @@ import scipy
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
-from fastmcmd.predictive.numerics import gamma_tails
-from fastmcmd.predictive.numerics.gamma_ratios import half_excess, half_ratio
-from fastmcmd.predictive.numerics.gamma_tails import log_x_density
+from fastmcmd.predictive.numerics import gamma_functions
+from fastmcmd.predictive.numerics.gamma_functions import half_excess, half_ratio, log_x_density
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -251,10 +250,10 @@ class Gamma(PearsonFamily):
         return stats.gamma(self.concentration, scale=1 / self.rate)
 
     def _cdf(self, y: Array, a: Array, rate: Array) -> Any:
-        return _at(gamma_tails.lower(a, np.maximum(y * rate, 0.0)), y, a, rate, False)
+        return _at(gamma_functions.lower(a, np.maximum(y * rate, 0.0)), y, a, rate, False)
 
     def _sf(self, y: Array, a: Array, rate: Array) -> Any:
-        return _at(gamma_tails.upper(a, np.maximum(y * rate, 0.0)), y, a, rate, True)
+        return _at(gamma_functions.upper(a, np.maximum(y * rate, 0.0)), y, a, rate, True)
 
     def _log_prob(self, y: Array, a: Array, rate: Array) -> Any:
         x = y * rate
@@ -276,16 +275,18 @@ class Gamma(PearsonFamily):
         out = centred + (2 * density - half_ratio(a) / np.sqrt(np.pi)) / rate
         small = (a < _SMALL) & np.isfinite(y)
         if small.any():  # x (2 F(x) - 1) and terms of the order of a^2, where those above cancel
-            rest = 2 * gamma_tails.lower(a + 1, x) + np.expm1(half_excess(np.minimum(a, _SMALL)))
+            rest = 2 * gamma_functions.lower(a + 1, x) + np.expm1(
+                half_excess(np.minimum(a, _SMALL))
+            )
             out = np.where(small, y * (2 * cdf - 1) - a * rest / rate, out)
         return np.where(np.isposinf(y), np.inf, out)
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        quantile = gamma_tails.lower_inverse(a, level)
+        quantile = gamma_functions.lower_inverse(a, level)
         return _scaled(quantile, np.log(level), a, rate)
 
     def _upper_quantile(self, level: Array, a: Array, rate: Array) -> Any:
-        quantile = gamma_tails.upper_inverse(a, level)
+        quantile = gamma_functions.upper_inverse(a, level)
         return _scaled(quantile, np.log1p(-level), a, rate)
 
     def _sample(self, rng: Any, shape: Any, a: Array, rate: Array) -> Any:
@@ -321,15 +322,15 @@ def _slope(a: Array) -> Array:
 
 
 _LOWER = Tail(
-    lambda p, a: gamma_tails.lower_inverse(a, p),
-    lambda x, a: gamma_tails.lower(a, x),
+    lambda p, a: gamma_functions.lower_inverse(a, p),
+    lambda x, a: gamma_functions.lower(a, x),
     _density,
     _slope,
     1.0,
 )
 _UPPER = Tail(
-    lambda p, a: gamma_tails.upper_inverse(a, p),
-    lambda x, a: gamma_tails.upper(a, x),
+    lambda p, a: gamma_functions.upper_inverse(a, p),
+    lambda x, a: gamma_functions.upper(a, x),
     _density,
     _slope,
     -1.0,

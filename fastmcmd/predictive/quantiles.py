@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_count, check_flag
 from fastmcmd._base.seeds import Purpose, generator
@@ -165,20 +165,20 @@ class Quantiles(Predictive):
 
         return root(self.variance, exact)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._share(y, below=False)
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,), which differs at atoms."""
         return self._share(y, below=True)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,); small ones keep their digits."""
         return self._share(y, below=False, above=True)
 
-    def _share(self, y: Any, below: bool, above: bool = False) -> Array:
-        from fastmcmd.predictive.numerics.quantile_loops import cdf_rows
+    def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
+        from fastmcmd.predictive.numerics.draw_loops import cdf_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))
@@ -190,7 +190,7 @@ class Quantiles(Predictive):
         over_rows(work, len(self), _BLOCK // len(self.levels))
         return out
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Refuse: quantiles have no density."""
         del y
         raise ValueError(
@@ -198,7 +198,7 @@ class Quantiles(Predictive):
             "check_score, weighted_interval_score"
         )
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,), or (n, j) for levels (j,): exactly the given ones at their levels."""
         levels = check_levels(level)
         return self._at(levels, None)
@@ -243,7 +243,7 @@ class Quantiles(Predictive):
         )
         return np.where(levels < outside, far, found)
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size), by inversion."""
         rng = generator(random_state, Purpose.SAMPLE)
         u = rng.random((len(self), check_count(size, "size")))
@@ -292,7 +292,7 @@ class Quantiles(Predictive):
         weights = np.concatenate([p[0] * tail, mass.ravel(), (1 - p[-1]) * tail])
         return nodes, np.broadcast_to(weights / weights.sum(), nodes.shape)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,) of the interpolated distribution.
 
         Parameters
@@ -313,7 +313,7 @@ class Quantiles(Predictive):
         >>> round(float(q.crps([2.0])[0]), 6)  # 13/48 inside, 1 beyond
         1.270833
         """
-        from fastmcmd.predictive.numerics.quantile_loops import crps_rows
+        from fastmcmd.predictive.numerics.draw_loops import crps_rows
 
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))

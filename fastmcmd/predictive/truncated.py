@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
@@ -19,11 +19,10 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
-from fastmcmd.predictive.numerics.lattice import MOST_VALUES
 from fastmcmd.predictive.numerics.narrow_intervals import Narrow
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 from fastmcmd.predictive.numerics.rowwise import by_rows
-from fastmcmd.predictive.numerics.spread import root_of_squares
+from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
@@ -173,34 +172,34 @@ class Truncated(Predictive):
         values[rows] = self._narrow.above(place) if upper else self._narrow.below(place)
         return values
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self._below, self._from, self.base.cdf(y), self.base.sf(y))
         share = self._with_narrow(self._share(mass), y, False)
         return np.where(y < self.low, 0.0, np.where(y >= self.high, 1.0, share))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
         share = self._with_narrow(self._share(mass), y, False)
         return np.where(y <= self.low, 0.0, np.where(y > self.high, 1.0, share))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self.base.cdf(y), self.base.sf(y), self._upto, self._above)
         share = self._with_narrow(self._share(mass), y, True)
         return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, share))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,): -inf outside the interval."""
         y = self.outcomes(y)
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(
@@ -272,7 +271,7 @@ class Truncated(Predictive):
             out[others] = self.take(others)._inverse(level[others], complement[others])
         return out
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
         rng = generator(random_state, Purpose.SAMPLE)
         uniform = 1 - rng.random((len(self), check_count(size, "size")))  # in (0, 1]
@@ -340,7 +339,7 @@ class Truncated(Predictive):
         for rows in row_blocks(len(self), _BLOCK // self.base.node_count):
             yield rows, self.take(np.arange(rows.start, rows.stop))
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
         In closed form for a Gaussian where that keeps its digits, else by quadrature or sums.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -127,17 +127,17 @@ class ZeroInflated(Predictive):
             std = np.sqrt(1 - p) * np.hypot(self.base.std, np.sqrt(p) * self.base.mean)
         return np.where(p < 1, std, 0.0)
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
         return self._mix(y >= 0, self.base.cdf(y))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
         return self._mix(y > 0, self.base.cdf_below(y))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
         return self._mix(y < 0, self.base.sf(y))
@@ -146,7 +146,7 @@ class ZeroInflated(Predictive):
         p = self.probability
         return np.asarray(p * zero + (1 - p) * rest)
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); for a continuous base see the notes of the class."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
@@ -156,7 +156,7 @@ class ZeroInflated(Predictive):
             extra = np.logaddexp(extra, rest, where=y == 0, out=np.zeros(len(self)))
         return np.where(y == 0, extra, rest)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
@@ -168,7 +168,7 @@ class ZeroInflated(Predictive):
             score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(
@@ -207,7 +207,7 @@ class ZeroInflated(Predictive):
             quantiles = np.where(levels == level, end, quantiles)
         return quantiles
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)
         draws = self.base.sample(size, rng)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.rows.packages import package
-from fastmcmd.rows.source import Array, Source
+from fastmcmd.rows.source import Array, Source, package
 
 _BATCH_BYTES = 4_000_000  # of a Parquet row group decoded together
 

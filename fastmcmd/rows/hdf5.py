@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.rows.packages import package
-from fastmcmd.rows.source import Array, Source
+from fastmcmd.rows.source import Array, Source, package
 
 
 class Hdf5(Source):

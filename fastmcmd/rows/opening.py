@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_array, as_rows, on_device
-from fastmcmd.rows.device import DeviceArray
-from fastmcmd.rows.formats import FORMATS, Format
-from fastmcmd.rows.packages import prefix_errors
-from fastmcmd.rows.source import Array
-from fastmcmd.rows.stamps import stamp_of
+from fastmcmd._base.checks import as_array, as_rows, is_tensor, on_device
+from fastmcmd.device import cuda
+from fastmcmd.rows.arrow import ArrowTable, Parquet
+from fastmcmd.rows.hdf5 import Hdf5
+from fastmcmd.rows.npy import Mapped, Npy, is_mapped
+from fastmcmd.rows.source import Array, Source, package_of, prefix_errors, stamp_of
 from fastmcmd.rows.table import Rows
+from fastmcmd.rows.zarr import Zarr, is_zarr
+
+__all__ = []
 
 
 def open_rows(
@@ -101,3 +106,66 @@ def _check_shape(shape: tuple[int, ...], label: str, columns: int | None) -> Non
     fits = len(shape) in (1, 2) and 0 not in shape
     if not fits or (columns is not None and (*shape, 1)[1] != columns):
         as_rows(np.broadcast_to(0.0, shape), label, columns=columns)  # raises; holds one number
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a format is recognised and opened: by the ends of paths, and by the objects of its package."""
+
+    suffixes: tuple[str, ...]
+    from_path: Callable[[Path, str, str], Source]  # path, what follows "::", how messages name it
+    owns: Callable[[Any], bool]
+    from_object: Callable[[Any], Source]
+
+
+FORMATS = (
+    Format((".npy",), Npy, is_mapped, Mapped),
+    Format((".h5", ".hdf5"), Hdf5.from_path, lambda v: package_of(v) == "h5py", Hdf5.from_object),
+    Format((".zarr",), Zarr.from_path, is_zarr, Zarr.from_object),
+    Format(
+        (".parquet", ".pq"),
+        Parquet,
+        lambda v: package_of(v) == "pyarrow" and type(v).__name__ == "Table",
+        ArrowTable,
+    ),
+)
+
+
+class DeviceArray(Source):
+    """An array on a device: blocks of it are downloaded when the host asks for them.
+
+    C-contiguous arrays of float32 or float64 are used as they are; others (float16, integers, columns
+    first) are copied once, on their device.
+    """
+
+    def __init__(self, value: Any) -> None:
+        cp, gpu = cuda.cupy(), on_device(value)
+        self.path, self._device = None, cp.cuda.Device(gpu)
+        self.where = f"{'a torch tensor' if is_tensor(value) else 'a CuPy array'} on cuda:{gpu}"
+        with self._device:
+            if is_tensor(value):
+                value = cp.from_dlpack(_readable(value))
+            self.shape, self.dtype = tuple(value.shape), np.dtype(value.dtype)
+            if len(self.shape) in (1, 2) and self.dtype.kind in "fiub":
+                small = self.dtype.kind == "f" and self.dtype.itemsize <= 4
+                self.dtype = np.dtype(np.float32 if small else np.float64)
+                rows = cp.ascontiguousarray(value, dtype=self.dtype)
+                self.array = rows.reshape(len(rows), -1) if len(rows) else rows
+            # Work on it goes on in streams of our own.
+            cp.cuda.get_current_stream().synchronize()
+        self._plain()
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return the rows, downloaded."""
+        with self._device:
+            return np.asarray(self.array[start:stop].get())
+
+
+def _readable(tensor: Any) -> Any:
+    """Return a tensor that needs no gradient, of a type that every CuPy knows."""
+    tensor = tensor.detach()
+    if tensor.dtype.is_complex:
+        return tensor
+    if not tensor.dtype.is_floating_point:
+        return tensor.double()
+    return tensor.float() if tensor.element_size() == 2 else tensor

@@ -12,7 +12,7 @@ import numpy as np
 
 from fastmcmd.io import AtomicFile, same_file
 from fastmcmd.rows.npy import bytes_of
-from fastmcmd.rows.packages import package_of, prefix_errors
+from fastmcmd.rows.source import package_of, prefix_errors
 from fastmcmd.rows.table import Rows
 from fastmcmd.rows.zarr import is_zarr
 

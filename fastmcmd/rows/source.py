@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import DType
+from fastmcmd.errors import MissingDependencyError
+
+__all__ = []
 
 Array = NDArray[Any]
 
@@ -40,7 +48,7 @@ class Source(ABC):
     where: str
     path: Path | None
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     chunk_rows: int = 1
     near: int = 1
     overhead: int = 0
@@ -80,3 +88,49 @@ class ScaledSource(Source):
         """Return the scaled rows."""
         rows = self._of.read(start, stop)
         return np.asarray(rows.reshape(stop - start, -1) * self._scales)
+
+
+Stamp = dict[str, tuple[int, int, int]]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return size, time of modification and inode of a file, or of all files of a folder."""
+    stats = {str(file): file.stat() for file in ([path] if not path.is_dir() else files(path))}
+    return {name: (s.st_size, s.st_mtime_ns, s.st_ino) for name, s in stats.items()}
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Return all files of a folder and of its folders."""
+    return (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+
+
+def package(name: str, where: str) -> Any:
+    """Import a package that ``where`` is read with."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingDependencyError(
+            f"{where} is read with {name}, which is not installed: pip install 'fastmcmd[disk]'"
+        ) from None
+
+
+def package_of(value: Any) -> str:
+    """Return the name of the package that ``value`` is an object of; it need not be imported."""
+    return type(value).__module__.partition(".")[0]
+
+
+@contextlib.contextmanager
+def prefix_errors(what: str) -> Iterator[None]:
+    """Let errors of a package begin with ``what``; of kinds that users do not expect, a ValueError."""
+    try:
+        yield
+    except (MissingDependencyError, MemoryError):
+        raise
+    except OSError as error:
+        if error.errno is None:  # packages raise these for damaged files too
+            raise ValueError(f"{what}: {error}") from error
+        raise OSError(error.errno, f"{what}: {error.strerror}") from error
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{what}: {error}") from error

@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.blocks import ahead, over_rows, row_blocks
 from fastmcmd._base.checks import _check_finite
 from fastmcmd.rows.npy import Mapped
-from fastmcmd.rows.packages import prefix_errors
-from fastmcmd.rows.source import Array, DeviceBlock, ScaledSource, Source
-from fastmcmd.rows.stamps import Stamp, stamp_of
+from fastmcmd.rows.source import (
+    Array,
+    DeviceBlock,
+    ScaledSource,
+    Source,
+    Stamp,
+    prefix_errors,
+    stamp_of,
+)
 
 _BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
 _PIECE_BYTES = 2_000_000  # that a thread reads: they stay in its cache
@@ -57,7 +64,7 @@ class Rows:
 
     name: str
     shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    dtype: DType
     _source: Source
     _stamp: Stamp
     _lock: threading.Lock = field(default_factory=threading.Lock)

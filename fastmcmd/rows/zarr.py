@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.rows.packages import package, package_of
-from fastmcmd.rows.source import Array, Source
-from fastmcmd.rows.stamps import files
+from fastmcmd.rows.source import Array, Source, files, package, package_of
 
 _CHUNKS = 20  # held while Zarr reads: ten at a time by default, as stored and as decoded
 

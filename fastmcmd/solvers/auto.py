@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.errors import MemoryLimitError, NumericalError
@@ -35,7 +36,7 @@ class Auto:
     """
 
     certificate: str = "auto"
-    dtype: np.dtype[Any] | None = None
+    dtype: DType | None = None
     cache_dir: str | os.PathLike[str] | None = None
     name: ClassVar[str] = "auto"
 

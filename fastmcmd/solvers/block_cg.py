@@ -33,7 +33,7 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
 
-__all__ = ["BlockCGRun", "Preconditioner", "block_cg", "restarted"]
+__all__ = ["BlockCGRun", "Preconditioner", "restarted"]
 
 Preconditioner = Callable[[Array], Array]
 _DROP = 0.1  # of the target: a direction with less residual than that is dropped
@@ -356,33 +356,6 @@ def _row_major(result: CGResult) -> CGResult:
     """Return a result with arrays laid out as a run makes them: sums over them run in the same order."""
     value, residual = np.ascontiguousarray(result.value), np.ascontiguousarray(result.residual)
     return replace(result, value=value, residual=residual)
-
-
-def block_cg(
-    operator: GramOperator,
-    systems: list[System],
-    target: float,
-    max_iterations: int,
-    precondition: list[Preconditioner] | None = None,
-    unit: float = 0.0,
-    largest: float = 0.0,
-) -> list[CGResult]:
-    """Solve all systems until ``||D^(-1/2) R||_2 <= target``, sharing the products with K.
-
-    Parameters are those of `BlockCGRun`.
-
-    Raises
-    ------
-    ValueError
-        A preconditioner is not positive definite.
-    """
-    run = BlockCGRun(operator, systems, target, max_iterations, precondition, unit, largest)
-    for _ in run.products():
-        pass
-    results = run.results()
-    if any(result.indefinite for result in results):
-        raise ValueError("precondition is not positive definite; it must be for CG to converge")
-    return results
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 
-__all__ = ["BlockColumn", "Layout", "choose_layout", "file_bytes", "least_memory", "one_panel_fits"]
+__all__ = ["BlockColumn", "Layout", "choose_layout", "least_memory", "one_panel_fits"]
 
 _WIDTHS = (
     512,
@@ -145,10 +145,3 @@ def one_panel_fits(operator: GramOperator, budget: int) -> bool:
         budget >= least_memory(operator)
         and len(choose_layout(operator, budget).panels(budget)) == 1
     )
-
-
-def file_bytes(operator: GramOperator) -> int:
-    """Return the most bytes that the numbers of the factor can take in a file."""
-    width = min(_WIDTHS[0], len(operator))
-    layout = Layout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
-    return sum(column.size for column in layout.columns()) * operator.dtype.itemsize

@@ -14,12 +14,10 @@ largest by each are always in the sample.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import beside, row_squares, scaled
@@ -43,8 +41,8 @@ _SPREAD = 2.0  # largest deviation of any row, relative to the largest seen
 def rounding(
     operator: GramOperator,
     value: Array,
-    grid: NDArray[Any] | Rows | None = None,
-    dtype: np.dtype[Any] = EXACT,
+    grid: HostArray | Rows | None = None,
+    dtype: DType = EXACT,
 ) -> float:
     """Bound the rounding of a row of K(grid, x) B: ``max |dK_ij| * sum_j ||B_j||``.
 

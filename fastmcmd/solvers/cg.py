@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage
 from fastmcmd.gram import EXACT, GramOperator
@@ -25,7 +25,7 @@ from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 
 __all__ = [
     "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "load_cg",
-    "report_resumed", "solve_cg",
+    "report_resumed",
 ]  # fmt: skip
 
 MOST_PRODUCTS = 2000
@@ -46,7 +46,7 @@ class BlockCG:
     """
 
     certificate: str = "auto"
-    dtype: np.dtype[Any] = EXACT
+    dtype: DType = EXACT
     name: ClassVar[str] = "cg"
 
     def estimate(self, size: ProblemSize, products: float | None = None) -> Cost:
@@ -308,29 +308,6 @@ def load_cg(store: Stage | None, progress: Progress) -> CGState | None:
 def report_resumed(state: CGState, progress: Progress) -> None:
     """Report that a run continues from a checkpoint."""
     progress.stage(f"went on from a checkpoint after {state.passes} products")
-
-
-def solve_cg(
-    operator: GramOperator,
-    systems: list[System],
-    goal: Goal,
-    certificate: str,
-    max_iterations: int,
-    progress: Progress,
-    precondition: list[Preconditioner] | None = None,
-    store: Stage | None = None,
-) -> Iterated:
-    """Solve all systems until the error that their certificates leave is within ``goal``.
-
-    Parameters are those of `CertifiedCG`; the state is saved in ``store``, and resumed from it.
-    """
-    run = CertifiedCG(
-        operator, systems, goal, certificate, max_iterations, progress, precondition,
-        load_cg(store, progress),
-    )  # fmt: skip
-    outcome = Driver(store).follow(run)
-    assert outcome is not None
-    return outcome
 
 
 def _first(

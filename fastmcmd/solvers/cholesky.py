@@ -10,11 +10,12 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
@@ -63,7 +64,7 @@ class Cholesky:
         Folder for a factor that does not fit in memory.
     """
 
-    dtype: np.dtype[Any] | None = None
+    dtype: DType | None = None
     cache_dir: str | os.PathLike[str] | None = None
     name: ClassVar[str] = "cholesky"
 
@@ -106,7 +107,7 @@ def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
 
 
 def factor_fits(
-    operator: GramOperator, budget: int, factors: int = 1, dtype: np.dtype[Any] | None = None
+    operator: GramOperator, budget: int, factors: int = 1, dtype: DType | None = None
 ) -> bool:
     """Tell whether the factors and the prepared rows fit in ``budget``, or on the devices that hold them.
 

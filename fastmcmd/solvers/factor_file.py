@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.backends.base import Array
 from fastmcmd.checkpoint import Stage
 from fastmcmd.io.temporary import is_ours, open_ours, remove_stale, tag_of
@@ -47,7 +47,7 @@ class FactorState:
 
     file: str
     of: str
-    mark: NDArray[Any]
+    mark: HostArray
     pieces: int
 
 
@@ -124,7 +124,7 @@ class FactorFile:
     """
 
     def __init__(
-        self, directory: Any, size: int, dtype: np.dtype[Any], of: str, stage: FactorStage | None
+        self, directory: Any, size: int, dtype: DType, of: str, stage: FactorStage | None
     ) -> None:
         self._stage, self._of, self._saved = stage, of, 0
         if stage is None:
@@ -147,9 +147,7 @@ class FactorFile:
             self._file.close(leave=self._file.reopened)
             raise
 
-    def _progress_of(
-        self, size: int, dtype: np.dtype[Any], saved: FactorState | None
-    ) -> tuple[int, Array]:
+    def _progress_of(self, size: int, dtype: DType, saved: FactorState | None) -> tuple[int, Array]:
         """Return how many pieces are there, and the mark; a new one if there are none."""
         mark = np.empty(_MARK, dtype)
         if saved is not None and self._file.reopened:

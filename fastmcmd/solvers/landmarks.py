@@ -9,12 +9,11 @@ Cholesky*, 2024): one product with the features a block instead of one a pivot.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
@@ -26,7 +25,7 @@ _FLOOR = 1e-13  # of k(x, x): below, a residual is rounding and its row would be
 _DULL = 3  # blocks without a pivot after which there are none left
 
 
-def importance_of(weight: NDArray[Any] | None, norms: NDArray[Any]) -> NDArray[np.float64]:
+def importance_of(weight: HostArray | None, norms: HostArray) -> NDArray[np.float64]:
     """Return how much rows count (n,) where their coefficients are known.
 
     A row misses ``e(x, x)`` of the kernel's trace and ``e(x, x) |B|^2`` of the residual, both relative to
@@ -79,7 +78,7 @@ class LandmarkSearch:
         self,
         backend: Backend,
         kernel: Kernel,
-        rows: NDArray[Any],
+        rows: HostArray,
         weight: NDArray[np.float64],
         most: int,
         rng: np.random.Generator,

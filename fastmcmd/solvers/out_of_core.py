@@ -255,7 +255,8 @@ class OutOfCoreCholesky:
         if not work.size:
             return work.astype(np.float64, copy=False)
         layout = self._layout
-        square, staged = np.empty((0, 0), self._dtype), np.empty((0, 0), self._dtype)
+        square: Array = np.empty(0, self._dtype)
+        staged: Array = np.empty(0, self._dtype)
         if not self.in_memory:
             square = np.empty(layout.width**2, self._dtype)
             staged = np.empty(layout.rows * layout.width, self._dtype)
@@ -292,11 +293,6 @@ class OutOfCoreCholesky:
     def nbytes(self) -> int:
         """Bytes that the factor takes in memory."""
         return sum(block.nbytes for block in self._held)
-
-    @property
-    def nbytes_on_disk(self) -> int:
-        """Bytes of the file; 0 once it is closed."""
-        return self._file.nbytes if self._file is not None else 0
 
     def _open_file(self) -> FactorFile:
         if self._file is None:

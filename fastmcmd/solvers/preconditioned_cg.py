@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, stages_of
 from fastmcmd.errors import ROUNDING_ALONE, NumericalError
@@ -56,7 +57,7 @@ class PreconditionedCG:
     """
 
     certificate: str = "auto"
-    dtype: np.dtype[Any] | None = None
+    dtype: DType | None = None
     name: ClassVar[str] = "cg"
 
     def estimate(self, size: ProblemSize, landmarks: int = 0, products: float = 0.0) -> Cost:

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
@@ -109,7 +107,7 @@ class LinearProblem:
 
     backend: Backend
     kernel: Kernel
-    x: NDArray[Any] | Rows
+    x: HostArray | Rows
     systems: list[System]
     lam: float
     goal: Goal
@@ -117,7 +115,7 @@ class LinearProblem:
     name: str = "both"
     stop: Callable[[], bool] | None = None
 
-    def operator(self, dtype: np.dtype[Any], reserved: int = 0) -> GramOperator:
+    def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``; ``reserved`` bytes of the room are for something else."""
         return GramOperator(self.backend, self.kernel, self.x, dtype, self.budget - reserved)
 

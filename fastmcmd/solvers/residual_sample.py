@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.gram import EXACT, KernelFeatures
-from fastmcmd.solvers.lowrank import LowRankSolution
+from fastmcmd.backends.tall_skinny import inner
+from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
+from fastmcmd.solvers.base import scaled_norm
+from fastmcmd.solvers.certify import rounding
+from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 from fastmcmd.solvers.row_sample import RowSample
 
-__all__ = ["DRAWN", "ResidualSample", "SampleState"]
+__all__ = ["DRAWN", "ResidualSample", "SampleState", "certified_by_all", "full_residual_bytes"]
 
 
 DRAWN = 256  # rows drawn; as many as 1,024 where landmarks are many
@@ -72,7 +74,7 @@ class ResidualSample:
         features: KernelFeatures,
         residual_diagonal: Array,
         weight: Array | None,
-        norms: NDArray[Any],
+        norms: HostArray,
         terms: Sequence[slice],
         seed: int,
         drawn: int = DRAWN,
@@ -94,7 +96,7 @@ class ResidualSample:
         self._image: Array | None = None
         self._seen: Array | None = None
 
-    def _sizes(self, norms: NDArray[Any]) -> Iterator[Array]:
+    def _sizes(self, norms: HostArray) -> Iterator[Array]:
         """Yield guesses of the terms of the sum, each (n,)."""
         weight = 1.0 if self._weight is None else self._weight
         residual_diagonal = self._residual_diagonal + self.floor
@@ -110,14 +112,14 @@ class ResidualSample:
             yield squares
             yield squares * residual_diagonal * weight
 
-    def begin(self, x: NDArray[Any], columns: int) -> None:
+    def begin(self, x: HostArray, columns: int) -> None:
         """Take the sampled rows ``x`` (s, d) themselves."""
         features = self._features
         self._points = features.backend.points(x, EXACT, features.offset)
         self._image = np.zeros((len(x), columns))
         self._seen = np.zeros((len(x), columns))
 
-    def add(self, rows: slice, x: NDArray[Any], coefficients: Array, image: Array) -> None:
+    def add(self, rows: slice, x: HostArray, coefficients: Array, image: Array) -> None:
         """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
         assert self._image is not None
         assert self._seen is not None
@@ -168,7 +170,7 @@ class ResidualSample:
     def _weights(self) -> Array:
         return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
 
-    def foresaw(self, guessed: NDArray[Any], measured: NDArray[Any]) -> bool:
+    def foresaw(self, guessed: HostArray, measured: HostArray) -> bool:
         """Tell whether the sample was drawn from guesses that were right enough.
 
         Parameters
@@ -214,3 +216,82 @@ class ResidualSample:
             kind="sampled",
             pivots=0.0,
         )
+
+
+_UNIT = float(np.finfo(np.float64).eps) / 2
+_ARRAYS = 5  # (n, c) in float64: coefficients, their image, their product with K, and temporaries
+
+
+def full_residual_bytes(n: int, columns: int) -> int:
+    """Return the memory of the coefficients and residuals of all rows."""
+    return 8 * n * (_ARRAYS * columns + 4)
+
+
+def certified_by_all(
+    operator: GramOperator,
+    solutions: Sequence[LowRankSolution],
+    terms: Sequence[tuple[slice, float]],
+    value: Array,
+    image: Array,
+    weight: Array | None,
+    total: float,
+) -> list[LowRankSolution]:
+    """Return solutions with rigorous certificates.
+
+    Parameters
+    ----------
+    operator : GramOperator
+        K in float64.
+    solutions : sequence of LowRankSolution
+        By the trace certificate, with rounding.
+    terms : sequence of (slice, float)
+        Columns and regulariser of each.
+    value, image : ndarray (n, c)
+        Coefficients ``B = D^-1 (P - F W)``, and ``F W``.
+    weight : ndarray (n,) or None
+        Weights of the rows.
+    total : float
+        Their sum.
+    """
+    if operator.holds_rows:
+        points = operator.points()
+        product = operator.backend.symmetric_matmul(operator.kernel, points, value)
+    else:
+        product = operator.cross_matmul(operator.x, value, EXACT)
+    operator.release()
+    certified = []
+    for solution, (columns, lam) in zip(solutions, terms, strict=True):
+        own = np.ascontiguousarray(value[:, columns])
+        seen = image[:, columns]
+        residual = seen - product[:, columns]
+        inverse = np.full(len(own), 1.0 / (total * lam))  # of D
+        if weight is not None:
+            inverse *= weight
+        entry = rounding(operator, own)
+        # What float64 hides of the residual: in K B, and in P - D B = F W.
+        size = np.sqrt(np.einsum("ij,ij->i", seen, seen))
+        energy = np.einsum("ij,ij->i", own, own)
+        operands = float(np.sqrt(inverse @ size**2))
+        positive = inverse > 0
+        operands += float(np.sqrt((energy[positive] / inverse[positive]).sum()))
+        noise = entry * float(np.sqrt(inverse.sum())) + 6 * _UNIT * operands
+        shift = np.where(positive, 1.0 / np.where(positive, inverse, 1.0), np.inf)
+        norm = scaled_norm(residual, shift) + noise
+        moment = inner(own, residual)
+        moment = (moment + moment.T) / 2
+        inside = float(np.abs(np.linalg.eigvalsh(moment)).max(initial=0.0))
+        inside = inside * (1 + 1e-12) + solution.energy * (noise + solution.hidden)
+        certified.append(
+            replace(
+                solution,
+                slope=norm / 2 + solution.left,
+                miss=min(solution.miss, float(np.sqrt(inside))),
+                kind="rigorous",
+                rows=RowErrors(
+                    norm / 2,
+                    solution.constant + entry + 6 * _UNIT * float(size.max(initial=0.0)),
+                    np.sqrt(np.einsum("ij,ij->i", residual, residual)),
+                ),
+            )
+        )
+    return certified

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import Array
 from fastmcmd.io.temporary import create_file, open_ours
@@ -79,7 +78,7 @@ class ScratchFile:
         self,
         directory: str | os.PathLike[str],
         count: int,
-        dtype: np.dtype[Any],
+        dtype: DType,
         named: Named | None = None,
         argument: str | None = None,
     ) -> None:

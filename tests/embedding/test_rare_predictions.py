@@ -15,7 +15,7 @@ import fastmcmd as fm
 from fastmcmd.backends import CpuBackend
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.quadrature import mean_features_by_nodes
-from fastmcmd.kernels.variation import variation_length
+from fastmcmd.kernels.distance import variation_length
 from fastmcmd.predictive.expectation import closed_form_pairs, closed_form_rows
 from fastmcmd.predictive.truncated import Truncated
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import fastmcmd as fm
 from fastmcmd.embedding.quadrature import _distances
-from fastmcmd.kernels.variation import local_reach
+from fastmcmd.kernels.distance import local_reach
 
 
 def _data(rng, n=60):

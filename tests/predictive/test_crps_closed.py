@@ -25,7 +25,7 @@ from fastmcmd.predictive import (
     as_predictive,
 )
 from fastmcmd.predictive.numerics.crps import crps
-from fastmcmd.predictive.numerics.gamma_ratios import half_ratio, scaled_deviance, stirling_error
+from fastmcmd.predictive.numerics.gamma_functions import half_ratio, scaled_deviance, stirling_error
 from fastmcmd.predictive.numerics.inverse import least
 
 POSITIVE = st.floats(0.05, 500.0)

@@ -13,7 +13,7 @@ import fastmcmd as fm
 from fastmcmd.predictive import as_predictive
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.mixture_quantiles import between_components
+from fastmcmd.predictive.numerics.mixture_quantiles import between_components
 from fastmcmd.predictive.quantiles import Quantiles
 
 N = 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from cg_runs import block_cg, solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +14,6 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import Goal, System, scaled_norm
-from fastmcmd.solvers.block_cg import block_cg
-from fastmcmd.solvers.cg import solve_cg
 
 TARGET = 1e-6
 

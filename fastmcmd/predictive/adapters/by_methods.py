@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -17,8 +17,8 @@ from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
-from fastmcmd.predictive.numerics.lattice import shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.spread import shared_support
 
 __all__ = ["MethodsPredictive"]
 
@@ -128,22 +128,22 @@ class MethodsPredictive(Predictive):
         part._divisible = False
         return part
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._cdf(np.broadcast_to(self.outcomes(y), self.shape))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
         return self.cdf(np.ceil(y) - 1 if self.discrete else y)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,), from the object where it has that."""
         if not self._call.has(_SF):
             return 1 - self.cdf(y)
         return self._inside(_SF, np.broadcast_to(self.outcomes(y), self.shape), 1.0, 0.0)
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         names = _LOG_MASS if self.discrete else _LOG_DENSITY
@@ -152,13 +152,13 @@ class MethodsPredictive(Predictive):
             log_density[(y != np.floor(y)) & ~np.isnan(y)] = -np.inf
         return log_density
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
         columns = [self._quantile(np.full(len(self), one)) for one in levels.ravel()]
         return columns[0] if levels.ndim == 0 else np.stack(columns, axis=1)
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
         rng = generator(random_state, Purpose.SAMPLE)
         levels = np.maximum(
@@ -166,7 +166,7 @@ class MethodsPredictive(Predictive):
         )
         return np.stack([self._quantile(column) for column in levels.T], axis=1)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), by quadrature or sums."""
         return crps(self, y, step=_BLOCK)
 

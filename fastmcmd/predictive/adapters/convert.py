@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.adapters.foreign import has_methods, library
-from fastmcmd.predictive.adapters.from_scipy import from_frozen
-from fastmcmd.predictive.adapters.frozen import is_frozen
-from fastmcmd.predictive.adapters.recognise import (
-    check_column_names,
-    check_probabilities,
-    row_hint,
-)
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive, is_frozen
 from fastmcmd.predictive.base import Predictive
+from fastmcmd.predictive.beta import Beta
+from fastmcmd.predictive.counts import NegativeBinomial, Poisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
-from fastmcmd.predictive.location_scale import Uniform
+from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
+from fastmcmd.predictive.positive import Gamma, LogNormal
 
-__all__ = ["as_predictive"]
+__all__ = [
+    "as_predictive",
+    "check_column_names",
+    "check_order",
+    "check_probabilities",
+    "from_frozen",
+    "row_hint",
+]
 
 
 def as_predictive(
-    value: Any, n: int, columns: int = 1, name: str = "prediction", *, y: Any = None
+    value: Any, n: int, columns: int = 1, name: str = "prediction", *, y: ArrayLike | None = None
 ) -> Predictive:
     """Return predicted distributions for n outputs of ``columns`` components.
 
@@ -67,7 +74,7 @@ def as_predictive(
     return prediction
 
 
-def _convert(value: Any, n: int, columns: int, name: str, y: Any) -> Predictive:
+def _convert(value: Any, n: int, columns: int, name: str, y: ArrayLike | None) -> Predictive:
     if isinstance(value, Predictive):
         return value
     if isinstance(value, tuple):
@@ -95,7 +102,7 @@ def _gaussian(mean: Any, std: Any, n: int) -> Gaussian:
     return Gaussian(np.full(n, mean) if np.ndim(mean) == 0 else mean, std)
 
 
-def _from_draws(value: Any, columns: int, name: str, y: Any) -> Draws:
+def _from_draws(value: Any, columns: int, name: str, y: ArrayLike | None) -> Draws:
     from fastmcmd._base.checks import as_array
 
     if columns == 1:
@@ -124,3 +131,164 @@ def _from_methods(value: Any, n: int) -> Predictive:
         first, second = np.broadcast_to(first, shape), np.broadcast_to(second, shape)
         return Gaussian(first, second) if own[0] == "mu" else Uniform(first, second)
     return MethodsPredictive(value, n)
+
+
+# Names of columns that summarise a distribution, lower case without signs between words.
+_MEANS = frozenset({"mean", "mu", "loc", "location", "median", "yhat", "ypred", "prediction"})
+_SPREADS = frozenset(
+    {"std", "sd", "stddev", "stdev", "standarddeviation", "sigma", "scale", "var", "variance",
+     "stderr", "se"}
+)  # fmt: skip
+_ENDS = frozenset({"lower", "upper", "yhatlower", "yhatupper", "lo", "hi", "cilower", "ciupper"})
+_QUANTILE = re.compile(r"(q|quantile|p|percentile)?[ _]?(0?\.\d+)")
+_SUM_OFF = 1e-3  # of probabilities that were rounded or computed in single precision
+_LEAST_ROWS = 3  # of fewer, draws may sum to 1 by accident
+
+
+def check_column_names(value: Any, name: str) -> None:
+    """Refuse a data frame whose columns are named as parameters or quantiles: it would be read as draws."""
+    columns = getattr(value, "columns", None)
+    if columns is None or not hasattr(value, "shape"):
+        return
+    names = [str(one) for one in columns]
+    plain = [re.sub(r"[\W_]+", "", one.lower()) for one in names]
+    listed = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
+    draws = "an array is read as draws, a column each"
+    if len(names) > 1 and _MEANS.intersection(plain) and _SPREADS.intersection(plain):
+        mean = names[next(i for i, one in enumerate(plain) if one in _MEANS)]
+        spread = names[next(i for i, one in enumerate(plain) if one in _SPREADS)]
+        raise ValueError(
+            f"{name} is a frame with the columns {listed}; {draws}. Pass the pair (mean, std): "
+            f"({name}[{mean!r}], {name}[{spread!r}]), where the second is a standard deviation"
+        )
+    if len(names) > 1 and _ENDS.intersection(plain):
+        raise ValueError(
+            f"{name} is a frame with the columns {listed}; {draws}. The ends of intervals are quantiles: "
+            "pass fastmcmd.predictive.Quantiles(levels, values)"
+        )
+    if len(names) > 1 and all(_QUANTILE.fullmatch(one.lower().strip()) for one in names):
+        raise ValueError(
+            f"{name} is a frame with the columns {listed}; {draws}. Pass quantiles as "
+            "fastmcmd.predictive.Quantiles(levels, values)"
+        )
+
+
+def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> None:
+    """Refuse class probabilities (n, C) of labels y: they would be read as C draws.
+
+    Numbers in [0, 1] of which each row sums to 1, not all alike and not all whole (draws of 0 and 1 may sum
+    to 1), and labels from 0 to C - 1 or from 1 to C.
+    """
+    if y is None or draws.ndim != 2 or draws.shape[1] < 2 or len(draws) < _LEAST_ROWS:
+        return
+    labels = np.asarray(y)
+    if labels.size != len(draws) or labels.dtype.kind not in "iubf":
+        return
+    first = draws[: 2 * _LEAST_ROWS]  # nearly all arrays are told from these
+    if not _is_simplex(first) or not _is_simplex(draws):
+        return
+    labels = labels.ravel()
+    if not (labels == np.floor(labels)).all():
+        return
+    low, high = labels.min(), labels.max()
+    classes = draws.shape[1]
+    if not ((low >= 0 and high <= classes - 1) or (low >= 1 and high <= classes)):
+        return
+    if (draws == np.floor(draws)).all() or (draws == draws.flat[0]).all():
+        return
+    raise ValueError(
+        f"{name} looks like the probabilities of {classes} classes: each row sums to 1 and y holds labels "
+        f"from {low:g} to {high:g}. An array is read as draws; use fastmcmd.classification.evaluate(y, p) "
+        f"for classes, fastmcmd.Categorical for probabilities of counts, or fastmcmd.Draws({name}) if "
+        "these are draws"
+    )
+
+
+def _is_simplex(rows: HostArray) -> bool:
+    return bool(
+        (rows >= 0).all() and (rows <= 1).all() and (np.abs(rows.sum(axis=1) - 1) <= _SUM_OFF).all()
+    )
+
+
+def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
+    """Refuse a prediction in the place of the outcomes."""
+    from fastmcmd.predictive.base import Predictive
+
+    pair = isinstance(y, tuple) and len(y) == 2 and any(np.ndim(part) for part in y)
+    if pair or isinstance(y, Predictive):
+        given = "a pair of arrays" if pair else f"a predicted distribution, {type(y).__name__}"
+        raise TypeError(f"y is {given}; outcomes are needed: the order of arguments is {what}")
+
+
+def row_hint(value: Any, rows: int, n: int) -> str:
+    """Return what may be wrong with a prediction that has another number of rows than y."""
+    shape = tuple(getattr(value, "shape", ()) or ())
+    if (isinstance(value, list) or len(shape) == 2) and rows == 2:
+        return "; means and standard deviations are given as a tuple, (mean, std)"
+    if len(shape) == 2 and shape[1] == n:
+        return f"; draws have a row for each outcome, ({n}, l): transpose them"
+    return ""
+
+
+def from_frozen(frozen: Any, n: int) -> Predictive:
+    """Return a frozen distribution as a class with closed forms if there is one for it.
+
+    Parameters
+    ----------
+    frozen : scipy.stats frozen distribution
+        Its parameters are numbers or (m,); with (m,) it has m rows, else ``n``.
+    n : int
+        Rows of the outputs.
+    """
+    sizes = {np.size(value) for value in (*frozen.args, *frozen.kwds.values())} - {1}
+    if len(sizes) == 1:  # the rows that it has: a mismatch is told by as_predictive
+        n = sizes.pop()
+    wrapped = ScipyPredictive(frozen, n)
+    known = _known(wrapped)
+    return wrapped if known is None else known
+
+
+def _known(wrapped: ScipyPredictive) -> Predictive | None:
+    family = wrapped.frozen.dist
+    if not _of_scipy(family):
+        return None
+    names = [] if not family.shapes else [name.strip() for name in family.shapes.split(",")]
+    given = dict(zip([*names, "loc", "scale"], wrapped.frozen.args, strict=False))
+    given = {"loc": 0.0, "scale": 1.0} | given | wrapped.frozen.kwds
+
+    def one(name: str) -> Any:
+        return np.array(np.broadcast_to(np.asarray(given[name], np.float64).ravel(), wrapped.shape))
+
+    loc, scale = one("loc"), one("scale")
+    unmoved = not loc.any()
+    match family.name:
+        case "norm":
+            return Gaussian(loc, scale)
+        case "t":
+            return StudentT(one("df"), loc, scale)
+        case "cauchy":
+            return StudentT(1.0, loc, scale)
+        case "laplace":
+            return Laplace(loc, scale)
+        case "uniform":
+            return Uniform(loc, loc + scale)
+        case "lognorm" if unmoved:
+            return LogNormal(np.log(scale), one("s"))
+        case "gamma" if unmoved:
+            return Gamma(one("a"), scale=scale)
+        case "expon" if unmoved:
+            return Gamma(1.0, scale=scale)
+        case "beta" if unmoved and (scale == 1).all():
+            return Beta(one("a"), one("b"))
+        case "poisson" if unmoved:
+            return Poisson(one("mu"))
+        case "nbinom" if unmoved:
+            return NegativeBinomial.from_n_p(one("n"), one("p"))
+    return None
+
+
+def _of_scipy(family: Any) -> bool:
+    """Tell whether a family is the one of its name in SciPy, not the user's own."""
+    from scipy import stats
+
+    return type(family) is type(getattr(stats, str(family.name), None))

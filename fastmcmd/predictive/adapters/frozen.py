@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels
-from fastmcmd.predictive.numerics.lattice import MOST_VALUES, shared_support
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 
@@ -95,15 +95,15 @@ class ScipyPredictive(Predictive):
         """Standard deviations (n,)."""
         return np.asarray(np.sqrt(self.variance))
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._all(self.frozen.cdf(self.outcomes(y)))
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         return self._all(self.frozen.sf(self.outcomes(y)))
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         if not self.discrete:
             return self.cdf(y)
@@ -112,12 +112,12 @@ class ScipyPredictive(Predictive):
         below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
         return self._all(self.frozen.cdf(below + start))
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
         return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
         if levels.ndim == 0:
@@ -132,7 +132,7 @@ class ScipyPredictive(Predictive):
         """Return the numbers (n, j) whose `sf` has fallen to levels (n, j)."""
         return self._rows(self.frozen.isf, levels)
 
-    def sample(self, size: int, random_state: Any = None) -> Array:
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)
         draws = self.frozen.rvs(size=(check_count(size, "size"), self._n), random_state=rng)

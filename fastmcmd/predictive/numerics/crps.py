@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
@@ -25,7 +25,7 @@ _FACTOR = 4.0  # of the distances from the median at which panels of a tail end
 _SHRINKS = 0.999  # of a panel's share of the integral: slower, and it has no end
 
 
-def crps(prediction: Predictive, y: Any, step: int | None = None) -> Array:
+def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array:
     """Return CRPS(F_i, y_i) (n,).
 
     Parameters

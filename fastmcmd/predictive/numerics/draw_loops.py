@@ -1,21 +1,20 @@
-"""Compiled loops over rows of draws. Imported where they are used: compiling takes seconds once."""
+"""Compiled loops over rows of draws and of quantiles. Imported where used: compiling takes seconds once."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.compiled import compiled
 
-__all__ = ["bisect_rows", "count_rows", "crps_of_sorted"]
+__all__ = ["bisect_rows", "cdf_rows", "count_rows", "crps_of_sorted", "crps_rows"]
 
 
 @compiled
-def crps_of_sorted(draws: NDArray[Any], y: Array, factor: Array, out: Array) -> None:
+def crps_of_sorted(draws: HostArray, y: Array, factor: Array, out: Array) -> None:
     """Write ``mean_j (|x_j - y| - factor_j (x_j - y))`` of sorted draws x (n, m).
 
     With ``factor_j = (2 j - m + 1) / m``, j from 0, the last sum is half the mean absolute difference
@@ -46,7 +45,7 @@ def crps_of_sorted(draws: NDArray[Any], y: Array, factor: Array, out: Array) -> 
 
 
 @compiled
-def count_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int64]) -> None:
+def count_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) -> None:
     """Write how many draws of each row (n, m), in any order, are <= y, or < y."""
     n, m = draws.shape
     for i in range(n):
@@ -62,7 +61,7 @@ def count_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int64
 
 
 @compiled
-def bisect_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int64]) -> None:
+def bisect_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) -> None:
     """Write how many draws of each sorted row (n, m) are <= y, or < y."""
     n, m = draws.shape
     for i in range(n):
@@ -76,3 +75,96 @@ def bisect_rows(draws: NDArray[Any], y: Array, below: bool, out: NDArray[np.int6
             else:
                 high = middle
         out[i] = low
+
+
+@compiled
+def cdf_rows(
+    levels: Array,
+    values: Array,
+    left: Array,
+    right: Array,
+    y: Array,
+    below: bool,
+    above: bool,
+    out: Array,
+) -> None:
+    """Write P(Y <= y), or P(Y < y), or with ``above`` their complement, of interpolated quantiles.
+
+    ``left`` and ``right`` (n,) are the scales of exponential tails, 0 for none.
+    """
+    n, j = values.shape
+    for i in range(n):
+        at = y[i]
+        if math.isnan(at):
+            out[i] = math.nan
+            continue
+        low, high = 0, j  # of the values, how many are <= y, or < y
+        while low < high:
+            middle = (low + high) // 2
+            if values[i, middle] < at or (not below and values[i, middle] == at):
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            share = 0.0
+            if left[i] > 0:
+                share = levels[0] * math.exp((at - values[i, 0]) / left[i])
+            out[i] = 1 - share if above else share
+        elif low == j:
+            rest = 0.0
+            if right[i] > 0:
+                rest = (1 - levels[j - 1]) * math.exp((values[i, j - 1] - at) / right[i])
+            out[i] = rest if above else 1 - rest
+        else:
+            start, end = values[i, low - 1], values[i, low]
+            share = levels[low - 1] + (levels[low] - levels[low - 1]) * (
+                (at - start) / (end - start)
+            )
+            out[i] = 1 - share if above else share
+
+
+@compiled
+def crps_rows(
+    levels: Array, values: Array, left: Array, right: Array, y: Array, out: Array
+) -> None:
+    """Write the integral of ``(F(t) - 1{y <= t})^2`` dt, F piecewise linear with exponential tails."""
+    n, j = values.shape
+    for i in range(n):
+        at = y[i]
+        if not math.isfinite(at):
+            out[i] = abs(at)
+            continue
+        total = _tail(levels[0], left[i], values[i, 0] - at)
+        total += _tail(1 - levels[j - 1], right[i], at - values[i, j - 1])
+        for k in range(j - 1):
+            start, end = values[i, k], values[i, k + 1]
+            p, q = levels[k], levels[k + 1]
+            if at >= end:
+                total += _squares(p, q, end - start)
+            elif at <= start:
+                total += _squares(1 - p, 1 - q, end - start)
+            else:
+                middle = p + (q - p) * ((at - start) / (end - start))
+                total += _squares(p, middle, at - start)
+                total += _squares(1 - middle, 1 - q, end - at)
+        out[i] = total
+
+
+@compiled
+def _squares(a: float, b: float, width: float) -> float:
+    """Return the integral of the square of what runs from a to b over a width."""
+    return width * (a * a + a * b + b * b) / 3
+
+
+@compiled
+def _tail(mass: float, scale: float, beyond: float) -> float:
+    """Return the integral over a tail, y lying ``beyond`` its start (not at all if negative).
+
+    From y outwards the square of what is left, ``mass exp(-t / scale)``; from the start to y that of
+    its complement.
+    """
+    if beyond <= 0:
+        return mass * mass * scale / 2
+    rest = mass * math.exp(-beyond / scale) if scale > 0 else 0.0
+    inside = beyond - 2 * scale * (mass - rest) + scale * (mass * mass - rest * rest) / 2
+    return inside + rest * rest * scale / 2

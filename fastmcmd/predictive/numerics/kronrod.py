@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 
 __all__ = ["NODES", "Integrand", "PanelSums", "add_panels", "panel_sums", "places"]
 
@@ -128,7 +127,7 @@ def add_panels(
     longer helps: rounding in the integrand.
     """
     known = total if size is None else size
-    past: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    past: list[tuple[HostArray, HostArray]] = []
     for turn in range(_MOST_HALVES + 1):
         half, centre = (right - left) / 2, left + (right - left) / 2
         function = integrand(rows, centre)

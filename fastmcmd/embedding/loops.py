@@ -1,4 +1,4 @@
-"""Compiled sums of exponential kernels on the line. Imported where used: compiling takes seconds once."""
+"""Compiled sums over nodes on the line. Imported where they are used: compiling takes seconds once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.compiled import compiled
 
-__all__ = ["add_quadratic_forms"]
+__all__ = ["add_quadratic_forms", "chebyshev_moments"]
 
 _BLOCK = 256  # outputs whose sums are kept apart, so that rounding grows with their number only
 _LONGEST = 1.0  # of a block, in 1 / rate: no exponential in it is above e
@@ -82,3 +83,25 @@ def add_quadratic_forms(
             power *= t
     for j in range(columns):
         out[j] += partial[j]
+
+
+@compiled
+def chebyshev_moments(
+    place: HostArray,
+    u: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add ``w_ij T_k(u_ij)`` to ``out[i, place_ij, k]``; nodes with a negative place take no part."""
+    n, count = place.shape
+    terms = out.shape[2]
+    for i in range(n):
+        for j in range(count):
+            panel = place[i, j]
+            if panel < 0:
+                continue
+            at = u[i, j]
+            before, now = weights[i, j], weights[i, j] * at
+            for k in range(terms):
+                out[i, panel, k] += before
+                before, now = now, 2 * at * now - before
