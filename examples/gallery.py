@@ -150,6 +150,12 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         "congruence_test": lambda: one(
             lambda ax: fm.congruence_test(x, y, prediction, random_state=0).plot(ax)
         ),
+        "kernel_choice": lambda: one(
+            lambda ax: plots.kernel_choice(fm.select_kernel(x, y), ax, most=4)
+        ),
+        "kernel_power": lambda: one(
+            lambda ax: plots.kernel_power(fm.kernel_report(x, *steep_line(x)), ax)
+        ),
         "cumulative": lambda: one(two_models),
         "diagnosis": diagnosis,
         "histogram": lambda: one(
@@ -173,6 +179,12 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,
     }
+
+
+def steep_line(x: Any) -> tuple[Any, Any]:
+    """Return outcomes whose means vary faster than a kernel resolves, and the right prediction."""
+    mean = 100 * x[:, 0]
+    return mean + np.random.default_rng(2).normal(size=len(x)), fm.Gaussian(mean, 1.0)
 
 
 def main(folder: Path) -> None:

@@ -43,7 +43,10 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     """One after the other, in a folder of their own."""
     text = "\n".join(blocks(page, "python"))
     if "matplotlib" in text or "plots" in text or ".plot(" in text or ".report(" in text:
-        pytest.importorskip("matplotlib").use("Agg")
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        # A page may draw many figures: they are closed at its end.
+        monkeypatch.setitem(matplotlib.rcParams, "figure.max_open_warning", 0)
     monkeypatch.chdir(tmp_path)
     names = given() if page.stem == "downsampling" else {}
     for number, block in enumerate(blocks(page, "python"), start=1):

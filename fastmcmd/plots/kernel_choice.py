@@ -92,4 +92,6 @@ def kernel_power(report: KernelReport, ax: Any = None) -> Any:
     ax.axvline(5, color="0.7", linewidth=1)
     ax.set_xlim(0, 100)
     ax.set_xlabel(f"seen in this share of samples of {report.rows:,} rows (%)")
-    return finish(ax, "powers")
+    finish(ax)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return ax
