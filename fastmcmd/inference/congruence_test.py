@@ -19,7 +19,7 @@ from fastmcmd._base.checks import (
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
-from fastmcmd.inference.defaults import default_input_kernel
+from fastmcmd.inference.defaults import default_input_kernel, paper_kernels
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
@@ -208,9 +208,9 @@ def congruence_test(
     x: ArrayLike,
     y: ArrayLike,
     prediction: PredictionLike,
-    x_kernel: Kernel | None = None,
-    y_kernel: Kernel | None = None,
-    lam: float | None = None,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
     simulations: int = 199,
     statistic: Literal["mean", "max"] = "mean",
     condition_on: Any = "x",
@@ -229,13 +229,13 @@ def congruence_test(
         Observed outcomes.
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
         As in `cce`. Draws are exchanged with y, row by row.
-    x_kernel : Kernel, optional
-        Kernel on inputs; default the mean of three RBF kernels on standardised columns.
-    y_kernel : Kernel, optional
-        Kernel on outcomes; default several: on outcomes at their marginal scale, on standardised
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default ("auto") the mean of three RBF kernels on standardised columns.
+    y_kernel : Kernel, "auto" or "paper", optional
+        Kernel on outcomes; default ("auto") several: on outcomes at their marginal scale, on standardised
         outcomes, and on their ranks among outcomes of the prediction.
-    lam : float, optional
-        Regulariser; default 0.1, 0.01 and 0.001 together.
+    lam : float, "auto" or "paper", optional
+        Regulariser; default ("auto") 0.1, 0.01 and 0.001 together.
     simulations : int
         B, at least 19. The least p-value is 1 / (B + 1).
     statistic : {"mean", "max"}
@@ -286,11 +286,9 @@ def congruence_test(
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
     simulations = int(check_count(simulations, "simulations", least=_LEAST_SIMULATIONS))
     check_choice(statistic, "statistic", ("mean", "max"))
+    x_kernel, y_kernel, lam = _named(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (check_lam(lam),)
     reported = REPORTED_LAM if lam is None else lams[0]
-    for kernel, name in ((x_kernel, "x_kernel"), (y_kernel, "y_kernel")):
-        if kernel is not None and not isinstance(kernel, Kernel):
-            raise TypeError(f"{name} is {kernel!r}; a fastmcmd kernel or None is needed")
     inputs, condition = _inputs_of(condition_on, x, predictive)
     points = None if at is None else _points(at, inputs, condition)
     rng = generator(random_state, Purpose.TEST)
@@ -337,6 +335,33 @@ def congruence_test(
         condition_on=condition,
         simulated=misfit,
     )
+
+
+def _named(
+    x_kernel: Kernel | str | None, y_kernel: Kernel | str | None, lam: float | str | None
+) -> tuple[Kernel | None, Kernel | None, float | None]:
+    """Return kernels and regulariser that arguments mean; None for the defaults of the test."""
+    paper = paper_kernels()
+    kernels: list[Kernel | None] = []
+    for kernel, published, name in (
+        (x_kernel, paper[0], "x_kernel"),
+        (y_kernel, paper[1], "y_kernel"),
+    ):
+        if kernel is None or isinstance(kernel, Kernel):
+            kernels.append(kernel)
+        elif isinstance(kernel, str) and kernel in ("auto", "paper"):
+            kernels.append(None if kernel == "auto" else published)
+        else:
+            raise TypeError(
+                f'{name} is {kernel!r}; a fastmcmd kernel, "auto", "paper" or None is needed'
+            )
+    if isinstance(lam, str):
+        if lam not in ("auto", "paper"):
+            raise ValueError(
+                f'lam is {lam!r}; a positive number, "auto", "paper" or None is needed'
+            )
+        lam = None if lam == "auto" else paper[2]
+    return kernels[0], kernels[1], lam
 
 
 def _inputs_of(condition_on: Any, x: Array, prediction: Predictive) -> tuple[Array, str]:

@@ -34,6 +34,7 @@ _MOST_BUMPS = 64
 _NEAR = 5  # bumps on either side that are not negligible
 _FREQUENCIES = 32  # random ones, where a lattice would be too long or has several dimensions
 _REACH = 5.0  # standardised outcomes beyond are as far as that
+_FARTHEST = 1e4  # lengths from the centre at which an outcome is as far as can be, for frequencies
 _MARGIN = 4.0  # scales beyond what the model expects at which an outcome is as far as can be
 _NORMAL_IQR = 1.349  # interquartile range of a standard normal distribution
 _RANK_WIDTH = 0.2  # length of the kernel on ranks in (0, 1)
@@ -235,7 +236,7 @@ def _fourier(
     name: str, form: str, centre: Array, scale: Array, reach: float, rng: np.random.Generator
 ) -> FourierFeatures:
     frequencies = rng.standard_normal((len(centre), _FREQUENCIES))
-    return FourierFeatures(name, form, centre, scale, reach, frequencies)
+    return FourierFeatures(name, form, centre, scale, min(reach, _FARTHEST), frequencies)
 
 
 def _positive(scale: Array, flat: Array) -> Array:

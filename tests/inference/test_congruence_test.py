@@ -257,6 +257,27 @@ def test_constant_outcomes_and_points():
     assert wrong.p_value == 1 / 200
 
 
+def test_kernels_by_name(rng):
+    x, y, prediction = problem(rng, 100)
+    auto = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
+    plain = fm.congruence_test(x, y, prediction, random_state=0)
+    assert fm.congruence_test(x, y, prediction, **auto, random_state=0).statistic == plain.statistic
+    named = dict.fromkeys(auto, "paper")
+    published = {"x_kernel": fm.Polynomial(3), "y_kernel": fm.RBF("variance"), "lam": 0.1}
+    test = fm.congruence_test(x, y, prediction, **published, random_state=0)
+    assert fm.congruence_test(x, y, prediction, **named, random_state=0).statistic == test.statistic
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("df", [0.05, 0.3])
+def test_endless_tails(df):
+    model = fm.StudentT(np.full(100, df), 0.0, 1.0)
+    y = model.sample(1, 3)[:, 0]
+    test = fm.congruence_test(np.arange(100.0), y, model, random_state=0)
+    assert 0 < test.p_value <= 1
+    assert np.isfinite(test.simulated).all()
+
+
 def test_heavy_tails_and_scales(rng):
     x = rng.uniform(-1, 1, 200)
     model = fm.StudentT(np.full(200, 0.3), 1e6 + x, 1e-3)
