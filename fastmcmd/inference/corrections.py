@@ -47,6 +47,7 @@ _ABOVE = 30.0  # and above it: those of distributions that have been made wider
 _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # of that reference
+_FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
 _MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
@@ -267,8 +268,9 @@ class CountCorrection:
         table = self.table(rows) if table is None else table
         power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
         tilt = np.zeros(len(power))
+        shift = np.clip(shift, -_FARTHEST, _FARTHEST)
         mean = self.centre[rows] * np.exp(shift)
-        std = self.scale[rows] * np.exp(log_factor + shift / 2)
+        std = self.scale[rows] * np.exp(np.clip(log_factor, -_FARTHEST, _FARTHEST) + shift / 2)
         solve_moments(
             table.values, table.logs, table.statistic, mean, std, _POWERS, power, tilt
         )  # fmt: skip
@@ -289,10 +291,11 @@ class CountCorrection:
         cross = np.einsum("nl,nl->n", weighted, gap)
         third = np.einsum("nl,nl,nl->n", masses, square, gap)
         mixed = np.einsum("nl,nl->n", weighted, square)
-        mean_b, mean_a = second / first, cross / first
-        std_b, std_a = third / (2 * second) - mean_b / 2, mixed / (2 * second) - mean_a / 2
-        det = mean_b * std_a - mean_a * std_b
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # Rows corrected to a point have no derivatives: 0 takes their place.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            mean_b, mean_a = second / first, cross / first
+            std_b, std_a = third / (2 * second) - mean_b / 2, mixed / (2 * second) - mean_a / 2
+            det = mean_b * std_a - mean_a * std_b
             by_shift = (std_a / det)[:, None] * masses * gap - (std_b / det)[:, None] * weighted
             by_factor = (mean_b / det)[:, None] * weighted - (mean_a / det)[:, None] * masses * gap
         z = (table.values - self._origin[rows, None]) / self._unit[rows, None]

@@ -95,13 +95,15 @@ def missing_mass(
     )
     if found.bandwidth:
         ax.plot(found.values, found.gap, color=colour, linewidth=1.8, label=label)
-        what = "density, smoothed over y"
+        what = "density"
+        xlabel = "y, densities smoothed"
     else:
         ax.vlines(found.values, 0, found.gap, color=colour, linewidth=1.2)
         ax.plot(found.values, found.gap, "o", color=colour, markersize=4, label=label)
         what = "probability"
+        xlabel = "y"
         ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel="y", ylabel=f"observed - predicted {what}")
+    ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
         style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
