@@ -247,7 +247,7 @@ class CountCorrection:
                 f"prediction spreads its counts over {count:,} values in some row, more than "
                 f"{_MOST_COUNTS:,}: give a continuous distribution of y"
             )
-        values = low[:, None] + stride[:, None] * np.arange(count)
+        values: Array = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
         part = self.prediction.take(np.arange(len(self.centre))[rows])
         logs, statistic = np.empty_like(values), np.empty_like(values)
         for j in range(count):
