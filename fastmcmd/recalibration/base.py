@@ -197,7 +197,7 @@ class Recalibrator(Fitted, ABC):
         if nan_policy == "omit":
             found = as_array(x, "x").astype(np.float64)
             found = found[:, None] if found.ndim == 1 else found
-            blank = np.isnan(found).any(axis=tuple(range(1, found.ndim)))
+            blank = np.asarray(np.isnan(found).any(axis=tuple(range(1, found.ndim))))
             as_rows(np.where(np.isnan(found), 0.0, found), "x")
             return np.where(blank[:, None], np.nan, found)
         return as_rows(x, "x").astype(np.float64)
@@ -205,7 +205,7 @@ class Recalibrator(Fitted, ABC):
 
 def _with_missing(y: ArrayLike, x: Array) -> ArrayLike:
     """Return outcomes, NaN where inputs are."""
-    blank = np.isnan(x).any(axis=1)
+    blank = np.asarray(np.isnan(x).any(axis=1))
     if not blank.any():
         return y
     found = as_array(y, "y").astype(np.float64)
