@@ -247,9 +247,9 @@ class CountCorrection:
                 f"prediction spreads its counts over {count:,} values in some row, more than "
                 f"{_MOST_COUNTS:,}: give a continuous distribution of y"
             )
-        values: Array = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
+        values = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
         part = self.prediction.take(np.arange(len(self.centre))[rows])
-        logs, statistic = np.empty_like(values), np.empty_like(values)
+        logs, statistic = np.empty(values.shape), np.empty(values.shape)
         for j in range(count):
             column = np.ascontiguousarray(values[:, j])
             logs[:, j] = part.log_prob(column)
