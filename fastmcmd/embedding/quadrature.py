@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.embedding.candidates import chunks
 from fastmcmd.embedding.exponential_sums import ExponentialSum
+from fastmcmd.embedding.jumps import SignPart, jump_error
 from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
@@ -76,11 +77,16 @@ def mean_features_by_nodes(
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     sums = _Sums(features, prediction)
     used = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
+    signs = SignPart.of(features, prediction)
     for rows, part in chunks(prediction, sums.held(prediction.node_count)):
         nodes = part.nodes()
         used[rows] = _counts(nodes)
         mean[rows], residual[rows], extra = sums(*nodes)
-        other, misses, more = sums(*part.coarse_nodes())
+        coarse = part.coarse_nodes()
+        other, misses, more = sums(*coarse)
+        if signs is not None:
+            extra = extra + signs.correct(part, *nodes, mean[rows])
+            signs.correct(part, *coarse, other)
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         residual[rows] = np.maximum(residual[rows], misses)
     budget = share * _NODE_VALUES / max(1, rank)
@@ -101,6 +107,8 @@ def mean_features_by_nodes(
                 continue
             used[some] = _counts(finer)
             means, misses, extra = sums(*finer)
+            if signs is not None:
+                extra = extra + signs.correct(prediction.take(some), *finer, means)
             error[some] = np.linalg.norm(means - mean[some], axis=1) + floor + extra
             mean[some], residual[some] = means, np.maximum(residual[some], misses)
         gained = (turn == 0) | (error[todo] <= _GAIN * before)
@@ -213,6 +221,9 @@ def refined_nodes(
     values = values.reshape(n, count, -1)
     other, shares = prediction.coarse_nodes()
     error = _distances(kernel, (values, weights), (other.reshape(n, shares.shape[1], -1), shares))
+    jumps = prediction.columns == 1 and kernel.divides_by_norms
+    if jumps:
+        error += jump_error(kernel, values[:, :, 0], weights)
     parts, places = [(values, weights)], [np.arange(n)]
     owner = np.zeros(n, dtype=np.intp)  # the part that holds the newest nodes of each row
     slot = np.arange(n)
@@ -238,6 +249,10 @@ def refined_nodes(
                 old_values, old_weights = parts[owner[row]]
                 old = old_values[slot[row]][None], old_weights[slot[row]][None]
                 error[row] = _distances(kernel, old, (new[0][index][None], shares[index][None]))[0]
+                if jumps:
+                    error[row] += jump_error(
+                        kernel, new[0][index][None, :, 0], shares[index][None]
+                    )[0]
             owner[some], slot[some] = len(parts), np.arange(len(some))
             parts.append(new)
             places.append(some)
