@@ -135,8 +135,8 @@ def _draw_missing_mass(ax: Axes, data: dict[str, Array], judged: list[Judged], p
 
     visits = np.arange(0, 19)
     for one, colour in zip(judged, _colours(), strict=True):
-        found = missing_mass(data["x"], data["y"], one.prediction, data["x"][person], visits)
-        plots.missing_mass(found, ax=ax, label=one.name, colour=colour)
+        mass = missing_mass(data["x"], data["y"], one.prediction, data["x"][person], visits)
+        plots.missing_mass(mass, ax=ax, label=one.name, colour=colour)
     mean = float(data["poisson_mean"][person])
     ax.set(
         xlabel="doctor visits",

@@ -155,6 +155,8 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
     if evaluation.cce is not None:
         bound, kind = evaluation.cce.error_bound, evaluation.cce.info.certificate
         notes.append(f"CCE: every value right to {bound:.1e} ({kind})")
+    if evaluation.test is not None:
+        notes.append(evaluation.test_line)
     notes += [f"note: {note}" for note in evaluation.notes]
     if evaluation.skipped:
         notes.append(f"not applicable: {', '.join(evaluation.skipped)}")
@@ -177,8 +179,8 @@ def of_comparison(comparison: Comparison) -> Sheet:
         ]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     names = list(comparison.evaluations)
-    title = f"Comparison of {len(names)} models"
-    notes = [comparison.legend] if len(names) > 1 else []
+    title = "\n".join([*comparison.conclusions(), f"Comparison of {len(names)} models"])
+    notes = [comparison.legend, *comparison.differences().splitlines()] if len(names) > 1 else []
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 
 

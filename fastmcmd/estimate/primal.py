@@ -7,7 +7,7 @@ have the same regulariser, one solve with the difference of the features serves 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class Truncation:
         False where one of them is an estimate (densities integrated numerically).
     """
 
-    residual: float
+    residual: float = field(metadata={"stored": "missed"})
     expectation: float
     rigorous: bool
 

@@ -150,6 +150,14 @@ class Comparison:
             rows.append([f"  {one.label}", *cells, BEST[one.best]])
         return aligned(rows)
 
+    def conclusions(self) -> list[str]:
+        """Return what the exact test says of each model, a sentence a model, where it was done."""
+        return [
+            f"{name}: {one.test.sentence}"
+            for name, one in self.evaluations.items()
+            if one.test is not None
+        ]
+
     def differences(self) -> str:
         """Return the differences of the proper scores and of the CCE as text, a line a pair."""
         shown = [one for one in self.pairs if one.measure in _SHOWN]
@@ -172,7 +180,8 @@ class Comparison:
         write_report(self.evaluations, path, title, projection)
 
     def __repr__(self) -> str:
-        summary = f"Comparison of {len(self.evaluations)} models\n{self.table()}"
+        title = f"Comparison of {len(self.evaluations)} models"
+        summary = "\n".join([*self.conclusions(), title, self.table()])
         if len(self.evaluations) < 2:
             return summary
         return f"{summary}\n{self.legend}\n\n{self.differences()}"

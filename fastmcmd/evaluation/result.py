@@ -292,6 +292,16 @@ class Evaluation:
 
         write_report({name: self}, path, title, projection)
 
+    @property
+    def test_line(self) -> str:
+        """The CCE of the exact test beside that of a right model, in words; "" without a test."""
+        if self.test is None:
+            return ""
+        return (
+            f"test (default kernels): CCE {self.test.cce:.3g}, a right model here: "
+            f"{self.test.null_cce:.3g}, detectable from {self.test.detectable:.3g}"
+        )
+
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.test.sentence, ""]
         lines += [
@@ -302,10 +312,7 @@ class Evaluation:
             bound, kind = self.cce.error_bound, self.cce.info.certificate
             lines.append(f"CCE: every value right to {bound:.1e} ({kind})")
         if self.test is not None:
-            lines.append(
-                f"test (scale-free kernels): CCE {self.test.cce:.3g}, a right model here: "
-                f"{self.test.null_cce:.3g}, detectable from {self.test.detectable:.3g}"
-            )
+            lines.append(self.test_line)
         lines += [f"note: {note}" for note in self.notes]
         if self.skipped:
             lines.append(f"not applicable: {', '.join(self.skipped)}")

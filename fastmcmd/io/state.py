@@ -10,7 +10,7 @@ of a union of states.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -71,7 +71,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
         arrays[path] = value
         return None
     if is_dataclass(value) and not isinstance(value, type):
-        items = {field.name: getattr(value, field.name) for field in fields(value)}
+        items = {_stored(field): getattr(value, field.name) for field in fields(value)}
         return {_KIND: type(value).__name__, **_encoded(items, path, arrays)}
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: _encoded(item, _join(path, name), arrays) for name, item in value.items()}
@@ -127,15 +127,24 @@ def _decoded(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) 
 
 def _decoded_state(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
     hints = get_type_hints(kind)
-    needed = {field.name: field.default is MISSING for field in fields(kind)}
+    needed = {_stored(field): field.default is MISSING for field in fields(kind)}
+    own = {_stored(field): field.name for field in fields(kind)}
     names = value.keys() - {_KIND} if isinstance(value, dict) else ()
     if not {name for name, must in needed.items() if must} <= set(names) <= set(needed):
         raise ValueError(
             f"{path or 'the state'} is {_shown(value)}; {_named(kind)} with {', '.join(needed)} is needed"
         )
     return kind(
-        **{name: _decoded(hints[name], _join(path, name), arrays, value[name]) for name in names}
+        **{
+            own[name]: _decoded(hints[own[name]], _join(path, name), arrays, value[name])
+            for name in names
+        }
     )
+
+
+def _stored(field: Field[Any]) -> str:
+    """Return the name of a field in files: ``metadata={"stored": ...}`` keeps that of earlier versions."""
+    return str(field.metadata.get("stored", field.name))
 
 
 def _member(kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:

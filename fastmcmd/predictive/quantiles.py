@@ -234,14 +234,14 @@ class Quantiles(Predictive):
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the numbers (n, j) whose `sf` is levels (n, j)."""
-        found = self.quantiles_at(1 - levels)
+        inside = self.quantiles_at(1 - levels)
         outside = 1 - self.levels[-1]
         if self.tails == "flat":
-            return found
+            return inside
         far = self.values[:, -1:] + self._right[:, None] * np.log(
             outside / np.minimum(levels, outside)
         )
-        return np.where(levels < outside, far, found)
+        return np.where(levels < outside, far, inside)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size), by inversion."""

@@ -490,7 +490,7 @@ def test_tables_on_a_terminal(groups, command):
             for section in ("accuracy", "scores", "calibration", "sharpness", "congruence"):
                 assert re.search(rf"^ ?{section}$", seen, re.M)
     if command == "compare":  # the best has a sign, not only a colour
-        (line,) = [one for one in seen.splitlines() if one.strip().startswith("CRPS")]
+        line = next(one for one in seen.splitlines() if one.strip().startswith("CRPS"))
         assert re.match(r" *CRPS +\* [\d.]+ +[\d.]+ ", line)
         assert "* better than each other model: paired test" in seen
 

@@ -264,12 +264,12 @@ def test_a_text_is_parsed_once(parser, table_of_words, monkeypatch, capsys):
 
     opened = []
 
-    class Counted(module._Counted):
+    class Counted(module._CountingFile):
         def __init__(self, *arguments):
             opened.append(arguments[0])
             super().__init__(*arguments)
 
-    monkeypatch.setattr(module, "_Counted", Counted)
+    monkeypatch.setattr(module, "_CountingFile", Counted)
     options = ["--y", "visits", "--x", "age,pay*", "--weights", "w", "--format", "json"]
     assert (
         main(["evaluate", str(table_of_words), *options, "--prediction", "gaussian:mean=mu,std=sd"])

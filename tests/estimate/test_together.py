@@ -294,7 +294,7 @@ def test_what_is_refused(data, tmp_path):
         with pytest.raises(TypeError, match="predictions must be a dict of at least one"):
             made.fit_each(x, y, wrong)
     kept = fm.ConditionalCongruence(checkpoint=tmp_path / "state")
-    with pytest.raises(ValueError, match="checkpoint keeps the state of one fit"):
+    with pytest.raises(ValueError, match="checkpoint holds the state of one fit"):
         kept.fit_each(x, y, models)
     with pytest.raises(ValueError, match="rows must match"):
         made.fit_each(x, y[:-1], models)

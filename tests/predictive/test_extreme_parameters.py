@@ -502,5 +502,7 @@ def test_an_evaluation_of_standard_deviations_whose_squares_leave_the_range(scal
     np.testing.assert_allclose(found["variance_variation"], usual["variance_variation"], rtol=1e-9)
     moved = usual["mean_dawid_sebastiani"] + 2 * np.log(scale)
     np.testing.assert_allclose(found["mean_dawid_sebastiani"], moved, rtol=1e-9)
-    with pytest.raises(ValueError, match="in another unit"):
-        fm.metrics.ence(y * scale, (np.zeros(50), std * scale))
+    ence = fm.metrics.ence(y * scale, (np.zeros(50), std * scale))  # a ratio: right in any unit
+    assert ence == pytest.approx(usual["ence"], rel=1e-9)
+    with pytest.raises(ValueError, match="unit"):
+        fm.metrics.uce(y * scale, (np.zeros(50), std * scale))

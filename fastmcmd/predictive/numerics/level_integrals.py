@@ -82,12 +82,12 @@ class _Half:
         nodes = places(edges[:-1], edges[1:])
         levels = np.concatenate([edges, nodes.ravel()])
         order = np.argsort(levels)  # families integrate from quantile to quantile where levels rise
-        found = np.empty((len(prediction), len(levels)))
-        found[:, order] = self._quantiles(prediction, levels[order])
-        if not np.isfinite(found).all():
+        quantiles = np.empty((len(prediction), len(levels)))
+        quantiles[:, order] = self._quantiles(prediction, levels[order])
+        if not np.isfinite(quantiles).all():
             raise ValueError("prediction has quantiles that are not finite: give draws instead")
-        self.ends = found[:, : len(edges)]
-        self.values = found[:, len(edges) :].reshape(len(found), *nodes.shape)
+        self.ends = quantiles[:, : len(edges)]
+        self.values = quantiles[:, len(edges) :].reshape(len(quantiles), *nodes.shape)
 
     def _quantiles(self, prediction: Predictive, levels: Array) -> Array:
         if not self.upper:
@@ -118,7 +118,7 @@ def _of_block(
     """Return ``E k`` (n, r) of some rows and points."""
     n, r = floor.shape
     total, size = np.zeros((n, r)), np.array(floor)
-    found = []
+    sums_of_halves = []
     own = kernel.diagonal(points)
     for half in halves:
         p = len(half.edges) - 1
@@ -131,16 +131,16 @@ def _of_block(
         nearest = np.abs(values - own).min(axis=0)
         unseen = holds & (nearest > _SEEN * np.abs(own))
         size += sums.size.sum(axis=1)
-        found.append((half, sums, holds, unseen))
+        sums_of_halves.append((half, sums, holds, unseen))
     known = np.array(floor)
     is_open = []
-    for _, sums, _, unseen in found:
+    for _, sums, _, unseen in sums_of_halves:
         scale = size[:, None, :]
         open_ = unseen | (sums.error(scale) > _ENOUGH * scale)
         is_open.append(open_)
         total += np.where(open_, 0.0, sums.fine).sum(axis=1)
         known += np.where(open_, 0.0, sums.size).sum(axis=1)
-    for (half, _, holds, _), open_ in zip(found, is_open, strict=True):
+    for (half, _, holds, _), open_ in zip(sums_of_halves, is_open, strict=True):
         row, panel, column = np.nonzero(open_)
         if len(row):
             pairs = row * r + column
