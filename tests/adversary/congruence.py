@@ -164,6 +164,11 @@ def _needs_digits(p, text):
     # What is refused by name because it is not offered, or says nothing, is no broken promise.
     if "no closed form here" in text or "too long" in text or "is zero at all outputs" in text:
         return True
+    if "no finite moment" in text:
+        return True
+    if "weights whose largest lies in" in text:  # sums of their squares would leave the range
+        largest = [float(w.max()) for w in (p.weights, p.weights_prime) if w is not None]
+        return any(not 1e-100 <= one <= 1e100 for one in largest)
     if "positive definite" not in text:
         return False
     sides = [(p.x, p.weights, p.lam), (p.x_prime, p.weights_prime, p.lam_prime)]
