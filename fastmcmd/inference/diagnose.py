@@ -114,7 +114,7 @@ def diagnose(
     ``a_i(x)`` of kernel ridge regression on landmarks, and the derivatives -t_i and -u_i of e_i under a
     shift and under a log factor of spread, the correction at x minimises
 
-        |sum_i a_i(x) (e_i - t_i c - u_i s)|^2
+        ``|sum_i a_i(x) (e_i - t_i c - u_i s)|^2``
 
     by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated
     twice, to make its bias small beside the bands. The covariance of (c, s) is

@@ -57,7 +57,7 @@ class WeakRegion:
     cce, null_cce : float
         Root mean square CCE of the test rows in the region, and what a right model would have.
     spread : str
-        "too wide" or "too narrow" where the mean |e_i|^2 alone is beyond chance (p <= 0.05), else "". A
+        "too wide" or "too narrow" where the mean ``|e_i|^2`` alone is beyond chance (p <= 0.05), else "". A
         shift of the location makes outcomes scatter more around the prediction, too: it looks too narrow.
     p_value, p_adjusted : float
         Of the exact test in the region, alone and adjusted for all regions (Holm).
