@@ -31,6 +31,7 @@ __all__ = [
     "check_flag",
     "check_instance",
     "check_lam",
+    "check_lams",
     "check_path",
     "check_positive",
     "check_same_length",
@@ -304,6 +305,19 @@ def check_lam(value: Any, name: str = "lam") -> float:
             "products with the number of rows leave the range of float64"
         )
     return number
+
+
+def check_lams(value: Any, name: str = "lam") -> list[float]:
+    """Return one regulariser or several, an array or a sequence of them, as floats."""
+    if isinstance(value, (list, tuple)):
+        lams = [check_lam(one, f"{name}[{place}]") for place, one in enumerate(value)]
+    elif isinstance(value, np.ndarray) and value.ndim == 1:
+        lams = [check_lam(one, f"{name}[{place}]") for place, one in enumerate(value.tolist())]
+    else:
+        lams = [check_lam(value, name)]
+    if not lams:
+        raise ValueError(f"{name} is empty; a positive number or several are needed")
+    return lams
 
 
 def check_instance(value: Any, name: str, kind: type, needed: str) -> None:

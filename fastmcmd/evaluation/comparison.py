@@ -290,7 +290,10 @@ def _clusters(
     first = next(iter(evaluations.values()))
     numbers = None
     if groups is not None:
-        labels = np.asarray(groups)
+        try:
+            labels = np.asarray(groups)
+        except Exception as error:  # __array__ of other libraries can raise anything
+            raise ValueError(f"groups cannot be made an array: {error}") from None
         if labels.ndim != 1:
             raise ValueError(f"groups has shape {labels.shape}; (n,) is needed: a label a row")
         check_same_length(y=np.empty(first.n), groups=labels)

@@ -293,7 +293,7 @@ def congruence_test(
     points = None if at is None else _points(at, inputs, condition)
     rng = generator(random_state, Purpose.TEST)
     if x_kernel is None or condition != "x":
-        x_kernel = default_input_kernel(inputs)
+        x_kernel = default_input_kernel(inputs, "x" if condition == "x" else "condition_on")
     outcomes = exchangeable_outcomes(y, predictive, simulations, rng)
     kinds = _kinds_of(y_kernel, predictive, outcomes.of_some_rows(), rng)
     work = 2.0 * sum(kind.rank for kind in kinds) * (simulations + 1) * len(y)

@@ -131,11 +131,11 @@ def default_kernels_of(
     return DefaultKernels(x_kernel, y_kernel, _LAM, told, length, marginal, residual)
 
 
-def default_input_kernel(x: Array) -> Kernel:
+def default_input_kernel(x: Array, name: str = "x") -> Kernel:
     """Return the default kernel of inputs (n, d) alone: no outcome is looked at."""
     inputs = np.asarray(x[_sample(len(x), _ROWS, 0)], dtype=np.float64)
     scales = column_scales(inputs)
-    return _input_kernel(scales, _median_length(_distances(inputs * scales)[0]))
+    return _input_kernel(scales, _median_length(_distances(inputs * scales)[0]), name)
 
 
 def paper_kernels() -> tuple[Kernel, Kernel, float]:
@@ -275,7 +275,7 @@ def _median_length(distances: Array) -> float:
     return median if median > 0 else float(np.median(values[values > 0]))
 
 
-def _input_kernel(scales: Array, length: float) -> Kernel:
+def _input_kernel(scales: Array, length: float, name: str = "x") -> Kernel:
     """Return the mean of three RBFs of scaled columns, as a kernel of the inputs as they are given.
 
     One scale for all columns goes into the lengths: no input has to be multiplied.
@@ -284,7 +284,7 @@ def _input_kernel(scales: Array, length: float) -> Kernel:
         return Constant(1.0)
     common = float(scales[0]) if (scales == scales[0]).all() else None
     lengths = [length / part / (common or 1.0) for part in (1, 2, 4)]
-    wide, middle, narrow = (_rbf(one, "x") for one in lengths)
+    wide, middle, narrow = (_rbf(one, name) for one in lengths)
     kernel = (wide + middle + narrow) * (1 / 3)
     return kernel if common is not None else Scaled(kernel, tuple(float(one) for one in scales))
 

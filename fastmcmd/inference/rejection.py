@@ -199,6 +199,9 @@ def rejection_curve(
     scores = {"score": _column(score, "score", infinite=True)}
     if std is not None:
         scores["std"] = _column(std, "std", infinite=True)
+        if (scores["std"] < 0).any():
+            row = int(np.argmax(scores["std"] < 0))
+            raise ValueError(f"std[{row}] is {scores['std'][row]:g}; numbers >= 0 are needed")
     check_same_length(loss=losses, **scores)
     n = len(losses)
     level = check_positive(level, "level")

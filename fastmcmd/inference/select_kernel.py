@@ -19,7 +19,7 @@ from fastmcmd._base.checks import (
     as_rows,
     as_weights,
     check_count,
-    check_lam,
+    check_lams,
     check_same_length,
     shown,
 )
@@ -410,12 +410,7 @@ def _scores(
 def _checked_lams(lams: Any) -> tuple[float, ...]:
     if lams is None:
         return _LAMS
-    if isinstance(lams, str) or not isinstance(lams, Iterable):
-        lams = [lams]
-    checked = tuple(check_lam(one, "an entry of lams") for one in lams)
-    if not checked:
-        raise ValueError("lams is empty; at least one regulariser is needed")
-    return checked
+    return tuple(check_lams(lams, "lams"))
 
 
 def _named(candidates: Any) -> dict[str, Kernel]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_float
+from fastmcmd._base.checks import as_array, as_float
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
 from fastmcmd.kernels.combined import Constant, Product, Sum
 
@@ -44,10 +44,9 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Kernel):
             raise TypeError(f"inner is {self.inner!r}; a kernel is needed")
-        try:
-            given = np.asarray(self.scales, dtype=object).ravel().tolist()
-        except ValueError:
-            given = []
+        given = self.scales
+        if not isinstance(given, (list, tuple)):
+            given = np.atleast_1d(as_array(given, "scales")).ravel().tolist()
         scales = tuple(as_float(one, "an entry of scales") for one in given)
         if not scales or not all(0 <= one < np.inf for one in scales):
             raise ValueError(

@@ -194,6 +194,7 @@ class Recalibrator(Fitted, ABC):
                     "needs the inputs of the predictions, x (n, d)"
                 )
             return None
+        check_choice(nan_policy, "nan_policy", ("raise", "omit"))
         if nan_policy == "omit":
             found = as_array(x, "x").astype(np.float64)
             found = found[:, None] if found.ndim == 1 else found

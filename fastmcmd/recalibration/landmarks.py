@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import check_count, check_lam, shown
+from fastmcmd._base.checks import check_count, check_lams, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures
@@ -59,12 +59,9 @@ class LocalRecalibrator(Recalibrator):
         if isinstance(lam, str):
             if lam != "auto":
                 raise ValueError(f'lam is {lam!r}; "auto", a positive number or several are needed')
-        elif np.ndim(lam):
-            if not len(lam):
-                raise ValueError('lam is empty; "auto", a positive number or several are needed')
-            lam = [check_lam(one) for one in lam]
         else:
-            lam = check_lam(lam)
+            lams = check_lams(lam)
+            lam = lams if isinstance(lam, (list, tuple, np.ndarray)) else lams[0]
         self.lam: Any = lam
         self.folds: int = check_count(folds, "folds", 2)
         self.landmarks: int = check_count(landmarks, "landmarks", 1)

@@ -123,6 +123,15 @@ def _core(fm: Any) -> list[Entry]:
         method("ConditionalCongruence.save", lambda: fitted, "save", path=path_of("saved.npz")),
         method("Result.quantile", lambda: fitted.result_, "quantile", level=LEVELS),
         method("Result.to_frame", lambda: fitted.result_, "to_frame"),
+        entry("congruence_test", fm.congruence_test, **data, simulations=19, random_state=0),
+        entry("diagnose", fm.diagnose, **data, random_state=0),
+        entry("weak_regions", fm.weak_regions, columns=np.tile(X, (2, 1)), x=np.tile(X, (2, 1)),
+              y=np.tile(Y, 2), prediction=fm.Gaussian(np.tile(MEAN, 2), np.tile(STD, 2)),
+              simulations=19),
+        entry("rejection_curve", fm.rejection_curve, score=STD, loss=Y**2),
+        entry("select_kernel", fm.select_kernel, x=X, y=Y),
+        entry("kernel_report", fm.kernel_report, **data),
+        entry("Scaled", fm.Scaled, inner=fm.RBF(0.5), scales=(1.0, 2.0)),
         entry("set_num_threads", _threads, count=1),
         entry("load", fm.load, path=path_of("saved.npz")),
     ]  # fmt: skip
@@ -189,22 +198,25 @@ def _recalibration(fm: Any) -> list[Entry]:
             continue
         logits = name == "TemperatureScaling"
         data = {"logits": np.log(PROBS), "y": LABELS} if logits else {"prediction": right, "y": Y}
+        inputs = {"x": X} if getattr(kind, "needs_inputs", False) else {}
         first = "logits" if logits else "prediction"
 
-        def run(*, _kind: Any = kind, _data: Any = data, **options: Any) -> Any:
-            return _kind(**options).fit(**_data)
+        def run(
+            *, _kind: Any = kind, _data: Any = data, _inputs: Any = inputs, **options: Any
+        ) -> Any:
+            return _kind(**options).fit(**_data, **_inputs)
 
         found.append(
             Entry(f"recalibration.{name}", run, {}, tuple(parameters_of(kind.__init__)))
         )  # fmt: skip
-        found.append(method(f"recalibration.{name}.fit", kind, "fit", **data))
-        fitted = kind().fit(**data)
+        found.append(method(f"recalibration.{name}.fit", kind, "fit", **data, **inputs))
+        fitted = kind().fit(**data, **inputs)
         for attribute in ("transform", "interval"):
             if hasattr(fitted, attribute):
                 found.append(
                     method(
                         f"recalibration.{name}.{attribute}",
-                        lambda f=fitted: f, attribute, **{first: data[first]},
+                        lambda f=fitted: f, attribute, **{first: data[first]}, **inputs,
                     )
                 )  # fmt: skip
         saved = path_of(f"{name}.npz")
@@ -269,11 +281,20 @@ def _plots(fm: Any) -> list[Entry]:
         "values": np.abs(Y), "x": X, "y": Y, "histogram": fm.metrics.pit_histogram(Y, right),
         "curve": fm.metrics.reliability_curve(Y, right), "found": fm.evaluate(Y, right, X),
         "result": fm.downsampled_cce(X, Y, right, 12, repeats=2),
+        "test": fm.congruence_test(X, Y, right, simulations=19, random_state=0),
+        "diagnosis": fm.diagnose(X, Y, right, random_state=0),
+        "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
     }  # fmt: skip
     found = []
     for name in plots.__all__:
         function = getattr(plots, name)
         given = required(function, known)
+        if name == "rejection":
+            given["curve"] = fm.rejection_curve(STD, Y**2)
+        if name == "missing_mass":
+            from fastmcmd.inference.missing_mass import missing_mass
+
+            given["found"] = missing_mass(X, Y, right, X[0], np.linspace(-2, 2, 9))
         if name == "variance":
             given["curve"] = fm.metrics.ence_curve(Y, right)
         if name in ("over_inputs", "cce_over_inputs"):
@@ -316,6 +337,8 @@ def unlisted(names: set[str]) -> list[str]:
         "VarianceCurve", "AccuracyAboveConfidence", "AreaEstimate", "BrierDecomposition",
         "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
         "Linear", "StdScaling", "TemperatureScaling", "compute_mcmd_torch",
+        "CongruenceTest", "Diagnosis", "WeakRegion", "WeakRegions", "RejectionCurve", "KernelChoice",
+        "KernelReport", "TiltedCDF", "TiltedCounts",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []
