@@ -44,9 +44,10 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Kernel):
             raise TypeError(f"inner is {self.inner!r}; a kernel is needed")
-        given = self.scales
+        given: Any = self.scales
         if not isinstance(given, (list, tuple)):
-            given = np.atleast_1d(as_array(given, "scales")).ravel().tolist()
+            array = np.atleast_1d(as_array(given, "scales"))
+            given = array.tolist() if array.ndim == 1 else []
         scales = tuple(as_float(one, "an entry of scales") for one in given)
         if not scales or not all(0 <= one < np.inf for one in scales):
             raise ValueError(

@@ -84,7 +84,7 @@ class Quantiles(Predictive):
         array = as_array(values, "values")
         if array.ndim != 2 or array.shape[1] != count:
             raise ValueError(
-                f"values have shape {array.shape}; (n, {count}) is needed: a column a level"
+                f"values have shape {array.shape}; (n, {count}) is needed: a column for each of levels"
             )
         array = as_rows(array, "values").astype(np.float64)
         if check_flag(sort, "sort"):
