@@ -174,7 +174,7 @@ def test_functions_are_candidates(rng):
         ({"candidates": 3}, TypeError, "candidates is 3"),
         ({"candidates": ["rbf"]}, TypeError, "candidates holds"),
         ({"lams": []}, ValueError, "lams is empty"),
-        ({"lams": [-1.0]}, ValueError, "an entry of lams is -1"),
+        ({"lams": [-1.0]}, ValueError, "lams\\[0\\] is -1"),
         ({"scales": "all"}, ValueError, "scales is 'all'"),
         ({"scales": [1.0]}, ValueError, "scales has shape"),
         ({"scales": [-1.0, 1.0]}, ValueError, "scales holds"),
