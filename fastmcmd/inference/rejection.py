@@ -191,9 +191,9 @@ def rejection_curve(
     Examples
     --------
     >>> import fastmcmd as fm
-    >>> found = fm.rejection_curve([0.1, 0.2, 0.3, 0.4], [1.0, 1.0, 1.0, 5.0])
-    >>> found.loss[0], found.loss[found.rejected >= 0.25].max(), found.gain
-    (2.0, 1.0, 1.0)
+    >>> curve = fm.rejection_curve([0.1, 0.2, 0.3, 0.4], [1.0, 1.0, 1.0, 5.0])
+    >>> curve.loss.tolist(), curve.gain
+    ([2.0, 1.0, 1.0, 1.0], 1.0)
     """
     losses = _column(loss, "loss", infinite=True)
     scores = {"score": _column(score, "score", infinite=True)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
+from dataclasses import dataclass
 
 import numpy as np
 from spoils import N
@@ -64,22 +65,33 @@ def _recalibrator(name="IsotonicCDF"):
     return ".npz", write, read, True
 
 
+@dataclass(frozen=True)
+class _First:
+    values: np.ndarray
+    places: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Second:
+    matrix: np.ndarray
+
+
 def _checkpoint():
     def write(path):
         from fastmcmd.checkpoint import Checkpoint
 
-        keep = Checkpoint(path, "f", every=0)
-        keep.save("one", lambda: {"a": np.arange(30.0), "b": np.array(["text"])})
-        keep.save("two", lambda: {"c": np.eye(4)})
+        store = Checkpoint(path, "f", every=0)
+        store.save("one", lambda: _First(np.arange(30.0), np.array([3, 5])))
+        store.save("two", lambda: _Second(np.eye(4)))
 
     def read(path):
         from fastmcmd.checkpoint import Checkpoint
 
-        keep = Checkpoint(path, "f")
-        found = {**(keep.load("one") or {}), **(keep.load("two") or {})}
-        good = {"a": np.arange(30.0), "b": np.array(["text"]), "c": np.eye(4)}
-        # A stage that is not found is computed again.
-        return [found.get(name, good[name]) for name in good]
+        store = Checkpoint(path, "f")
+        # A stage that is missing is computed again.
+        first = store.load("one", _First) or _First(np.arange(30.0), np.array([3, 5]))
+        second = store.load("two", _Second) or _Second(np.eye(4))
+        return [first.values, first.places, second.matrix]
 
     return ".ckpt", write, read, True
 

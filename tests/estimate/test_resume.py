@@ -47,8 +47,8 @@ def run(case, checkpoint=None, **changed):
 def saved_each_time(monkeypatch):
     monkeypatch.setattr(resume, "_EVERY", 0.0)
     # Small problems are to be preconditioned, too.
-    monkeypatch.setattr("fastmcmd.solvers.protocol._LANDMARK", 0.0)
-    monkeypatch.setattr("fastmcmd.solvers.protocol._APPLIED", 0.0)
+    monkeypatch.setattr("fastmcmd.solvers.costs._LANDMARK", 0.0)
+    monkeypatch.setattr("fastmcmd.solvers.costs._APPLIED", 0.0)
 
 
 @pytest.mark.parametrize("case", CASES)

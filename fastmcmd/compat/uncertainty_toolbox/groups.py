@@ -66,7 +66,7 @@ def adversarial_group_calibration(
     >>> from fastmcmd.compat.uncertainty_toolbox import adversarial_group_calibration
     >>> y = np.random.default_rng(0).normal(size=500)
     >>> calibration = adversarial_group_calibration(np.zeros(500), np.ones(500), y, "mean_abs")
-    >>> bool(found.score_mean[0] > found.score_mean[-1])
+    >>> bool(calibration.score_mean[0] > calibration.score_mean[-1])
     True
     """
     check_choice(cali_type, "cali_type", tuple(_NORMS))
