@@ -131,6 +131,15 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         wrong = fm.Gaussian(np.sin(2 * place) + 0.4 * (place > 1), np.where(place < -1, 0.1, 0.2))
         return fm.diagnose(place, outcome, wrong).plot()[0].figure
 
+    def verdict() -> Any:
+        rng = np.random.default_rng(0)
+        age, income = rng.uniform(20, 80, 2000), rng.normal(size=2000)
+        predicted = age / 30 + income
+        visits = predicted + 1.2 * (age > 61) + 0.5 * rng.normal(size=2000)
+        columns = {"age": age, "income": income}
+        inputs = np.stack([age, income], axis=1)
+        return fm.verdict(inputs, visits, fm.Gaussian(predicted, 0.5), columns).plot()
+
     some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
     return {
         "reliability": lambda: one(
@@ -175,6 +184,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
                 "excess of the CCE",
             )
         ),
+        "verdict": verdict,
         "witness": lambda: one(witness),
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,

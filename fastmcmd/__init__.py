@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from fastmcmd import classification, metrics, recalibration, streaming
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
+    from fastmcmd.evaluation.verdict import RegionVerdict, Remedy, Verdict, verdict
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
     from fastmcmd.inference.diagnose import diagnose
     from fastmcmd.inference.diagnosis import Diagnosis
@@ -104,7 +105,9 @@ __all__ = [
     "Predictive",
     "Product",
     "Quantiles",
+    "RegionVerdict",
     "RejectionCurve",
+    "Remedy",
     "Result",
     "Scaled",
     "StudentT",
@@ -112,6 +115,7 @@ __all__ = [
     "ToleranceWarning",
     "Truncated",
     "Uniform",
+    "Verdict",
     "WeakRegion",
     "WeakRegions",
     "ZeroInflated",
@@ -138,6 +142,7 @@ __all__ = [
     "select_kernel",
     "set_num_threads",
     "streaming",
+    "verdict",
     "weak_regions",
 ]
 
@@ -149,6 +154,7 @@ _LATER = {
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
     "fastmcmd.inference.diagnose": ("diagnose",),
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
+    "fastmcmd.evaluation.verdict": ("RegionVerdict", "Remedy", "Verdict", "verdict"),
     "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.inference.kernel_report": ("KernelReport", "kernel_report"),

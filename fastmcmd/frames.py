@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["RowLabels", "row_labels", "to_frame", "to_xarray"]
+__all__ = ["RowLabels", "column_names", "row_labels", "to_frame", "to_xarray"]
 
 
 _DIM = "row"  # name of the rows in xarray if they had none
@@ -44,6 +44,14 @@ class RowLabels:
     index: Any = None
     dim: Any = _DIM
     coords: Mapping[Any, Any] = field(default_factory=dict)
+
+
+def column_names(value: object) -> tuple[str, ...]:
+    """Return the names of the columns of a pandas or polars data frame, none of anything else."""
+    names = getattr(value, "columns", None)
+    if names is None or isinstance(names, str) or not hasattr(value, "dtypes"):
+        return ()
+    return tuple(str(name) for name in names)
 
 
 def row_labels(value: object) -> RowLabels | None:

@@ -43,6 +43,7 @@ class Purpose(Enum):
     DEFAULTS = "rows from which default kernels are chosen"
     SELECTION = "landmarks and rows with which kernels are compared"
     KERNEL_REPORT = "outcomes with which a kernel is tried"
+    HALVES = "rows on which a correction is fitted, and those on which it is tested"
     PLAN = "rows from which the cost of a computation is predicted"
 
 

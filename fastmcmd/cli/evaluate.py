@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,6 +21,7 @@ from fastmcmd.cli.arguments import (
     add_report,
     columns_of,
     computation,
+    inputs_named,
     progress_of,
     specs_of,
 )
@@ -87,6 +89,10 @@ def run(arguments: argparse.Namespace) -> None:
             random_state=arguments.seed,
             progress=progress.shown,
         )
+        x_columns = inputs_named(arguments, columns)
+        if x_columns is not None:
+            names = tuple(columns.find(x_columns, "--x"))
+            evaluation = replace(evaluation, column_names=names)
         if output is not None:
             _write(output, evaluation, progress)
         if report is not None:

@@ -162,7 +162,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
         notes.append(f"not applicable: {', '.join(evaluation.skipped)}")
     title = f"Evaluation of {evaluation.prediction} at {evaluation.n:,} rows ({evaluation.seconds:.3g} s)"
     if evaluation.test is not None:
-        title = f"{evaluation.test.sentence}\n\n{title}"
+        title = f"{evaluation.sentence}\n\n{title}"
     return Sheet(title, [head, *_sections(lines)], notes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -13,6 +14,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
+from fastmcmd.frames import column_names
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive.base import PredictionLike
@@ -136,7 +138,7 @@ def evaluate(
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
-    labels = config.labels(outcomes)
+    labels, names = config.labels(outcomes), column_names(x)
     if x is None:
         config.congruence.options()  # options that are not used are checked all the same
     with Progress(progress, tol) as shown:
@@ -150,7 +152,10 @@ def evaluate(
                 )
             except config.skippable as error:
                 failure = str(error)
-        return evaluation_of(y, outcomes, config, labels, x, congruence, shown, start, failure)
+        evaluation = evaluation_of(
+            y, outcomes, config, labels, x, congruence, shown, start, failure
+        )
+        return replace(evaluation, column_names=names)
 
 
 def evaluate_many(
@@ -176,7 +181,7 @@ def evaluate_many(
                 f"models[{name!r}] holds NaN in other rows than the first model: numbers over "
                 "different rows cannot be compared"
             )
-    labels = config.labels(first)
+    labels, names = config.labels(first), column_names(x)
     progress, tol = config.congruence.progress, config.congruence.tol
     evaluations: dict[str, Evaluation] = {}
     with Progress(progress, tol) as shown:
@@ -194,9 +199,8 @@ def evaluate_many(
             shown.under(name)
             begun = time.perf_counter() - shared
             congruence = congruences.get(name)
-            evaluations[name] = evaluation_of(
-                y, one, config, labels, x, congruence, shown, begun, failure
-            )
+            evaluation = evaluation_of(y, one, config, labels, x, congruence, shown, begun, failure)
+            evaluations[name] = replace(evaluation, column_names=names)
         shown.under("")
     return evaluations
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd import frames
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import aligned, printable
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
     from fastmcmd.estimator import ConditionalCongruence
     from fastmcmd.evaluation.bootstrap import Replicates
     from fastmcmd.evaluation.context import Context
+    from fastmcmd.evaluation.verdict import Verdict
     from fastmcmd.inference.congruence_test import CongruenceTest
 
 __all__ = ["BEST", "NULL_HEAD", "Evaluation", "Measured", "text"]
 
 NULL_HEAD = "if right"  # of the column of null expectations
 BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
+
+_LEVEL = 0.05  # of the test that the first sentence reports
+_EXPLAINED_ROWS = 5000  # up to which that sentence says where and how
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ class Evaluation:
         Numbers of the bootstrap samples, where intervals were asked for.
     test : CongruenceTest or None
         Whether the prediction is wrong beyond chance, where that was tested.
+    column_names : tuple of str
+        Names of the columns of x, where x was a data frame.
     """
 
     measured: tuple[Measured, ...]
@@ -123,6 +131,7 @@ class Evaluation:
     context: Context | None = None
     replicates: Replicates | None = None
     test: CongruenceTest | None = None
+    column_names: tuple[str, ...] = ()
 
     @property
     def cce(self) -> Result | None:
@@ -188,6 +197,7 @@ class Evaluation:
             "skipped": dict(self.skipped),
             "notes": list(self.notes),
             "cce": None if self.cce is None else self.cce.to_dict(),
+            "sentence": self.sentence,
             "test": None if self.test is None else self.test.to_dict(),
             "settings": {name: _json(value) for name, value in self.settings.items()},
             "seconds": self.seconds,
@@ -292,6 +302,56 @@ class Evaluation:
 
         write_report({name: self}, path, title, projection)
 
+    def verdict(self, columns: Any = None) -> Verdict:
+        """Return whether the model is wrong, where, how, and what rescaling by input would mend.
+
+        Parameters
+        ----------
+        columns : data frame, dict of array_like (n,), or array_like (n, c), optional
+            What regions are described by; default the inputs.
+
+        Raises
+        ------
+        ValueError
+            There is no exact test: without inputs in memory, or with weights, there is none.
+
+        See Also
+        --------
+        fastmcmd.verdict : the same without an evaluation.
+        """
+        if columns is None:
+            return self._verdict
+        from fastmcmd.evaluation.verdict import verdict
+
+        return verdict(self.x, self.y, self.prediction, columns, test=self._tested())
+
+    @cached_property
+    def _verdict(self) -> Verdict:
+        from fastmcmd.evaluation.verdict import verdict
+
+        test, x = self._tested(), as_rows(self.x, "x")
+        named = len(self.column_names) == x.shape[1]
+        columns = dict(zip(self.column_names, x.T, strict=True)) if named else None
+        return verdict(x, self.y, self.prediction, columns, test=test)
+
+    def _tested(self) -> CongruenceTest:
+        if self.test is None:
+            raise ValueError(
+                "this evaluation has no exact test: evaluate with test=True and inputs x"
+            )
+        return self.test
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion in one sentence; "" without a test.
+
+        Where the model is wrong and how is part of it for at most 5,000 rows, and of `verdict` for all.
+        """
+        if self.test is None:
+            return ""
+        explained = self.test.p_value <= _LEVEL and len(self.y) <= _EXPLAINED_ROWS
+        return self._verdict.sentence if explained and _holds_rows(self.x) else self.test.sentence
+
     @property
     def test_line(self) -> str:
         """The CCE of the exact test beside that of a right model, in words; "" without a test."""
@@ -303,7 +363,7 @@ class Evaluation:
         )
 
     def __repr__(self) -> str:
-        lines = [] if self.test is None else [self.test.sentence, ""]
+        lines = [] if self.test is None else [self.sentence, ""]
         lines += [
             f"Evaluation of {self.prediction} at {self.n:,} rows ({self.seconds:.3g} s)",
             self.table(),
@@ -324,6 +384,15 @@ class Evaluation:
 def text(value: float) -> str:
     """Return a number as it stands in tables."""
     return f"{value:.6g}"
+
+
+def _holds_rows(x: Any) -> bool:
+    """Return whether the inputs are rows of numbers: what an encoder reads need not be."""
+    try:
+        as_rows(x, "x")
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _interval(one: Measured) -> str:

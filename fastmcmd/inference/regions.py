@@ -25,7 +25,7 @@ from fastmcmd.predictive import Draws, Predictive, as_predictive
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["WeakRegion", "WeakRegions", "weak_regions"]
+__all__ = ["LEAST_ROWS", "WeakRegion", "WeakRegions", "weak_regions"]
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ _Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from t
 
 _LANDMARKS = 200  # a test with the same landmarks for all data sets is exact whatever they are
 _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
-_LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
+LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
 _RANK = 150  # of output features
 _SPREAD_LEVEL = 0.05  # of the test of the spread alone
 _MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
@@ -244,9 +244,9 @@ def weak_regions(
     n = len(x)
     if len(table) != n:
         raise ValueError(f"rows must match: x has {n}, columns has {len(table)}")
-    if n < _LEAST_ROWS:
+    if n < LEAST_ROWS:
         raise ValueError(
-            f"there are {n} rows; at least {_LEAST_ROWS} are needed to split and to test"
+            f"there are {n} rows; at least {LEAST_ROWS} are needed to split and to test"
         )
     lam, level = check_lam(lam), check_positive(level, "level")
     if level >= 1:

@@ -9,7 +9,7 @@ from fastmcmd.plots.congruence import (
     witness,
 )
 from fastmcmd.plots.diagnosis import diagnosis
-from fastmcmd.plots.inference import congruence_test, missing_mass
+from fastmcmd.plots.inference import congruence_test, missing_mass, verdict
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
@@ -36,5 +36,6 @@ __all__ = [
     "rejection",
     "reliability",
     "variance",
+    "verdict",
     "witness",
 ]

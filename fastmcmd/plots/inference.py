@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
 
-from fastmcmd.plots.style import COLOURS, axes, finish
+from fastmcmd.plots.diagnosis import diagnosis
+from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
 
-__all__ = ["congruence_test", "missing_mass"]
+__all__ = ["congruence_test", "missing_mass", "verdict"]
 
 _GREY = "0.7"
 _BARS = 30
@@ -112,3 +114,39 @@ def missing_mass(
         text = f"below 0: too much; shaded: {found.level:.0%} of right models"
         ax.text(0.98, 0.02, text, va="bottom", **style)
     return finish(ax, label)
+
+
+def verdict(found: Any) -> Any:
+    """Draw the test, and what predictions need beside it, where there is a diagnosis.
+
+    Parameters
+    ----------
+    found : Verdict
+        What `fastmcmd.verdict` returns.
+
+    Returns
+    -------
+    matplotlib figure
+
+    Examples
+    --------
+    >>> import numpy as np, pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> import fastmcmd as fm
+    >>> x = np.random.default_rng(0).normal(size=200)
+    >>> len(fm.verdict(x, x, fm.Gaussian(x, 1.0)).plot().axes)
+    3
+    """
+    plt = matplotlib()
+    if found.diagnosis is None:
+        figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+        congruence_test(found.test, ax=ax)
+    else:
+        figure, panels = plt.subplot_mosaic(
+            [["test", "shift"], ["test", "factor"]], figsize=(11, 5), layout="constrained"
+        )
+        congruence_test(found.test, ax=panels["test"])
+        diagnosis(found.diagnosis, axes=(panels["shift"], panels["factor"]))
+        panels["shift"].sharex(panels["factor"])
+    figure.suptitle("\n".join(textwrap.wrap(plain(found.sentence), 100)), fontsize="medium")
+    return figure

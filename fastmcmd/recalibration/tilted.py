@@ -25,7 +25,7 @@ _ROUNDING = 1e-14  # of a sum of masses that should reach a level
 
 
 def _refined(levels: Array, weights: Array) -> tuple[Array, Array]:
-    """Return at least 128 cells, small ones at both ends: the same w, but sums over nodes that are right."""
+    """Return the same w in at least 128 cells, small ones at both ends, where nodes are few otherwise."""
     if len(levels) > _FINE:
         return levels, weights
     tail = 2.0 ** -np.arange(8, 40)

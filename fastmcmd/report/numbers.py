@@ -81,7 +81,7 @@ def headline(material: Material) -> Section:
     body = ""
     for name, evaluation in material.evaluations.items():
         if evaluation.test is not None:
-            body += note(material.of(name, evaluation.test.sentence))
+            body += note(material.of(name, evaluation.sentence))
     body += _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
         legend = Comparison(material.evaluations).legend.removeprefix("* ")

@@ -128,6 +128,7 @@ def _core(fm: Any) -> list[Entry]:
         entry("weak_regions", fm.weak_regions, columns=np.tile(X, (2, 1)), x=np.tile(X, (2, 1)),
               y=np.tile(Y, 2), prediction=fm.Gaussian(np.tile(MEAN, 2), np.tile(STD, 2)),
               simulations=19),
+        entry("verdict", fm.verdict, **data, random_state=0),
         entry("rejection_curve", fm.rejection_curve, score=STD, loss=Y**2),
         entry("select_kernel", fm.select_kernel, x=X, y=Y),
         entry("kernel_report", fm.kernel_report, **data),

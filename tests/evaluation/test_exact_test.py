@@ -20,9 +20,7 @@ def test_conclusion_is_the_first_line(data, tmp_path):
     evaluation = fm.evaluate(y, fm.Gaussian(x, 0.6), x)
     alone = fm.congruence_test(x, y, fm.Gaussian(x, 0.6), random_state=0)
     assert evaluation.test.p_value == alone.p_value
-    assert repr(evaluation).startswith(
-        "The predictions are wrong beyond chance (p = 0.005); they are"
-    )
+    assert repr(evaluation).startswith("The model is wrong beyond chance (p = 0.005), most for x")
     assert json.loads(json.dumps(evaluation.to_dict()))["test"]["p_value"] == alone.p_value
     pytest.importorskip("matplotlib")
     evaluation.report(tmp_path / "page.html")
@@ -42,6 +40,7 @@ def test_rows_left_out_and_encoders(data):
     assert fm.evaluate(y, fm.Gaussian(x, 0.6), items, encoder=encoder).test is None
     encoded = fm.evaluate(y, fm.Gaussian(x, 0.6), items, encoder=encoder, test=True)
     assert encoded.test.p_value == 1 / 200
+    assert encoded.sentence == encoded.test.sentence
 
 
 def test_where_it_does_not_apply(data):

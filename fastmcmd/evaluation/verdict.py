@@ -1,0 +1,425 @@
+"""The conclusion in one sentence: is the model wrong, where, how, and would a simple correction mend it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.checks import as_rows, check_positive
+from fastmcmd._base.seeds import Purpose, generator, seed_sequence
+from fastmcmd._base.tables import aligned
+from fastmcmd.errors import MissingDependencyError
+from fastmcmd.frames import column_names
+from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
+from fastmcmd.inference.diagnose import diagnose
+from fastmcmd.inference.diagnosis import Diagnosis
+from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
+from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.recalibration import ConditionalRescaling
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RegionVerdict", "Remedy", "Verdict", "verdict"]
+
+_MOST_COLUMNS = 50  # of the inputs that a tree is offered: regions of more are no description
+_STANDS_OUT = 1.5  # times the mean excess of all rows: else the misfit is everywhere alike
+_REMEDY_ROWS = 2000  # at most: half to fit the rescaling, half to test it
+_LEAST_REMEDY_ROWS = 100
+
+
+@dataclass(frozen=True)
+class RegionVerdict:
+    """A region where the model is wrong beyond chance, and how it is wrong there.
+
+    Attributes
+    ----------
+    description : str
+        Conditions on the columns.
+    cce, null_cce, p_adjusted, rows
+        As of `WeakRegion`.
+    shift, factor : float
+        Medians, over the inputs of the region, of the shift and of the factor of spread that predictions
+        need, where bands exclude "none"; NaN where too few of them do.
+    """
+
+    description: str
+    cce: float
+    null_cce: float
+    p_adjusted: float
+    rows: int
+    shift: float
+    factor: float
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What a rescaling by input, fitted on one half of the rows, mends on the other half.
+
+    Attributes
+    ----------
+    share : float
+        Of the mean squared CCE beyond that of a right model, the share that is gone, in [0, 1]; NaN where
+        the other half has no misfit beyond chance.
+    p_value : float
+        Of the exact test of the rescaled predictions on the other half.
+    rows : int
+        Rows of both halves.
+    """
+
+    share: float
+    p_value: float
+    rows: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict:
+    """Result of `verdict`.
+
+    Attributes
+    ----------
+    test : CongruenceTest
+        Whether the model is wrong beyond chance.
+    regions : WeakRegions or None
+        Where; None if the test does not reject, or for the reason in ``skipped``.
+    diagnosis : Diagnosis or None
+        In what way; None as above.
+    remedy : Remedy or None
+        What a shift and a factor of spread by input would mend (`recalibration.ConditionalRescaling`).
+    where : tuple of RegionVerdict
+        The regions that are wrong beyond chance, the worst first.
+    skipped : dict of str to str
+        Why "regions", "diagnosis" or "remedy" is missing, though the test rejects.
+    level : float
+        Of the tests.
+    """
+
+    test: CongruenceTest
+    regions: WeakRegions | None
+    diagnosis: Diagnosis | None
+    remedy: Remedy | None
+    where: tuple[RegionVerdict, ...]
+    skipped: dict[str, str]
+    level: float
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the model is wrong beyond chance: the p-value is at most ``level``."""
+        return self.test.p_value <= self.level
+
+    @property
+    def sentence(self) -> str:
+        """Whether the model is wrong, where, how, and what a simple correction would mend."""
+        if not self.wrong:
+            return self.test.sentence
+        head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g})"
+        parts = [head + self._place(), self._mended()]
+        return "; ".join(part for part in parts if part) + "."
+
+    def _place(self) -> str:
+        if self.diagnosis is None and not self.where:
+            return ""
+        if self.where and self._stands_out():
+            worst = self.where[0]
+            how = _in_words(worst.shift, worst.factor, self._scale())
+            return f", most for {worst.description}" + (f", where {how}" if how else "")
+        shift, factor = _needs(self.diagnosis, None)
+        how = _in_words(shift, factor, self._scale())
+        return f": {how}" if how else ""
+
+    def _stands_out(self) -> bool:
+        assert self.regions is not None
+        rows = np.array([one.rows for one in self.regions], dtype=np.float64)
+        excess = np.array([one.cce**2 - one.null_cce**2 for one in self.regions])
+        worst = self.where[0]
+        overall = float(np.maximum(excess, 0.0) @ rows / rows.sum())
+        return len(rows) > 1 and worst.cce**2 - worst.null_cce**2 >= _STANDS_OUT * overall
+
+    def _mended(self) -> str:
+        remedy = self.remedy
+        if remedy is None or not np.isfinite(remedy.share):
+            return ""
+        if remedy.share == 0:
+            return "rescaling by input mends nothing"
+        left = f"leaves a misfit beyond chance (p = {remedy.p_value:.3g})"
+        if remedy.p_value > self.level:
+            left = "leaves none beyond chance"
+        return f"rescaling by input would mend {remedy.share:.0%} of it and {left}"
+
+    def _scale(self) -> str:
+        return "" if self.diagnosis is None else self.diagnosis.scale
+
+    def __repr__(self) -> str:
+        lines = [self.sentence]
+        lines.append(
+            f"  CCE (root mean square) {self.test.cce:.3g}; a right model here: "
+            f"{self.test.null_cce:.3g}; detectable from {self.test.detectable:.3g}"
+        )
+        if self.where:
+            lines += ["", self.table()]
+        lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]
+        return "\n".join(lines)
+
+    def table(self) -> str:
+        """Return a line for each region that is wrong beyond chance, as text."""
+        needed = "mean needs (log)" if self._scale() == "log mean" else "shift needed"
+        rows = [["region", "CCE", "if right", "p (Holm)", "rows", needed, "spread times"]]
+        for one in self.where:
+            rows.append(
+                [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
+                 f"{one.rows:,}", _cell(one.shift, "+.3g"), _cell(one.factor, ".3g")]
+            )  # fmt: skip
+        return aligned(rows, left=(0,))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe summary: the sentence, the test, the regions, the shares of the misfit."""
+        return {
+            "sentence": self.sentence,
+            "wrong": self.wrong,
+            "level": self.level,
+            "test": self.test.to_dict(),
+            "where": [
+                {name: _json(value) for name, value in asdict(one).items()} for one in self.where
+            ],
+            "remedy": None
+            if self.remedy is None
+            else {name: _json(value) for name, value in asdict(self.remedy).items()},
+            "skipped": dict(self.skipped),
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame, a row for each region that is wrong beyond chance."""
+        from fastmcmd.frames import to_frame
+
+        names = ("description", "cce", "null_cce", "p_adjusted", "rows", "shift", "factor")
+        return to_frame(
+            {name: np.array([getattr(one, name) for one in self.where]) for name in names}, None
+        )
+
+    def plot(self) -> Any:
+        """Draw the test and, where there is one, the diagnosis, with matplotlib.
+
+        Returns
+        -------
+        matplotlib figure
+        """
+        from fastmcmd import plots
+
+        return plots.verdict(self)
+
+
+def verdict(
+    x: ArrayLike,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    columns: Any = None,
+    *,
+    test: CongruenceTest | None = None,
+    level: float = 0.05,
+    random_state: RandomState = 0,
+) -> Verdict:
+    """Conclude in one sentence whether a model is wrong, where, how, and what would mend it.
+
+    Parameters
+    ----------
+    x : array_like (n, d) or (n,)
+        Inputs.
+    y : array_like (n,) or (n, k)
+        Observed outcomes, which the model was not trained on.
+    prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
+        As in `cce`.
+    columns : data frame, dict of array_like (n,), or array_like (n, c), optional
+        What regions are described by, as in `weak_regions`; default the inputs, if they have at most 50
+        columns.
+    test : CongruenceTest, optional
+        Of the same data, if it was done already.
+    level : float
+        Of the tests, in (0, 1).
+    random_state : int, numpy.random.Generator or None
+        Source of all simulations.
+
+    Returns
+    -------
+    Verdict
+        ``.sentence``, ``.test``, ``.regions``, ``.diagnosis``, ``.table()``, ``.plot()``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not as described; the message names it.
+
+    Notes
+    -----
+    The exact test (`congruence_test`) decides whether anything is said of a misfit. Only then follow
+    `weak_regions`, whose tests are exact and adjusted for their number, and `diagnose`, whose bands are
+    pointwise; their kernels are the defaults. The remedy is measured: `recalibration.ConditionalRescaling`
+    is fitted on a half of at most 2,000 rows, and the exact test is done on the other half before and
+    after. Without scikit-learn there are no regions, and ``skipped`` says so.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, 1000)
+    >>> y = x + np.where(x > 1, 0.5, 0.0) + 0.3 * rng.normal(size=1000)
+    >>> fm.verdict(x, y, fm.Gaussian(x, 0.3)).wrong
+    True
+    """
+    level = check_positive(level, "level")
+    if level >= 1:
+        raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
+    outcomes = as_rows(y, "y")
+    predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
+    if test is None:
+        test = congruence_test(x, y, predictive, random_state=random_state)
+    elif not isinstance(test, CongruenceTest):
+        raise TypeError(f"test is {type(test).__name__}; a CongruenceTest or None is needed")
+    elif test.n != len(outcomes):
+        raise ValueError(f"test is of {test.n} rows, y has {len(outcomes)}")
+    if test.p_value > level:
+        return Verdict(test, None, None, None, (), {}, level)
+    skipped: dict[str, str] = {}
+    columns = _inputs_by_name(x) if columns is None else columns
+    regions = _regions(x, y, predictive, columns, level, random_state, skipped)
+    diagnosis: Diagnosis | None = diagnose(x, y, predictive, random_state=random_state)
+    if diagnosis is not None and diagnosis.reason:
+        skipped["diagnosis"], diagnosis = diagnosis.reason, None
+    remedy = None
+    if diagnosis is not None:
+        remedy = _remedy(x, outcomes, predictive, level, random_state, skipped)
+    where: tuple[RegionVerdict, ...] = ()
+    if regions is not None:
+        inside = regions.contains(columns)
+        where = _judged(regions, inside, diagnosis)
+    return Verdict(test, regions, diagnosis, remedy, where, skipped, level)
+
+
+def _inputs_by_name(x: Any) -> Any:
+    """Return the inputs as named columns; None if they are too many to describe regions by."""
+    if column_names(x):
+        return x
+    rows = as_rows(x, "x")
+    if rows.shape[1] > _MOST_COLUMNS:
+        return None
+    names = ["x"] if rows.shape[1] == 1 else [f"x[:, {place}]" for place in range(rows.shape[1])]
+    return dict(zip(names, rows.T, strict=True))
+
+
+def _regions(
+    x: Any,
+    y: Any,
+    prediction: Predictive,
+    columns: Any,
+    level: float,
+    random_state: RandomState,
+    skipped: dict[str, str],
+) -> WeakRegions | None:
+    """Return the regions, or None with the reason in ``skipped``."""
+    if columns is None:
+        skipped["regions"] = f"x has more than {_MOST_COLUMNS} columns; give columns to say where"
+    elif len(prediction) < LEAST_ROWS:
+        skipped["regions"] = f"fewer than {LEAST_ROWS} rows"
+    else:
+        try:
+            return weak_regions(columns, x, y, prediction, level=level, random_state=random_state)
+        except MissingDependencyError as error:
+            skipped["regions"] = str(error)
+    return None
+
+
+def _remedy(
+    x: Any,
+    y: NDArray[np.float64],
+    prediction: Predictive,
+    level: float,
+    random_state: RandomState,
+    skipped: dict[str, str],
+) -> Remedy | None:
+    """Return what a rescaling mends that is fitted on one half, or None with the reason in ``skipped``."""
+    n = min(len(y), _REMEDY_ROWS)
+    if n < _LEAST_REMEDY_ROWS:
+        skipped["remedy"] = f"fewer than {_LEAST_REMEDY_ROWS} rows"
+        return None
+    inputs = as_rows(x, "x")
+    rng = generator(seed_sequence(random_state), Purpose.HALVES)
+    drawn = rng.choice(len(y), n, replace=False)
+    fitting, tested = np.sort(drawn[: n // 2]), np.sort(drawn[n // 2 :])
+    here = prediction.take(tested)
+    before = congruence_test(inputs[tested], y[tested], here, random_state=random_state)
+    if before.p_value > level:
+        skipped["remedy"] = "half of the rows show no misfit beyond chance"
+        return None
+    rescaling = ConditionalRescaling().fit(prediction.take(fitting), y[fitting], inputs[fitting])
+    mended = rescaling.transform(here, inputs[tested])
+    after = congruence_test(inputs[tested], y[tested], mended, random_state=random_state)
+    excess, left = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))
+    share = 1 - left / excess if excess > 0 else float("nan")
+    return Remedy(float(np.clip(share, 0.0, 1.0)), after.p_value, n)
+
+
+def _judged(
+    regions: WeakRegions, inside: NDArray[np.intp], diagnosis: Diagnosis | None
+) -> tuple[RegionVerdict, ...]:
+    """Return the regions beyond chance with what predictions need there, the worst first."""
+    judged = []
+    for number, one in enumerate(regions):
+        if one.p_adjusted <= regions.level:
+            shift, factor = _needs(diagnosis, inside == number)
+            judged.append(
+                RegionVerdict(
+                    one.description, one.cce, one.null_cce, one.p_adjusted, one.rows, shift, factor
+                )
+            )
+    return tuple(sorted(judged, key=lambda one: one.null_cce**2 - one.cce**2))
+
+
+def _needs(diagnosis: Diagnosis | None, rows: NDArray[np.bool_] | None) -> tuple[float, float]:
+    """Return the median shift and factor among the rows whose bands exclude none; NaN if they are few."""
+    if diagnosis is None:
+        return float("nan"), float("nan")
+    known = diagnosis.supported if rows is None else diagnosis.supported & rows
+    return tuple(
+        _typical(values[known], band[known], none, diagnosis.level)
+        for values, band, none in (
+            (diagnosis.shift, diagnosis.shift_band, 0.0),
+            (diagnosis.factor, diagnosis.factor_band, 1.0),
+        )
+    )  # type: ignore[return-value]
+
+
+def _typical(
+    values: NDArray[np.float64], band: NDArray[np.float64], none: float, level: float
+) -> float:
+    """Return the median of the values whose bands exclude ``none``, if more do than by chance."""
+    beyond = (band[:, 0] > none) | (band[:, 1] < none)
+    if not len(values) or beyond.mean() <= 2 * (1 - level):
+        return float("nan")
+    return float(np.median(values[beyond]))
+
+
+def _in_words(shift: float, factor: float, scale: str) -> str:
+    """Return what is wrong with predictions that need this shift and this factor of spread."""
+    parts = []
+    if np.isfinite(shift) and scale == "log mean":
+        parts.append(
+            f"its means are {np.exp(abs(shift)):.2g} times too {'low' if shift > 0 else 'high'}"
+        )
+    elif np.isfinite(shift):
+        parts.append(f"it predicts {abs(shift):.2g} too {'low' if shift > 0 else 'high'}")
+    if np.isfinite(factor):
+        way, times = ("narrow", factor) if factor > 1 else ("wide", 1 / factor)
+        parts.append(f"its spread is {times:.2g} times too {way}")
+    return " and ".join(parts)
+
+
+def _cell(value: float, form: str) -> str:
+    return format(value, form) if np.isfinite(value) else ""
+
+
+def _json(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,138 @@
+"""The conclusion in one sentence: planted faults are named, right models are not accused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+
+N = 600
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Means that are 1.2 too low for ages above 61; right elsewhere."""
+    rng = np.random.default_rng(0)
+    age, income = rng.uniform(20, 80, N), rng.normal(size=N)
+    mean = age / 30 + income
+    y = mean + 1.2 * (age > 61) + 0.5 * rng.normal(size=N)
+    x = np.stack([age, income], axis=1)
+    return x, y, mean
+
+
+def test_a_planted_fault_is_named(planted):
+    pytest.importorskip("sklearn")
+    x, y, mean = planted
+    result = fm.verdict(x, y, fm.Gaussian(mean, 0.5), {"age": x[:, 0], "income": x[:, 1]})
+    assert result.wrong
+    worst = result.where[0]
+    assert worst.description.split(" and ")[0].count("age") == 1
+    assert "income" not in worst.description
+    assert 0.8 < worst.shift < 1.6
+    assert result.remedy.share > 0.8
+    assert result.sentence.startswith("The model is wrong beyond chance (p = 0.005), most for ")
+    assert "where it predicts 1." in result.sentence
+    assert " too low" in result.sentence
+    assert "rescaling by input would mend" in result.sentence
+    assert repr(result).startswith(result.sentence)
+    assert worst.description in result.table()
+    assert json.loads(json.dumps(result.to_dict()))["where"][0]["rows"] == worst.rows
+
+
+def test_a_right_model_is_not_accused(planted):
+    x, y, mean = planted
+    right = fm.Gaussian(mean + 1.2 * (x[:, 0] > 61), 0.5)
+    result = fm.verdict(x, y, right)
+    assert not result.wrong
+    assert result.sentence == result.test.sentence
+    assert (result.regions, result.diagnosis, result.remedy, result.where) == (None, None, None, ())
+    assert result.to_dict()["remedy"] is None
+
+
+def test_a_wrong_shape_is_not_called_mendable():
+    """Two modes with the right mean and variance: a shift and a factor of spread mend nothing."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(N, 2))
+    y = x[:, 0] + rng.choice([-1, 1], N) * 0.8 + 0.3 * rng.normal(size=N)
+    result = fm.verdict(x, y, fm.Gaussian(x[:, 0], np.sqrt(0.73)))
+    assert result.wrong
+    assert result.remedy is None or result.remedy.share < 0.5
+
+
+def test_the_remedy_is_measured_on_other_rows(planted):
+    """As the definition: fit on one half, test the other half before and after."""
+    x, y, mean = planted
+    prediction = fm.Gaussian(mean, 0.5)
+    remedy = fm.verdict(x, y, prediction).remedy
+    shares = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(N)
+        one, other = np.sort(order[: N // 2]), np.sort(order[N // 2 :])
+        fitted = fm.recalibration.ConditionalRescaling()
+        fitted.fit(prediction.take(one), y[one], x[one])
+        mended = fitted.transform(prediction.take(other), x[other])
+        before, after = (
+            fm.congruence_test(x[other], y[other], p, random_state=0)
+            for p in (prediction.take(other), mended)
+        )
+        left = after.statistic - after.null_mean
+        shares.append(1 - max(left, 0) / (before.statistic - before.null_mean))
+    assert abs(remedy.share - np.mean(shares)) < 0.15
+
+
+def test_classes_vectors_and_few_rows(planted):
+    x, y, mean = planted
+    few = fm.verdict(x[:30], y[:30] + 3, fm.Gaussian(mean[:30], 0.5))
+    assert few.wrong
+    assert "fewer than 40 rows" in few.skipped["regions"]
+    assert "fewer than 100 rows" in few.skipped["remedy"]
+    p = 1 / (1 + np.exp(-x[:, 1]))
+    labels = (np.random.default_rng(0).uniform(size=N) < 0.5).astype(int)
+    classes = fm.verdict(x, labels, fm.Categorical(np.stack([1 - p, p], axis=1)))
+    assert classes.wrong
+    assert "classes" in classes.skipped["diagnosis"]
+    vectors = fm.verdict(x, np.stack([y, y], axis=1), fm.Gaussian(np.stack([mean, mean], 1), 0.5))
+    assert "vectors" in vectors.skipped["diagnosis"]
+    wide = fm.verdict(np.random.default_rng(0).normal(size=(N, 60)), y, fm.Gaussian(mean, 0.5))
+    assert "more than 50 columns" in wide.skipped["regions"]
+
+
+def test_bad_arguments(planted):
+    x, y, mean = planted
+    prediction = fm.Gaussian(mean, 0.5)
+    with pytest.raises(ValueError, match="level is 1"):
+        fm.verdict(x, y, prediction, level=1.0)
+    with pytest.raises(TypeError, match="test is float"):
+        fm.verdict(x, y, prediction, test=0.05)
+    other = fm.congruence_test(x[:50], y[:50], prediction.take(np.arange(50)))
+    with pytest.raises(ValueError, match="test is of 50 rows, y has 600"):
+        fm.verdict(x, y, prediction, test=other)
+
+
+def test_evaluations_begin_with_it(planted):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("sklearn")
+    x, y, mean = planted
+    frame = pandas.DataFrame(x, columns=["age", "income"])
+    evaluation = fm.evaluate(y, fm.Gaussian(mean, 0.5), frame, x_kernel=fm.RBF(0.01))
+    assert evaluation.column_names == ("age", "income")
+    assert evaluation.sentence == evaluation.verdict().sentence
+    assert "age" in evaluation.sentence
+    assert repr(evaluation).startswith(evaluation.sentence)
+    assert evaluation.to_dict()["sentence"] == evaluation.sentence
+    named = evaluation.verdict({"years": x[:, 0]})
+    assert "years" in named.sentence
+    with pytest.raises(ValueError, match="no exact test"):
+        fm.evaluate(y, fm.Gaussian(mean, 0.5)).verdict()
+
+
+def test_picture(planted):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    x, y, mean = planted
+    figure = fm.verdict(x, y, fm.Gaussian(mean, 0.5)).plot()
+    assert len(figure.axes) == 3
+    assert "wrong beyond chance" in figure.get_suptitle()
