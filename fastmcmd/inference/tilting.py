@@ -114,7 +114,8 @@ class Nodes:
         """Return ``log sum_k masses_k exp(log_weights_k)`` (n,)."""
         top = _largest(self.masses, log_weights)
         return np.asarray(
-            top[:, 0] + np.log((self.masses * np.exp(np.minimum(log_weights - top, 0.0))).sum(axis=1))
+            top[:, 0]
+            + np.log((self.masses * np.exp(np.minimum(log_weights - top, 0.0))).sum(axis=1))
         )
 
 
