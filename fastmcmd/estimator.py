@@ -306,6 +306,13 @@ class ConditionalCongruence(Parameters):
         """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
 
         At input x the model puts too little mass near y where h > 0, and too much where h < 0.
+
+        Notes
+        -----
+        The error of h(x, y) is at most ``sqrt(k(y, y) e (2 v + e))``, with the value v and the error bound
+        e of `evaluate` at x. It can exceed e: features of the outputs may miss a component r of the
+        difference of the embeddings. That changes the value by about ``||r||^2 / (2 v)`` only, but the
+        witness by up to ``||r|| sqrt(k(y, y))``. A smaller ``tol`` reduces both.
         """
         grid = self._grid(x_new)
         y = as_rows(y_grid, "y_grid", columns=self.output_columns_)

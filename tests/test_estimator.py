@@ -41,6 +41,23 @@ def test_witness_is_the_difference_of_embeddings(rng, y_kernel):
     np.testing.assert_allclose(cc.witness(new, points), a.T @ rows, atol=1e-8)
 
 
+@pytest.mark.parametrize(("tol", "y_kernel"), [(1e-3, fm.RBF(40.0)), (1e-6, fm.Laplacian(1.0))])
+def test_error_of_the_witness(rng, tol, y_kernel):
+    """At outputs that the features miss it exceeds the error of the value, and keeps its own bound."""
+    import oracle
+
+    x, y, p = rng.normal(size=(500, 2)), rng.normal(size=500), rng.normal(size=500) + 0.4
+    points, new = np.linspace(-4, 4, 99)[:, None], rng.normal(size=(5, 2))
+    cc = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, tol=tol).fit(x, y, p)
+    a = oracle.coefficients(fm.RBF(0.5), x, new, 0.1)
+    rows = y_kernel(y[:, None], points) - y_kernel(p[:, None], points)
+    found = cc.evaluate(new)
+    v, e = found.values[:, None], found.error_bounds[:, None]
+    off = np.abs(cc.witness(new, points) - a.T @ rows)
+    assert (off <= np.sqrt(e * (2 * v + e))).all()
+    assert (off > e).any() == (found.info.form == "feature")
+
+
 @pytest.mark.parametrize("y_kernel", [fm.RBF(1.0), fm.Laplacian(1.0)], ids=["feature", "dense"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_save_and_load(tmp_path, rng, y_kernel, dtype):

@@ -174,7 +174,9 @@ class LocationScale:
 
     def features(self, y: Array, rows: slice) -> Array:
         """Return features (m, r) of outcomes of some rows."""
-        return self.map.at((y - self._origin[rows]) / self._unit[rows])
+        with np.errstate(over="ignore"):  # an outcome so far off has no features, as at infinity
+            standardised = (y - self._origin[rows]) / self._unit[rows]
+        return self.map.at(standardised)
 
     def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
         """Return the expected features (m, r) of corrected predictions, and their two derivatives."""
@@ -218,7 +220,9 @@ class CountCorrection:
 
     def features(self, y: Array, rows: slice) -> Array:
         """Return features (m, r) of outcomes of some rows."""
-        return self.map.at((y - self._origin[rows]) / self._unit[rows])
+        with np.errstate(over="ignore"):  # an outcome so far off has no features, as at infinity
+            standardised = (y - self._origin[rows]) / self._unit[rows]
+        return self.map.at(standardised)
 
     def statistic(self, y: Array, logs: Array, rows: slice) -> Array:
         """Return r(y) (m,) of counts with log probabilities ``logs``; 0 where these are -inf."""
@@ -394,7 +398,8 @@ def starting_point(prediction: Predictive, y: Array, weights: Array) -> tuple[fl
     shift = float(np.median(gap))
     half = np.asarray(prediction.take(np.flatnonzero(some)).quantile([0.25, 0.75]))
     expected = float(np.median((half[:, 1] - half[:, 0]) / (2 * scale)))
-    factor = float(np.median(np.abs(gap - shift) / scale))
+    with np.errstate(over="ignore"):
+        factor = float(np.median(np.abs(gap - shift) / scale))
     if not (expected > 0 and factor > _LEAST_FACTOR * expected):
         return shift, 1.0
     return shift, factor / expected

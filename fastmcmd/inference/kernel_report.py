@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.inference.defaults import chosen_kernels
 from fastmcmd.inference.select_kernel import described, leave_one_out
 from fastmcmd.inference.smoother import Basis, Smoother
@@ -40,6 +40,7 @@ _BLIND = 0.3  # power below which a kernel is called nearly blind
 _SEES = 0.6  # power from which another way is recommended
 _FLAT = 0.01  # share of the variance of outcome features that depends on x: below, nothing does
 _COARSE = 3.0  # directions of x: with fewer, little but averages can be seen
+_LARGEST = 1e150  # value from which sums of squares may overflow
 _LEVEL = 0.05
 
 Array = NDArray[np.float64]
@@ -250,9 +251,11 @@ def kernel_report(
     outcomes = np.asarray(y[some], dtype=np.float64)
     basis = Smoother.of(x_kernel, inputs, _LANDMARKS, rng).basis(inputs)
     if predictive is None:
+        _check_squares(outcomes, "y")
         truth = _regression(basis, inputs, outcomes)
     else:
         truth = _atoms(predictive.take(some), rng)
+        _check_squares(truth, "prediction")
     setting = _Setting(basis, basis.coordinates(inputs), lam, simulations, rng)
     discrete = predictive is not None and predictive.discrete
     powers, varies = _powers(setting, truth, y_kernel, discrete, classes)
@@ -264,6 +267,15 @@ def kernel_report(
         x_kernel, y_kernel, lam, dimension, explained, tuple(powers), tuple(told), len(some),
         predictive is None,
     )  # fmt: skip
+
+
+def _check_squares(values: Array, name: str) -> None:
+    """Raise NumericalError where variances of some values would overflow."""
+    largest = float(np.abs(values).max())
+    if largest > _LARGEST:
+        raise NumericalError(
+            f"{name} holds values up to {largest:.3g}, whose squares leave float64; rescale y"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,15 +108,27 @@ class Nodes:
 
     def tilted(self, log_weights: Array) -> Array:
         """Return the probabilities (n, K) after a tilt (n, K)."""
-        found = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)) * self.masses
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        return _tilted(self.masses, log_weights)
 
     def log_normaliser(self, log_weights: Array) -> Array:
         """Return ``log sum_k masses_k exp(log_weights_k)`` (n,)."""
-        top = log_weights.max(axis=1)
+        top = _largest(self.masses, log_weights)
         return np.asarray(
-            top + np.log((self.masses * np.exp(log_weights - top[:, None])).sum(axis=1))
+            top[:, 0]
+            + np.log((self.masses * np.exp(np.minimum(log_weights - top, 0.0))).sum(axis=1))
         )
+
+
+def _largest(masses: Array, log_weights: Array) -> Array:
+    """Return the largest log weight (n, 1) among the nodes of positive mass."""
+    return np.asarray(np.where(masses > 0, log_weights, -np.inf).max(axis=1, keepdims=True))
+
+
+def _tilted(masses: Array, log_weights: Array) -> Array:
+    """Return ``masses exp(log_weights)``, with sums of 1 over each row."""
+    # A node without mass may have the largest weight of its row: the others must not underflow for it.
+    found = masses * np.exp(np.minimum(log_weights - _largest(masses, log_weights), 0.0))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def normal_levels(count: int) -> tuple[Array, Array]:
@@ -194,13 +206,10 @@ def best_step(nodes: Nodes, before: Array, heights: Array, gain: Array, weights:
     gain : ndarray (n,)
         h at the outcomes.
     """
-    base = nodes.masses * np.exp(before - before.max(axis=1, keepdims=True))
-    base /= base.sum(axis=1, keepdims=True)
+    base = nodes.tilted(before)
     eta, total = 0.0, weights.sum()
     for _ in range(_NEWTON):
-        tilted = eta * heights
-        p = base * np.exp(tilted - tilted.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
+        p = _tilted(base, eta * heights)
         mean = (p * heights).sum(axis=1)
         curvature = weights @ ((p * heights**2).sum(axis=1) - mean**2) / total
         slope = weights @ (gain - mean) / total

@@ -283,12 +283,8 @@ def _judge_estimator(out, p, result, fitted, found, rows):
                                    f"evaluate again: excess {float(excess.max()):.2e}"))  # fmt: skip
         exact = found.embedding.at(y)
         size = np.sqrt(np.asarray(diagonal(p.y_spec, y, LD)))
-        allowed = (again.error_bounds + found.errors)[:, None] * size * 1.01
-        allowed = (
-            allowed
-            + 1e-7 * (found.values[:, None] + again.error_bounds[:, None]) * size
-            + 1e-14 * np.abs(exact)
-        )
+        e = again.error_bounds + found.errors
+        allowed = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(exact)
         off = np.abs(witness - exact)
         if not np.isfinite(witness).all() or (off > allowed).any():
             i, j = np.unravel_index(

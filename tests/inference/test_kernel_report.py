@@ -139,3 +139,12 @@ def test_bad_arguments_are_named(rng):
         kernel_report(x[:-1], y, prediction)
     with pytest.raises(ValueError, match="x_kernel is 'rbf'"):
         kernel_report(x, y, prediction, "rbf")
+
+
+def test_values_whose_squares_overflow_are_refused(rng):
+    x, y, prediction = line(rng, 40)
+    y[3] = 1e308
+    with pytest.raises(ValueError, match="y holds values up to 1e\\+308"):
+        kernel_report(x, y, **OPTIONS)
+    with pytest.raises(ValueError, match="prediction holds values up to"):
+        kernel_report(x, prediction.mean, fm.Gaussian(y, 1.0), **OPTIONS)

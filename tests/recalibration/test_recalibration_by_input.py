@@ -5,6 +5,8 @@ import pytest
 from scipy import integrate, special
 
 import fastmcmd as fm
+from fastmcmd.inference.corrections import Lattice
+from fastmcmd.inference.tilting import Nodes
 from fastmcmd.recalibration import (
     ConditionalRescaling,
     IsotonicCDF,
@@ -214,6 +216,23 @@ def test_draws_are_moved_and_not_tilted():
     assert mended.crps(y).mean() < 0.5 * draws.crps(y).mean()
     with pytest.raises(ValueError, match="no density"):
         WitnessTilting().fit(draws, y, x)
+
+
+@pytest.mark.filterwarnings("error")
+def test_outcomes_far_from_all_predictions():
+    """Weights of tilts beyond the range of doubles fall on nodes without mass."""
+    prediction = fm.Gaussian(np.linspace(0.1, 0.9, 24), 0.3)
+    x = np.linspace(0, 1, 24)[:, None]
+    mended = WitnessTilting().fit(prediction, np.arange(24.0), x).transform(prediction, x)
+    assert np.isfinite(mended.mean).all()
+
+
+def test_tilts_of_nodes_without_mass():
+    masses = np.array([[0.5, 0.5, 0.0]])
+    nodes = Nodes(np.zeros((1, 3)), masses, np.zeros(1), np.ones(1), Lattice.of(1.0))
+    weights = np.array([[0.0, np.log(3.0), 2000.0]])
+    np.testing.assert_allclose(nodes.tilted(weights), [[0.25, 0.75, 0.0]], rtol=1e-15)
+    np.testing.assert_allclose(nodes.log_normaliser(weights), [np.log(2.0)], rtol=1e-15)
 
 
 def test_constant_outcomes_and_equal_inputs():

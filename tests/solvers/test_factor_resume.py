@@ -43,7 +43,11 @@ CASES = {
 
 
 def small(setattr):
-    """Small factors are kept, too, in small pieces, each at once."""
+    """Save small factors, too, in small pieces, each at once; the number of threads is the same everywhere.
+
+    Buffers of threads count against the memory limits of these tests.
+    """
+    fm.set_num_threads(2)
     setattr(resume, "_EVERY", 0.0)
     setattr(cholesky, "_LONG", 0.0)
     setattr(block_layout, "_WIDTHS", (64,))
@@ -54,6 +58,8 @@ def small(setattr):
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     small(monkeypatch.setattr)
+    yield
+    fm.set_num_threads(None)
 
 
 def run(case, checkpoint=None, n=N, **changed):
@@ -102,12 +108,12 @@ def counted(patch, made, before=lambda: None):
     patch.setattr(OutOfCoreCholesky, "_factor_column", work)
 
 
-def again_and_again(patch, made, work):
-    """Run ``work`` until it ends, each time as if killed at its second save; returns what it gives."""
+def again_and_again(patch, made, work, saves=1):
+    """Run ``work`` until it ends, each time as if killed after some saves; returns what it gives."""
     counted(patch, made)
     for stops in range(100):
         with pytest.MonkeyPatch.context() as inner:
-            stopping(inner, 1)
+            stopping(inner, saves)
             as_killed(inner)
             try:
                 return work(), stops
@@ -150,10 +156,10 @@ def test_stopped_where_memory_has_no_room(tmp_path, monkeypatch):
     assert expected.info.cache == "disk"
     made = []
     with monkeypatch.context() as patch:
-        found, stops = again_and_again(patch, made, lambda: run("cpu float64", path, **options))
+        found, stops = again_and_again(patch, made, lambda: run("cpu float64", path, **options), 6)
     assert_same(found, expected)
-    assert stops >= 25
-    assert len(made) <= 2 * 25
+    assert stops >= 4
+    assert len(made) <= 25 + stops
     assert os.listdir(folder) == []
     assert not path.exists()
 
