@@ -3,7 +3,8 @@
     python tests/simulations/clusters.py --runs 1000
 
 Rows of a cluster share a random effect (a Gaussian copula of correlation one half), so that each row's
-prediction is right and rows are not independent. Beside it the exact test, which takes rows for independent.
+prediction is right and rows are not independent. Beside it the exact test, which takes rows to be
+independent.
 """
 
 from __future__ import annotations

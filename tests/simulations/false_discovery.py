@@ -2,8 +2,8 @@
 
     python tests/simulations/false_discovery.py --runs 500
 
-The model is wrong for x > 1 only, or nowhere. Points whose misfit, smoothed without noise, is below a hundredth of
-the largest are the true nulls. Flagged are points with ``false_discovery`` at most 0.1, by
+The model is wrong for x > 1 only, or nowhere. Points whose misfit, smoothed without noise, is below a
+hundredth of the largest are the true nulls. Flagged are points with ``false_discovery`` at most 0.1, by
 Benjamini-Hochberg and Benjamini-Yekutieli on the p-values, and those with ``adjusted`` at most 0.1.
 """
 
