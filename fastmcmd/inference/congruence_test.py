@@ -57,7 +57,9 @@ _LEAST_LANDMARKS = 40
 _WORK = (
     1.2e12  # operations of the products at most, unless the least number of landmarks needs more
 )
-_LEAST_CLUSTERS = 10  # of fewer, random signs reject right models too often (docs/theory.md)
+_LEAST_CLUSTERS = (
+    20  # of fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
+)
 _STAGE = 4.0  # over alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
 _MOST_POINTS = 2_000  # rows among which the largest is looked for
@@ -120,7 +122,7 @@ def congruence_test(
         With ``null="relevant"``: the largest CCE (root mean square over the rows) that is negligible.
     groups : array_like (n,), optional
         Labels of clusters of rows that depend on each other, such as patients with several visits; at
-        least 10 clusters. Each gets random signs (a wild bootstrap), which is approximate.
+        least 20 clusters. Each gets random signs (a wild bootstrap), which is approximate.
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.

@@ -77,7 +77,7 @@ def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (np.arange(400) % 5, "groups has 5 different labels; at least 10"),
+        (np.arange(400) % 5, "groups has 5 different labels; at least 20"),
         (np.arange(7), "groups"),
         (np.zeros((400, 2)), "groups has shape"),
         (
