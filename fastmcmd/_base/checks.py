@@ -428,6 +428,21 @@ def check_count(
     return number
 
 
+def check_labels(value: Any, name: str, n: int) -> NDArray[np.intp]:
+    """Return the group of each row as an integer (n,) from 0; labels are numbers or text without NaN."""
+    try:
+        labels = np.asarray(value)
+    except Exception as error:  # __array__ of other libraries can raise anything
+        raise ValueError(f"{name} cannot be made an array: {error}") from None
+    if labels.ndim != 1:
+        raise ValueError(f"{name} has shape {labels.shape}; (n,) is needed: a label a row")
+    check_same_length(**{"y": range(n), name: labels})
+    if labels.dtype.kind in "fcmM" and (labels != labels).any():
+        raise ValueError(f"{name} has no label in row {int(np.argmax(labels != labels))}")
+    plain = labels.astype(str) if labels.dtype == object else labels
+    return np.asarray(np.unique(plain, return_inverse=True)[1].reshape(-1), dtype=np.intp)
+
+
 def is_tensor(value: Any) -> bool:
     """Tell whether a value is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")  # where it is not loaded there are no tensors

@@ -178,10 +178,13 @@ def columns_of(
         if names is not None
         for name in columns.find(names, option)
     ]
-    by = getattr(arguments, "by", None)
-    words = [] if by is None else columns.find(by, "--by")
-    if len(words) > 1:
-        raise UsageError(f"--by: {by!r} names {len(words)} columns; one is needed")
+    words: list[str] = []
+    for option in ("by", "groups"):
+        by = getattr(arguments, option, None)
+        if by is not None:
+            words = columns.find(by, f"--{option}")
+            if len(words) > 1:
+                raise UsageError(f"--{option}: {by!r} names {len(words)} columns; one is needed")
     for spec in specs(columns):
         numbers += columns_in(spec, columns)
     columns.prepare(numbers, words, progress)

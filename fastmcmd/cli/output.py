@@ -16,7 +16,7 @@ from fastmcmd.io import destination, same_file
 
 if TYPE_CHECKING:
     from fastmcmd.evaluation import Comparison, Evaluation
-    from fastmcmd.inference.congruence_test import CongruenceTest
+    from fastmcmd.inference.congruence_result import CongruenceTest
     from fastmcmd.planning import Plan
 
 __all__ = [

@@ -29,6 +29,7 @@ examples:
   fastmcmd test predictions.npz
   fastmcmd test visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu --simulations 999
   fastmcmd test visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu --condition-on forecast
+  fastmcmd test visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu --delta 0.05
 """
 
 
@@ -44,6 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("x", "forecast"),
         default="x",
         help="right at each input, or only given the forecast: calibration (default: x)",
+    )
+    parser.add_argument(
+        "--delta",
+        type=float,
+        metavar="CCE",
+        help="test whether CCE is at most this, because large samples reject every model",
+    )
+    parser.add_argument(
+        "--groups", metavar="COLUMN", help="clusters of rows that depend on each other: approximate"
     )
     parser.add_argument("--lam", type=float, help="regulariser (default: 0.1, 0.01 and 0.001)")
     add_nan_policy(parser)
@@ -69,12 +79,14 @@ def run(arguments: argparse.Namespace) -> None:
         predictive = as_predictive(
             prediction(specs_of(arguments, columns)[0], columns), len(y), y[0].size
         )
+        groups = inputs.get("by")
         complete = np.flatnonzero(~np.isnan(y).reshape(len(y), -1).any(axis=1))
         if len(complete) < len(y):
             if arguments.nan_policy != "omit":
                 raise UsageError("rows have missing numbers; take --nan-policy omit")
             y, predictive = y[complete], predictive.take(complete)
             x = None if x is None else np.asarray(x)[complete]
+            groups = None if groups is None else np.asarray(groups)[complete]
         result = fm.congruence_test(
             np.zeros(len(y)) if x is None else x,
             y,
@@ -82,6 +94,9 @@ def run(arguments: argparse.Namespace) -> None:
             lam=arguments.lam,
             simulations=arguments.simulations,
             condition_on=arguments.condition_on,
+            null="right" if arguments.delta is None else "relevant",
+            delta=arguments.delta,
+            groups=groups,
             random_state=arguments.seed,
             progress=progress.shown,
         )

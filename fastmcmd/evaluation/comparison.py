@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_choice, check_count, check_same_length
+from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
@@ -290,19 +290,7 @@ def _clusters(
     first = next(iter(evaluations.values()))
     numbers = None
     if groups is not None:
-        try:
-            labels = np.asarray(groups)
-        except Exception as error:  # __array__ of other libraries can raise anything
-            raise ValueError(f"groups cannot be made an array: {error}") from None
-        if labels.ndim != 1:
-            raise ValueError(f"groups has shape {labels.shape}; (n,) is needed: a label a row")
-        check_same_length(y=np.empty(first.n), groups=labels)
-        if labels.dtype.kind in "fcmM" and (labels != labels).any():
-            raise ValueError(f"groups has no label in row {int(np.argmax(labels != labels))}")
-        numbers = np.unique(
-            labels.astype(str) if labels.dtype == object else labels, return_inverse=True
-        )[1]
-        numbers = numbers.reshape(-1)
+        numbers = check_labels(groups, "groups", first.n)
     length = check_count(block_length, "block_length", optional=True)
     clusters = clusters_of(first.n, numbers, length)
     assert clusters is not None

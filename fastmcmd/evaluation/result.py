@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fastmcmd.evaluation.bootstrap import Replicates
     from fastmcmd.evaluation.context import Context
     from fastmcmd.evaluation.verdict import Verdict
-    from fastmcmd.inference.congruence_test import CongruenceTest
+    from fastmcmd.inference.congruence_result import CongruenceTest
 
 __all__ = ["BEST", "NULL_HEAD", "Evaluation", "Measured", "text"]
 

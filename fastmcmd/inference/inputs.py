@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.checks import check_lam, shown
-from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.inference.defaults import median_distance
 from fastmcmd.kernels import RBF, Constant, Kernel
 
 __all__ = ["LAM", "InputMap", "checked_lam", "input_map"]
@@ -17,7 +17,6 @@ __all__ = ["LAM", "InputMap", "checked_lam", "input_map"]
 Array = NDArray[np.float64]
 
 LAM = 0.01  # of the default kernel
-_PAIRS = 1000  # rows whose distances are measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ def input_map(x: Array, x_kernel: Any) -> InputMap:
         return InputMap(np.zeros(columns), np.ones(columns), x_kernel.resolve(x))
     offset, scales = x.mean(axis=0), x.std(axis=0)
     scales[~(scales > 0)] = 1.0
-    length = _median_distance((x - offset) / scales)
+    length = median_distance((x - offset) / scales)
     kernel: Kernel = Constant(1.0)
     if length > 0:
         parts = [RBF(0.5 / (length / part) ** 2) for part in (1, 2, 4)]
@@ -65,18 +64,3 @@ def input_map(x: Array, x_kernel: Any) -> InputMap:
 def checked_lam(lam: Any) -> float:
     """Return a regulariser; None is the default."""
     return LAM if lam is None else check_lam(lam)
-
-
-def _median_distance(x: Array) -> float:
-    """Return the median distance of pairs of rows, of unequal pairs where that is 0."""
-    from scipy.spatial.distance import pdist
-
-    if len(x) > _PAIRS:
-        rng = generator(len(x), Purpose.PROBE)
-        x = x[np.sort(rng.choice(len(x), _PAIRS, replace=False))]
-    found = pdist(x)
-    positive = found[found > 0]
-    if not len(positive):
-        return 0.0
-    median = float(np.median(found))
-    return median if median > 0 else float(np.median(positive))

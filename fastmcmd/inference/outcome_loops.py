@@ -61,7 +61,7 @@ def add_bumps(places: Array, step: float, factor: float, most: int, out: Single)
 
 @compiled
 def centre_rows(features: Single, squares: Array) -> None:
-    """Subtract from features (m, l, r) their means over l, and add their squared norms to (l,)."""
+    """Subtract from features (m, l, r) their means over l, and set their squared norms (m, l)."""
     rows, count, rank = features.shape
     mean = np.empty(rank, dtype=np.float32)
     for i in range(rows):
@@ -77,4 +77,4 @@ def centre_rows(features: Single, squares: Array) -> None:
                 value = features[i, b, j] - mean[j]
                 features[i, b, j] = value
                 total += value * value
-            squares[b] += total
+            squares[i, b] = total

@@ -10,15 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_array, as_rows, check_count, check_lam, check_positive, shown
+from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.estimate.samples import samples_of
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
+from fastmcmd.inference.exchangeable import exchangeable_outcomes
+from fastmcmd.inference.outcome_features import LandmarkFeatures, OutcomeFeatures
 from fastmcmd.inference.row_norms import mean_features, output_features, row_norms
 from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.predictive import Draws, Predictive, as_predictive
 
@@ -35,7 +40,6 @@ _LANDMARKS = 200  # a test with the same landmarks for all data sets is exact wh
 _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
 LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
 _RANK = 150  # of output features
-_SPREAD_LEVEL = 0.05  # of the test of the spread alone
 _MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
 _SUBSAMPLE = 500  # rows between which the median distance is taken
 
@@ -442,48 +446,12 @@ def _test(
     """Return the statistic, its mean over simulations, what the spread is, and the exact p-value."""
     if len(x) < 2:
         return 0.0, 0.0, "", 1.0
-    basis, g = _basis(kernel, x, rng)
+    outcomes = exchangeable_outcomes(np.asarray(y, np.float64), prediction, simulations, rng)
+    basis = Smoother.of(kernel, x, _LANDMARKS, rng).basis(x)
     energy = basis.energy(lam)
-    statistics = np.empty((simulations + 1, 2))
-    for place, e in enumerate(_residuals(y, prediction, features, simulations, rng)):
-        c = g.T @ e
-        statistics[place] = energy @ (c**2).sum(axis=1), np.einsum("ir,ir->", e, e) / len(e)
-    scale = statistics.std(axis=0)
-    z = (statistics - statistics.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
-    combined = np.maximum(z[:, 0], np.abs(z[:, 1]))
-    # Sums of the same numbers in another order are ties.
-    rank = int(np.count_nonzero(combined >= combined[0] - 1e-9))
-    spread = ""
-    beyond = int(np.count_nonzero(np.abs(z[:, 1]) >= abs(z[0, 1]) - 1e-9))
-    if beyond <= _SPREAD_LEVEL * len(z):
-        spread = "too narrow" if z[0, 1] > 0 else "too wide"
-    null = float(statistics[1:, 0].mean())
-    return float(statistics[0, 0]), null, spread, rank / (simulations + 1)
-
-
-def _residuals(
-    y: Array,
-    prediction: Predictive,
-    features: KernelFeatures,
-    simulations: int,
-    rng: np.random.Generator,
-) -> Any:
-    """Yield the residuals (n, r) of the outcomes, then of each simulated data set."""
-    n = len(y)
-    p = features.transform(np.asarray(y, dtype=np.float64))
-    if not isinstance(prediction, Draws):
-        mean = mean_features(features, PredictedOutputs(prediction))
-        yield p - mean
-        for _ in range(simulations):
-            drawn = np.asarray(prediction.sample(1, rng), dtype=np.float64)
-            yield features.transform(drawn.reshape(n, -1)) - mean
-        return
-    members = prediction.array.reshape(n, -1, prediction.columns)
-    draws = members.shape[1]
-    known = features.transform(members.reshape(n * draws, -1)).reshape(n, draws, -1)
-    known = np.concatenate([p[:, None], known], axis=1)  # the outcome and its l members
-    total = known.sum(axis=1)
-    for data_set in range(simulations + 1):
-        chosen = rng.integers(0, draws + 1, n) if data_set else np.zeros(n, dtype=np.intp)
-        one = known[np.arange(n), chosen]
-        yield one - (total - one) / draws
+    kinds: list[OutcomeFeatures] = [LandmarkFeatures("y", features)]
+    projections = project(outcomes, kinds, basis, x, energy, Progress(False, 0.0))
+    misfit = energy @ squared_norms(projections, 0)
+    scores = scores_of(np.stack([misfit, np.abs(projections.dispersion[0])]))
+    spread = direction_of(projections.dispersion)
+    return float(misfit[0]), float(misfit[1:].mean()), spread, rank_p_value(scores.max(axis=0))

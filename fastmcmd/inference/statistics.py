@@ -19,12 +19,42 @@ from fastmcmd.inference.exchangeable import ROWS, Outcomes
 from fastmcmd.inference.outcome_features import BlockOutcomes, OutcomeFeatures
 from fastmcmd.inference.smoother import Basis
 
-__all__ = ["Projections", "project"]
+__all__ = ["ClusterSigns", "Projections", "project"]
 
 _FARTHEST = 1e300  # of standardised outcomes: their logarithm is finite
+_ROUNDING = (
+    1e-10  # of mean squared residuals in single precision, whose features are of the order of 1
+)
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSigns:
+    """Random signs, one per cluster of rows and data set: the wild bootstrap of dependent rows.
+
+    Attributes
+    ----------
+    labels : ndarray (n,) of int
+        The cluster of each row, from 0.
+    signs : ndarray (G, B + 1) of int8
+        1 or -1; those of the first data set, the observed one, are 1.
+    """
+
+    labels: NDArray[np.intp]
+    signs: NDArray[np.int8]
+
+    @staticmethod
+    def random(labels: NDArray[np.intp], data_sets: int, rng: np.random.Generator) -> ClusterSigns:
+        """Return random signs of so many data sets."""
+        signs = rng.integers(0, 2, (int(labels.max()) + 1, data_sets), dtype=np.int8) * 2 - 1
+        signs[:, 0] = 1
+        return ClusterSigns(labels, signs.astype(np.int8))
+
+    def of_rows(self, rows: slice) -> Single:
+        """Return the signs (m, B + 1) of some rows."""
+        return self.signs[self.labels[rows]].astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +67,22 @@ class Projections:
         ``G'E_b`` for each kind of features.
     spread : ndarray (f, B + 1)
         Mean over rows of ``|e_i|^2`` for each kind: how far outcomes are from what is expected.
-    extreme : ndarray (B + 1,)
-        ``log(1 + |z|)`` of the most extreme standardised outcome.
+    dispersion : ndarray (f, B + 1)
+        ``spread`` less what is expected of a right model.
+    noise : ndarray (B + 1,)
+        ``sum_i S_ii |e_i|^2`` of the first kind: the part of its mean squared CCE that is noise.
+    extreme : ndarray (B + 1,) or None
+        ``log(1 + |z|)`` of the most extreme standardised outcome; None with signs of clusters.
+    residuals : ndarray (n, r) or None
+        ``e_i`` of the observed outcomes and the first kind, unbiased for ``E p(y_i) - E_f p(Y)``.
     """
 
-    outcomes: list[NDArray[np.float32]]
+    outcomes: list[Single]
     spread: Array
-    extreme: Array
+    dispersion: Array
+    noise: Array
+    extreme: Array | None
+    residuals: Single | None
 
 
 def project(
@@ -51,40 +90,86 @@ def project(
     kinds: list[OutcomeFeatures],
     basis: Basis,
     x: Array,
+    energy: Array,
     progress: Progress,
+    *,
+    signs: ClusterSigns | None = None,
+    keep_residuals: bool = False,
 ) -> Projections:
-    """Return the projections of all data sets; memory does not grow with the rows."""
+    """Return the projections of all data sets in one pass over the rows.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        The data sets.
+    kinds : list of OutcomeFeatures
+        Features of outcomes.
+    basis : Basis
+        Coordinates of inputs.
+    x : ndarray (n, d)
+        Inputs.
+    energy : ndarray (p,)
+        `Basis.energy` of the regulariser for ``noise``.
+    progress : Progress
+        Where progress is shown.
+    signs : ClusterSigns, optional
+        Data sets are then the observed residuals with these signs; simulated outcomes only give the mean.
+    keep_residuals : bool
+        Whether to return ``residuals``, which need memory for n x r numbers of single precision.
+    """
     from fastmcmd.inference.outcome_loops import centre_rows
 
     data_sets = outcomes.simulations + 1
     size = len(basis.spectrum)
     totals = [np.zeros((size, data_sets * kind.rank), dtype=np.float32) for kind in kinds]
-    spread = np.zeros((len(kinds), data_sets))
-    extreme = np.zeros(data_sets)
+    spread, signed = np.zeros((len(kinds), data_sets)), np.zeros((len(kinds), data_sets))
+    noise, extreme = np.zeros(data_sets), np.zeros(data_sets)
+    residuals = np.empty((len(x), kinds[0].rank), dtype=np.float32) if keep_residuals else None
 
-    def residuals(rows: slice) -> tuple[NDArray[np.float32], list[Single], Array, Array]:
+    def block_of(rows: slice) -> tuple[slice, Single, list[Single], Array, Array]:
         block = BlockOutcomes(outcomes.block(rows.start // ROWS))
         made = [kind.transform(block) for kind in kinds]
-        squares = np.zeros((len(kinds), data_sets))
-        for features, sums in zip(made, squares, strict=True):
-            centre_rows(features, sums)
+        squares = np.empty((len(kinds), len(block.raw), data_sets))
+        for features, norms in zip(made, squares, strict=True):
+            centre_rows(features, norms)
         far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
-        return basis.coordinates(x[rows]).astype(np.float32), made, squares, far
+        return rows, basis.coordinates(x[rows]).astype(np.float32), made, squares, far
 
     blocks = row_blocks(len(x), ROWS)
     sweep = progress.sweep(f"exact test, {outcomes.simulations} simulated data sets", len(x))
-    done = 0
-    for coordinates, made, squares, far in ahead(residuals, blocks, get_num_threads()):
+    for rows, coordinates, made, squares, far in ahead(block_of, blocks, get_num_threads()):
+        spread += squares.sum(axis=1)
+        if residuals is not None:
+            residuals[rows] = made[0][:, 0]
+        own = np.square(coordinates) @ energy  # S_ii
+        if signs is None:
+            noise += own @ squares[0]
+        else:
+            flips = signs.of_rows(rows)
+            above = squares[:, :, 0] - squares[:, :, 1:].mean(axis=2)
+            signed += above @ flips
+            noise += own @ squares[0][:, 0]
+            made = [features[:, :1] * flips[:, :, None] for features in made]
         for total, features in zip(totals, made, strict=True):
             total += coordinates.T @ features.reshape(len(features), -1)
-        spread += squares
         np.maximum(extreme, far, out=extreme)
-        done += len(coordinates)
-        sweep.done(done)
-    root = np.float32(np.sqrt(outcomes.correction))
+        sweep.done(rows.stop)
+    correction = outcomes.correction
+    root = np.float32(np.sqrt(correction))
+    if residuals is not None:
+        residuals *= root * np.float32(np.sqrt(data_sets / (data_sets - 1)))
+    spread *= correction / len(x)
+    spread[spread < _ROUNDING] = 0.0
+    if signs is None:
+        dispersion = spread - spread.mean(axis=1, keepdims=True)
+    else:
+        dispersion = np.where(spread.max(axis=1, keepdims=True) > 0, signed / len(x), 0.0)
     shape = (size, data_sets, -1)
     return Projections(
         [total.reshape(shape) * root for total in totals],
-        spread * outcomes.correction / len(x),
-        extreme,
+        spread,
+        dispersion,
+        noise * correction,
+        extreme if signs is None else None,
+        residuals,
     )

@@ -37,6 +37,23 @@ def test_json_and_conditioning(file):
     assert 0 < found["p_value"] <= 1
 
 
+def test_relevance_and_clusters(tmp_path):
+    path = tmp_path / "rows.csv"
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 120)
+    y = x + 0.2 + 0.3 * rng.standard_normal(120)
+    lines = [f"{a},{b},patient {k // 4}" for k, (a, b) in enumerate(zip(x, y, strict=True))]
+    path.write_text("x,y,who\n" + "\n".join(lines) + "\n")
+    prediction = "--x", "x", "--prediction", "gaussian:mean=x,std=0.3", "--simulations", "39"
+    done = run_cli("test", str(path), *prediction, "--delta", "0.9")
+    assert done.stdout.startswith("CCE is not shown to be above 0.9"), done.stderr
+    done = run_cli("test", str(path), *prediction, "--groups", "who")
+    assert "30 clusters" in done.stdout, done.stderr
+    refused = run_cli("test", str(path), *prediction, "--groups", "who,x")
+    assert refused.returncode == 2
+    assert "--groups" in refused.stderr
+
+
 def test_rows_with_missing_numbers(tmp_path):
     path = tmp_path / "rows.csv"
     rng = np.random.default_rng(0)

@@ -53,7 +53,7 @@ def test_statistic_is_the_mean_squared_cce(rng, kernel):
     pool = outcomes.block(0)
     kinds = [landmark_features(kernel, pool, rng, "y")]
     basis = Smoother.of(fm.RBF(0.5), x, n).basis(x)
-    found = project(outcomes, kinds, basis, x, Progress(False, 0.0))
+    found = project(outcomes, kinds, basis, x, basis.energy(lam), Progress(False, 0.0))
     squares = plain_squares(x, pool[:, :, 0], fm.RBF(0.5), kernel, lam) * (count + 1) / count
     energy = basis.energy(lam) @ (found.outcomes[0].astype(float) ** 2).sum(axis=2)
     np.testing.assert_allclose(energy, squares.mean(axis=0), rtol=2e-4)
@@ -75,7 +75,7 @@ def test_spread_is_the_mean_squared_residual(rng):
     kernel = fm.RBF(0.5)
     kinds = [Bumps("y", "raw", -12.0, 1.0, 29)]
     basis = Smoother.of(fm.RBF(1.0), y, n).basis(y)
-    found = project(outcomes, kinds, basis, y, Progress(False, 0.0))
+    found = project(outcomes, kinds, basis, y, basis.energy(0.01), Progress(False, 0.0))
     gram = np.stack([kernel(row[:, 0]) for row in pool])
     squares = 1 - 2 * gram.mean(axis=2) + gram.mean(axis=(1, 2))[:, None]
     np.testing.assert_allclose(

@@ -1,0 +1,216 @@
+"""What `congruence_test` returns: numbers, a table, and a conclusion in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.tables import aligned
+from fastmcmd.inference.row_test import RowTest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CongruenceTest", "KernelEvidence"]
+
+Array = NDArray[np.float64]
+
+_GIVEN = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
+_KINDS = {
+    "too wide": "; they are too wide",
+    "too narrow": "; outcomes lie further from them than they allow",
+}
+
+
+@dataclass(frozen=True)
+class KernelEvidence:
+    """What one statistic of the test saw.
+
+    Attributes
+    ----------
+    outcomes : str
+        The form of the outcomes: "y", "standardised y" or "rank of y".
+    statistic : str
+        "smoothed misfit at lam=...", "dispersion" or "most extreme outcome".
+    score : float
+        Standard deviations above the mean of all data sets.
+    p_value : float
+        Of this statistic alone, not corrected for the others.
+    """
+
+    outcomes: str
+    statistic: str
+    score: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CongruenceTest:
+    """Result of `congruence_test`.
+
+    Attributes
+    ----------
+    p_value : float
+        Share of all B + 1 data sets at least as extreme as the observed one: at most ``alpha`` with
+        probability at most ``alpha`` if the predictions are right. With ``null="relevant"``, the
+        approximate p-value of "CCE is at most delta".
+    statistic : float
+        Mean over the rows of the squared CCE under the first kernel on outcomes, by landmarks.
+    null_mean, null_sd, critical_value : float
+        Mean, standard deviation and 95 % quantile of that under right predictions; the same unit.
+    null_quantiles : dict
+        Its 5, 25, 50, 75 and 95 % quantiles, by name.
+    excess : float
+        ``statistic`` without its noise, the same unit: an unbiased estimate of the smoothed misfit. It is
+        negative in about half of all samples of a right model.
+    evidence : list of KernelEvidence
+        All statistics, the strongest first.
+    dispersion : str
+        "too wide" or "too narrow"; "" where the p-value or that of the spread alone is above 0.05. Wrong
+        means make outcomes lie further from predictions, too, so that right spreads look "too narrow".
+    rows : RowTest or None
+        The test at each point of ``at``.
+    n, simulations, lam : int, int, float
+        Rows, B, and the regulariser of ``statistic``.
+    condition_on : str
+        "x", "forecast" or "columns".
+    null, delta : str, float or None
+        The hypothesis: "right", or "relevant" with the largest CCE that counts as negligible.
+    lower_bound : float or None
+        With ``null="relevant"``: CCE without noise is at least this with 95 % confidence, approximately.
+    clusters : int
+        Number of clusters of ``groups``; 0 where rows are independent and the test is exact.
+    """
+
+    p_value: float
+    statistic: float
+    null_mean: float
+    null_sd: float
+    critical_value: float
+    null_quantiles: dict[str, float]
+    excess: float
+    evidence: list[KernelEvidence]
+    dispersion: str
+    rows: RowTest | None
+    n: int
+    simulations: int
+    lam: float
+    condition_on: str
+    simulated: Array = field(repr=False)  # (B + 1,), the observed one first
+    null: str = "right"
+    delta: float | None = None
+    lower_bound: float | None = None
+    clusters: int = 0
+
+    @property
+    def cce(self) -> float:
+        """Root mean square over the rows of the CCE: the square root of ``statistic``."""
+        return float(np.sqrt(self.statistic))
+
+    @property
+    def null_cce(self) -> float:
+        """What a right model has here, in the unit of ``cce``: the square root of ``null_mean``."""
+        return float(np.sqrt(self.null_mean))
+
+    @property
+    def detectable(self) -> float:
+        """Smallest misfit, in the unit of ``cce``, that ``statistic`` sees in about half of all samples."""
+        return float(np.sqrt(max(0.0, self.critical_value - self.null_mean)))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the p-value is exact; false with ``groups`` and with ``null="relevant"``."""
+        return self.null == "right" and not self.clusters
+
+    def table(self) -> str:
+        """Return all statistics as text, the strongest first."""
+        lines = [["outcomes", "statistic", "score", "p (alone)"]]
+        for one in self.evidence:
+            lines.append([one.outcomes, one.statistic, f"{one.score:.2f}", f"{one.p_value:.3g}"])
+        return aligned(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe summary."""
+        return {
+            "p_value": self.p_value,
+            "exact": self.exact,
+            "null": self.null,
+            "delta": self.delta,
+            "lower_bound": self.lower_bound,
+            "cce": self.cce,
+            "null_cce": self.null_cce,
+            "detectable": self.detectable,
+            "statistic": self.statistic,
+            "null_mean": self.null_mean,
+            "null_sd": self.null_sd,
+            "critical_value": self.critical_value,
+            "null_quantiles": dict(self.null_quantiles),
+            "excess": self.excess,
+            "dispersion": self.dispersion,
+            "n": self.n,
+            "clusters": self.clusters,
+            "simulations": self.simulations,
+            "lam": self.lam,
+            "condition_on": self.condition_on,
+            "evidence": [vars(one).copy() for one in self.evidence],
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return all statistics as a pandas frame, the strongest first."""
+        from fastmcmd.frames import to_frame
+
+        names = ("outcomes", "statistic", "score", "p_value")
+        return to_frame(
+            {name: np.array([getattr(one, name) for one in self.evidence]) for name in names}, None
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the statistic among those of right models, with matplotlib."""
+        from fastmcmd import plots
+
+        return plots.congruence_test(self, ax=ax)
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion in one sentence."""
+        where = _GIVEN[self.condition_on]
+        p = f"p = {self.p_value:.3g}" if self.exact else f"p = {self.p_value:.3g}, approximate"
+        if self.null == "relevant":
+            limit = f"{self.delta:.3g}"
+            if self.p_value > 0.05:
+                return f"CCE{where} is not shown to be above {limit} ({p}): the misfit may be negligible."
+            return f"CCE{where} is above {limit} beyond chance ({p}): the misfit is not negligible."
+        if self.p_value > 0.05:
+            return (
+                f"No misfit{where} beyond chance ({p}); a misfit of CCE "
+                f"{self.detectable:.2g} would have been seen in half of such samples."
+            )
+        kind = _KINDS.get(self.dispersion, "")
+        return f"The predictions are wrong{where} beyond chance ({p}){kind}."
+
+    def __repr__(self) -> str:
+        first = self.evidence[0]
+        lines = [
+            self.sentence,
+            f"  CCE (root mean square) {self.cce:.3g}; a right model here: {self.null_cce:.3g}; "
+            f"detectable from {self.detectable:.3g}",
+        ]
+        if self.lower_bound is not None:
+            estimate = np.sqrt(max(self.excess, 0.0))
+            lines.append(
+                f"  CCE without noise {estimate:.3g}; at least {self.lower_bound:.3g} with 95 % confidence"
+            )
+        else:
+            lines.append(
+                f"  strongest: {first.statistic} of {first.outcomes}, {first.score:.1f} standard deviations"
+            )
+        rows = f"  {self.n:,} rows, {self.simulations:,} simulations"
+        if self.clusters:
+            rows = (
+                f"  {self.n:,} rows in {self.clusters:,} clusters, {self.simulations:,} random signs of "
+                "clusters (wild bootstrap)"
+            )
+        return "\n".join([*lines, rows])

@@ -1,0 +1,97 @@
+"""Is the misfit larger than a limit? Mean squared CCE without noise, and how far chance moves it.
+
+With residuals e_i of mean mu_i and ``S = H'H / n``, the excess ``U = sum_{i != j} S_ij <e_i, e_j>`` is
+unbiased for ``theta = sum_{i != j} S_ij <mu_i, mu_j>``. Its error has two parts,
+
+    U - theta = 2 sum_i <e_i - mu_i, sum_{j != i} S_ij mu_j> + sum_{i != j} S_ij <e_i - mu_i, e_j - mu_j>.
+
+The first is a sum of independent terms, which decides where the misfit is large: it counts as normal. The
+second decides where the model is nearly right; its distribution is skewed, and is taken from residuals with
+random signs, which keep the spread of the outcomes whatever the model says of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd.inference.smoother import Basis
+
+__all__ = ["Excess", "excess_of"]
+
+_ROWS = 512  # of a block: its signed residuals are held together
+_SIGNS = 199  # random signs behind the second part
+_STEPS = 60  # bisections of a quantile
+
+Array = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Excess:
+    """An estimate of the mean squared CCE without noise, with the distribution of its error.
+
+    Attributes
+    ----------
+    value : float
+        U.
+    quadratic : ndarray (b,)
+        Draws of the second part of the error.
+    error : float
+        Standard deviation of the first part.
+    """
+
+    value: float
+    quadratic: Array
+    error: float
+
+    def p_value(self, limit: float) -> float:
+        """Return how likely U is at least as large where the mean squared CCE is ``limit``."""
+        gaps = self.value - limit - self.quadratic
+        if not self.error > 0:
+            return float(np.mean(gaps <= 0))
+        return float(special.ndtr(-gaps / self.error).mean())
+
+    def bound(self, level: float) -> float:
+        """Return the limit whose p-value is ``level``: a one-sided confidence bound."""
+        reach = 10 * self.error + float(np.abs(self.quadratic).max())
+        low, high = self.value - reach, self.value + reach
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.p_value(middle) < level else (low, middle)
+        return (low + high) / 2
+
+
+def excess_of(
+    basis: Basis, x: Array, residuals: Single, lam: float, rng: np.random.Generator
+) -> Excess:
+    """Return the excess of observed residuals (n, r) at inputs (n, d), in two passes over the rows."""
+    energy, shrinkage = basis.energy(lam), basis.shrinkage(lam)
+    blocks = row_blocks(len(x), _ROWS)
+    total = np.zeros((len(energy), residuals.shape[1]))
+    signed = np.zeros((len(energy), _SIGNS * residuals.shape[1]), dtype=np.float32)
+    noise = 0.0
+    for rows in blocks:
+        g, e = basis.coordinates(x[rows]), residuals[rows]
+        total += g.T @ e
+        noise += float(np.square(g).dot(energy) @ np.square(e).sum(axis=1))
+        signs = rng.integers(0, 2, (len(e), _SIGNS), dtype=np.int8).astype(np.float32) * 2 - 1
+        flipped = (signs[:, :, None] * e[:, None]).reshape(len(e), -1)
+        signed += g.astype(np.float32).T @ flipped
+    squares = np.square(signed.reshape(len(energy), _SIGNS, -1)).sum(axis=2, dtype=np.float64)
+    quadratic = energy @ squares - noise
+    terms = 0.0
+    for rows in blocks:
+        g, e = basis.coordinates(x[rows]), residuals[rows]
+        own, leverage = np.square(g) @ energy, np.square(g) @ shrinkage
+        others = (g * energy) @ total - own[:, None] * e
+        left = (e - (g * shrinkage) @ total) / np.maximum(1 - leverage, 1e-6)[:, None]
+        terms += float(np.square(np.einsum("ir,ir->i", left, others)).sum())
+    # The products of residuals in 4 terms^2 hold the variance of the quadratic part twice.
+    first = 4 * terms - 2 * float(np.mean(np.square(quadratic)))
+    value = float(energy @ np.square(total).sum(axis=1)) - noise
+    return Excess(value, quadratic, float(np.sqrt(max(first, 0.0))))

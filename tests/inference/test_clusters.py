@@ -1,0 +1,135 @@
+"""Exact test of dependent rows, and of many tests: signs of clusters, stages that end early."""
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd._base.progress import Progress
+from fastmcmd.inference.congruence_test import _in_stages
+from fastmcmd.inference.exchangeable import exchangeable_outcomes
+from fastmcmd.inference.outcome_features import BlockOutcomes, landmark_features
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.inference.statistics import ClusterSigns, project
+
+
+def dependent(rng, clusters=40, rows=10):
+    """Rows of a cluster share most of their noise; each row's prediction is right."""
+    groups = np.repeat(np.arange(clusters), rows)
+    x = rng.uniform(-2, 2, clusters)[groups]
+    noise = 0.9 * rng.standard_normal(clusters)[groups] + np.sqrt(0.19) * rng.standard_normal(
+        len(groups)
+    )
+    return x, np.sin(x) + 0.3 * noise, fm.Gaussian(np.sin(x), 0.3), groups
+
+
+def test_signed_residuals_by_their_definition(rng):
+    n, count, lam = 30, 19, 0.02
+    x, y = rng.standard_normal((n, 1)), rng.standard_normal((n, 1))
+    outcomes = exchangeable_outcomes(y, fm.Gaussian(np.zeros(n), 1.0), count, 0)
+    kinds = [landmark_features(fm.RBF(0.5), outcomes.block(0), rng, "y")]
+    basis = Smoother.of(fm.RBF(0.5), x, n).basis(x)
+    signs = ClusterSigns.random(np.arange(n) // 3, count + 1, rng)
+    energy = basis.energy(lam)
+    found = project(outcomes, kinds, basis, x, energy, Progress(False, 0.0), signs=signs)
+    features = kinds[0].transform(BlockOutcomes(outcomes.block(0))).astype(float)
+    e = features - features.mean(axis=1, keepdims=True)
+    root = np.sqrt((count + 1) / count)
+    g = basis.coordinates(x)
+    above = np.square(e[:, 0]).sum(axis=1) - np.square(e[:, 1:]).sum(axis=2).mean(axis=1)
+    for b in range(count + 1):
+        w = signs.signs[np.arange(n) // 3, b]
+        np.testing.assert_allclose(
+            found.outcomes[0][:, b], g.T @ (w[:, None] * e[:, 0]) * root, atol=1e-5
+        )
+        assert found.dispersion[0, b] == pytest.approx((w * above).mean(), abs=1e-6)
+    assert (signs.signs[:, 0] == 1).all()
+    assert set(np.unique(signs.signs)) == {-1, 1}
+
+
+def test_dependent_rows_need_their_clusters():
+    exact, clustered = [], []
+    for run in range(12):
+        x, y, prediction, groups = dependent(np.random.default_rng(run), 20)
+        options = {"simulations": 39, "random_state": run}
+        exact.append(fm.congruence_test(x, y, prediction, **options).p_value <= 0.05)
+        clustered.append(
+            fm.congruence_test(x, y, prediction, groups=groups, **options).p_value <= 0.05
+        )
+    assert sum(exact) >= 6
+    assert sum(clustered) <= 4
+
+
+def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
+    x, y, prediction, groups = dependent(rng)
+    labels = np.array([f"patient {one}" for one in groups], dtype=object)
+    test = fm.congruence_test(x, y + 0.5, prediction, groups=labels, random_state=0, at=[0.0])
+    assert test.p_value <= 0.01
+    assert test.clusters == 40
+    assert not test.exact
+    assert "approximate" in test.sentence
+    assert "40 clusters" in repr(test)
+    assert test.rows is not None
+    assert "most extreme outcome" not in test.table()
+    wide = fm.congruence_test(x, y, fm.Gaussian(np.sin(x), 1.0), groups=groups, random_state=0)
+    assert wide.dispersion == "too wide"
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.arange(400) % 5, "groups has 5 different labels; at least 20"),
+        (np.arange(7), "groups"),
+        (np.zeros((400, 2)), "groups has shape"),
+        (
+            np.where(np.arange(400) == 3, np.nan, np.arange(400) // 4),
+            "groups has no label in row 3",
+        ),
+    ],
+)
+def test_bad_groups(rng, groups, message):
+    x, y, prediction, _ = dependent(rng)
+    with pytest.raises(ValueError, match=message):
+        fm.congruence_test(x, y, prediction, groups=groups)
+
+
+def test_stages_end_where_the_first_is_clear(rng):
+    x = rng.uniform(-2, 2, 200)
+    y = np.sin(x) + 0.3 * rng.standard_normal(200)
+    right = fm.congruence_test(x, y, (np.sin(x), 0.3), simulations=499, alpha=0.05, random_state=0)
+    assert right.p_value > 0.15
+    assert right.simulations == 79
+    wrong = fm.congruence_test(x, y, (np.sin(x), 0.6), simulations=499, alpha=0.05, random_state=0)
+    assert wrong.p_value == 1 / 500
+    few = fm.congruence_test(x, y, (np.sin(x), 0.3), simulations=99, alpha=0.05, random_state=0)
+    assert few.simulations == 99
+
+
+def test_p_values_of_stages_are_valid(rng):
+    """P(p <= t) <= t for all t, with stages as far apart as those of independent simulations."""
+    base = fm.congruence_test(np.zeros(5), np.zeros(5), (np.zeros(5), 1.0), simulations=19)
+
+    def staged():
+        level = rng.uniform()  # what infinitely many simulations would give
+
+        def run(simulations):
+            more = rng.binomial(simulations, level)
+            return fm.CongruenceTest(
+                **{
+                    **vars(base),
+                    "p_value": (1 + more) / (simulations + 1),
+                    "simulations": simulations,
+                }
+            )
+
+        return _in_stages(run, 999, 0.05).p_value
+
+    p = np.array([staged() for _ in range(4000)])
+    for t in (0.01, 0.05, 0.1, 0.15, 0.2, 0.5):
+        assert (p <= t).mean() <= t + 4 * np.sqrt(t / len(p))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -1, "no"])
+def test_bad_alpha(rng, alpha):
+    x, y, prediction, _ = dependent(rng)
+    with pytest.raises((ValueError, TypeError), match="alpha"):
+        fm.congruence_test(x, y, prediction, alpha=alpha)
