@@ -246,11 +246,11 @@ def compare(
     >>> x = rng.uniform(-2, 2, 300)
     >>> y = x + 0.3 * rng.normal(size=300)
     >>> models = {"good": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 1.0)}
-    >>> found = fm.compare(models, y, x)
-    >>> found.evaluations["good"]["mean_crps"] < found.evaluations["wide"]["mean_crps"]
+    >>> comparison = fm.compare(models, y, x)
+    >>> comparison.evaluations["good"]["mean_crps"] < comparison.evaluations["wide"]["mean_crps"]
     True
     >>> apart = {name: fm.evaluate(y, model, x) for name, model in models.items()}
-    >>> fm.compare(apart).table() == found.table()
+    >>> fm.compare(apart).table() == comparison.table()
     True
     """
     if not isinstance(models, Mapping) or not models:
@@ -263,8 +263,8 @@ def compare(
     if len(set(names)) < len(names):
         raise ValueError(f"models have the same names as text: {', '.join(names)}")
     if y is not None:
-        found = _evaluated(models, y, x, settings)
-        return Comparison(found, _clusters(found, groups, block_length))
+        evaluations = _evaluated(models, y, x, settings)
+        return Comparison(evaluations, _clusters(evaluations, groups, block_length))
     if x is not None or settings:
         given = ", ".join((["x"] if x is not None else []) + list(settings))
         raise TypeError(f"compare was given {given} without y; evaluations have their own")
@@ -277,8 +277,8 @@ def compare(
     for name, one in models.items():
         if not np.array_equal(one.y, first.y, equal_nan=True):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
-    found = {str(name): one for name, one in models.items()}
-    return Comparison(found, _clusters(found, groups, block_length))
+    evaluations = {str(name): one for name, one in models.items()}
+    return Comparison(evaluations, _clusters(evaluations, groups, block_length))
 
 
 def _clusters(

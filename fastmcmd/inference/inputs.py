@@ -74,9 +74,9 @@ def _median_distance(x: Array) -> float:
     if len(x) > _PAIRS:
         rng = generator(len(x), Purpose.PROBE)
         x = x[np.sort(rng.choice(len(x), _PAIRS, replace=False))]
-    found = pdist(x)
-    positive = found[found > 0]
+    distances = pdist(x)
+    positive = distances[distances > 0]
     if not len(positive):
         return 0.0
-    median = float(np.median(found))
+    median = float(np.median(distances))
     return median if median > 0 else float(np.median(positive))

@@ -117,8 +117,8 @@ def missing_mass(
     >>> from fastmcmd.inference.missing_mass import missing_mass
     >>> y = np.repeat([0.0, 1.0, 2.0, 3.0], 100)
     >>> import fastmcmd as fm
-    >>> found = missing_mass(np.zeros(400), y, fm.Poisson(np.full(400, 1.5)), 0.0, values=[0, 1])
-    >>> found.gap.round(3).tolist()  # 0.25 less exp(-1.5), 0.25 less 1.5 exp(-1.5)
+    >>> curve = missing_mass(np.zeros(400), y, fm.Poisson(np.full(400, 1.5)), 0.0, values=[0, 1])
+    >>> curve.gap.round(3).tolist()  # 0.25 less exp(-1.5), 0.25 less 1.5 exp(-1.5)
     [0.027, -0.085]
     """
     x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y", columns=1).astype(np.float64)

@@ -104,8 +104,8 @@ class RejectionCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe summary; numbers that are not finite become text."""
-        found = {**asdict(self), "gain": self.gain, "std_gain": self.std_gain}
-        return {name: _json(value) for name, value in found.items()}
+        fields = {**asdict(self), "gain": self.gain, "std_gain": self.std_gain}
+        return {name: _json(value) for name, value in fields.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the curves as a pandas frame.
@@ -191,8 +191,8 @@ def rejection_curve(
     Examples
     --------
     >>> import fastmcmd as fm
-    >>> found = fm.rejection_curve([0.1, 0.2, 0.3, 0.4], [1.0, 1.0, 1.0, 5.0])
-    >>> found.loss[0], found.loss[found.rejected >= 0.25].max(), found.gain
+    >>> curve = fm.rejection_curve([0.1, 0.2, 0.3, 0.4], [1.0, 1.0, 1.0, 5.0])
+    >>> curve.loss[0], curve.loss[curve.rejected >= 0.25].max(), curve.gain
     (2.0, 1.0, 1.0)
     """
     losses = _column(loss, "loss", infinite=True)
@@ -213,7 +213,7 @@ def rejection_curve(
     used = w > 0
     losses, w, n = losses[used], w[used], int(used.sum())
     left = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
-    found = {name: _curve(each[used], losses, w) for name, each in scores.items()}
+    curves = {name: _curve(each[used], losses, w) for name, each in scores.items()}
     best = _curve(losses, losses, w)
     rng = generator(random_state, Purpose.NULL)
     random, areas = np.empty((simulations, len(left))), np.empty(simulations)
@@ -223,15 +223,15 @@ def rejection_curve(
     tail = (1 - level) / 2
     band = np.quantile(random, [tail, 1 - tail], axis=0, method="inverted_cdf").T
     mean = float(w @ losses / w.sum())
-    area = {name: float(curve.mean()) for name, curve in found.items()}
+    area = {name: float(each.mean()) for name, each in curves.items()}
     p = {
         name: float((1 + np.count_nonzero(areas <= each)) / (1 + simulations))
         for name, each in area.items()
     }
     return RejectionCurve(
         rejected=1 - left / n,
-        loss=found["score"][left - 1],
-        std_loss=found["std"][left - 1] if "std" in found else None,
+        loss=curves["score"][left - 1],
+        std_loss=curves["std"][left - 1] if "std" in curves else None,
         random_band=band,
         best_loss=best[left - 1],
         area=area["score"],

@@ -60,8 +60,8 @@ class RowTest:
         return to_frame({name: getattr(self, name) for name in names}, index)
 
     def __repr__(self) -> str:
-        found = int((self.adjusted <= 0.05).sum())
-        return f"Exact test at {len(self.values):,} points: wrong at {found:,} of them (family-wise 5 %)"
+        wrong = int((self.adjusted <= 0.05).sum())
+        return f"Exact test at {len(self.values):,} points: wrong at {wrong:,} of them (family-wise 5 %)"
 
 
 def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: float) -> RowTest:

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 NODES = 257  # of a tilted density
 LEARNING_NODES = 97  # while tilts are learned: steps of 0.14 normal scores
 _METRIC_ROWS = 500  # rows from which covariances of features are taken, at least
-_MOST_KEPT = 1 << 26  # features at nodes that are kept between rounds
+_MOST_STORED = 1 << 26  # features at nodes that are kept between rounds
 _FARTHEST = 6.5  # normal scores between which nodes of continuous predictions are spread evenly
 _BELOW, _ABOVE = (
     12.0,
@@ -71,9 +71,9 @@ class Nodes:
         return self.map.at((y - self.origin) / self.unit)
 
     @cached_property
-    def _kept(self) -> NDArray[np.float32] | None:
+    def _features(self) -> NDArray[np.float32] | None:
         """Features (n, K, r) at the nodes, where they fit."""
-        if self.values.size * self.map.size > _MOST_KEPT:
+        if self.values.size * self.map.size > _MOST_STORED:
             return None
         return self._block(slice(0, len(self)))
 
@@ -86,11 +86,11 @@ class Nodes:
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """Yield rows with their features at the nodes."""
-        kept = self._kept
+        features = self._features
         step = max(1, _BLOCK // self.values.shape[1])
         for start in range(0, len(self), step):
             rows = slice(start, min(start + step, len(self)))
-            yield rows, self._block(rows) if kept is None else kept[rows]
+            yield rows, self._block(rows) if features is None else features[rows]
 
     def heights(self, coefficients: Array) -> Array:
         """Return ``p(values).coefficients`` (n, K) for coefficients (n, r) of the rows."""
@@ -108,8 +108,8 @@ class Nodes:
 
     def tilted(self, log_weights: Array) -> Array:
         """Return the probabilities (n, K) after a tilt (n, K)."""
-        found = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)) * self.masses
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        masses = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)) * self.masses
+        return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
     def log_normaliser(self, log_weights: Array) -> Array:
         """Return ``log sum_k masses_k exp(log_weights_k)`` (n,)."""

@@ -22,7 +22,7 @@ _ENDS = (5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 _DECADES = 10.0
 _DIGITS = 14.0
 _MOST_NODES = 14
-_KEPT = 1 << 16  # nodes of a rule that is remembered
+_MOST_CACHED = 1 << 16  # nodes of a rule that is remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +68,12 @@ def rule(mapping: MonotoneMap, splits: int = 1, coarse: bool = False) -> Rule:
     placed in log p (in log(1 - p) above the median), because quantile functions have singularities at
     0 and 1 that are mild in the logarithm. The number of nodes follows from the width of a panel.
     """
-    found: Rule | None = mapping.rules.get((splits, coarse))
-    if found is None:
-        found = _rule(mapping, splits, coarse)
-        if len(found.levels) <= _KEPT:
-            mapping.rules[splits, coarse] = found
-    return found
+    cached: Rule | None = mapping.rules.get((splits, coarse))
+    if cached is None:
+        cached = _rule(mapping, splits, coarse)
+        if len(cached.levels) <= _MOST_CACHED:
+            mapping.rules[splits, coarse] = cached
+    return cached
 
 
 def _rule(mapping: MonotoneMap, splits: int, coarse: bool) -> Rule:

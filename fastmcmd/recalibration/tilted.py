@@ -89,8 +89,8 @@ class TiltedCDF(Predictive):
     def _map(self, u: Array) -> Array:
         """Return G(u)."""
         row, cell, t, width, left, right = self._parts(u)
-        found = self._below[row, cell] + width * t * (left + (right - left) * t / 2)
-        return np.minimum(found, 1.0)
+        level = self._below[row, cell] + width * t * (left + (right - left) * t / 2)
+        return np.minimum(level, 1.0)
 
     def _map_above(self, s: Array) -> Array:
         """Return ``1 - G(1 - s)``, with the digits of small s."""
@@ -134,8 +134,8 @@ class TiltedCDF(Predictive):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
@@ -143,10 +143,10 @@ class TiltedCDF(Predictive):
         edge = (inside <= 0) | (inside >= 1)
         if not edge.any():
             return self.inner.quantiles_at(inside)
-        found = self.inner.quantiles_at(np.clip(inside, _LEAST_UNIFORM, 1 - 2 * _LEAST_UNIFORM))
+        values = self.inner.quantiles_at(np.clip(inside, _LEAST_UNIFORM, 1 - 2 * _LEAST_UNIFORM))
         ends = np.asarray(self.inner.quantile(np.array([0.0, 1.0])))
-        found = np.where(inside <= 0, ends[:, :1], found)
-        return np.where(inside >= 1, ends[:, 1:], found)
+        values = np.where(inside <= 0, ends[:, :1], values)
+        return np.where(inside >= 1, ends[:, 1:], values)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
@@ -301,11 +301,11 @@ class TiltedCounts(Predictive):
 
     def _summed(self, count: Array, which: int, below: float, beyond: float) -> Array:
         place = count - self.first
-        found = self._sums[which][np.arange(len(self)), self._place(count)]
-        found = np.where(
-            place < 0, below, np.where(place >= self.log_weights.shape[1], beyond, found)
+        level = self._sums[which][np.arange(len(self)), self._place(count)]
+        level = np.where(
+            place < 0, below, np.where(place >= self.log_weights.shape[1], beyond, level)
         )
-        return np.where(np.isnan(count), np.nan, found)
+        return np.where(np.isnan(count), np.nan, level)
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -325,8 +325,8 @@ class TiltedCounts(Predictive):
     def quantile(self, level: ArrayLike) -> Array:
         """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
         levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
+        quantiles = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""

@@ -131,8 +131,8 @@ class WitnessTilting(LocalRecalibrator):
             weights,
             folds_of(rows, self.folds, self.random_state),
         )
-        found = [_boosted(task, lam, self.folds, self.rounds) for lam in self._lams(_LAMS)]
-        best = max(found, key=lambda one: one.gain)
+        boosted = [_boosted(task, lam, self.folds, self.rounds) for lam in self._lams(_LAMS)]
+        best = max(boosted, key=lambda one: one.gain)
         self.start_ = np.array([offset, factor])
         self.lam_, self.gain_, self.steps_ = best.lam, best.gain, np.array(best.steps)
         self.coefficients_ = best.coefficients
@@ -213,7 +213,7 @@ class _Part:
         self.weights = np.where(train, task.weights, 0.0)
         gram = (task.inputs * self.weights[:, None]).T @ task.inputs
         basis = Basis(task.smoother, *np.linalg.eigh(gram), float(self.weights.sum()))
-        vectors = basis.vectors[:, basis.kept]
+        vectors = basis.vectors[:, basis.significant]
         self.smoothing = (vectors * basis.shrinkage(lam)) @ vectors.T
         self.total = np.zeros((task.inputs.shape[1], task.nodes.map.size))
 
