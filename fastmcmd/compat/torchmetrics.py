@@ -44,7 +44,7 @@ from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
 from fastmcmd.classification import BrierDecomposition as Terms
 from fastmcmd.compat.flat import flatten, restore
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.metrics.pit import PITHistogram as Histogram
 from fastmcmd.metrics.reliability_sums import ReliabilityCurve
 from fastmcmd.metrics.variance_curve import VarianceCurve
@@ -182,14 +182,8 @@ def __dir__() -> list[str]:
 
 def _packages() -> tuple[Any, Any]:
     """Return torch and torchmetrics."""
-    try:
-        import torch
-        import torchmetrics
-    except ImportError as error:
-        raise MissingDependencyError(
-            "fastmcmd.compat.torchmetrics needs PyTorch and torchmetrics: pip install torch torchmetrics"
-        ) from error
-    return torch, torchmetrics
+    advice = f"{__name__} needs PyTorch and torchmetrics: pip install torch torchmetrics"
+    return require("torch", advice), require("torchmetrics", advice)
 
 
 @functools.cache

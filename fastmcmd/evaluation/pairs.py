@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
@@ -134,15 +134,7 @@ class Pairs(Sequence[PairOfModels]):
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            from fastmcmd.errors import MissingDependencyError
-
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
-            ) from None
-        return pd.DataFrame(
+        return data_frame(
             [_values(one) for one in self._records],
             columns=[field.name for field in fields(PairOfModels)],
         )

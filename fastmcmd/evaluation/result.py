@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd import frames
-from fastmcmd._base.tables import aligned, printable
+from fastmcmd._base.tables import aligned, data_frame, printable
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
@@ -203,14 +203,6 @@ class Evaluation:
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            from fastmcmd.errors import MissingDependencyError
-
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
-            ) from None
         columns: dict[str, list[Any]] = {
             "metric": [one.name for one in self.measured],
             "section": [one.section for one in self.measured],
@@ -226,7 +218,7 @@ class Evaluation:
         for label, (_, numbers) in (self.by or {}).items():
             known = {one.name: one.value for one in numbers}
             columns[str(label)] = [known.get(one.name, math.nan) for one in self.measured]
-        return pd.DataFrame(columns).set_index("metric")
+        return data_frame(columns).set_index("metric")
 
     def rows_to_frame(self) -> pd.DataFrame:
         """Return the values by row as a pandas frame, whose index is that of y if y had one.

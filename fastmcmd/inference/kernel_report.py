@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.inference.defaults import chosen_kernels
 from fastmcmd.inference.select_kernel import described, leave_one_out
 from fastmcmd.inference.smoother import Basis, Smoother
@@ -162,11 +161,7 @@ class KernelReport:
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError("to_frame needs pandas: pip install pandas") from None
-        return pd.DataFrame([vars(one) for one in self.powers])
+        return data_frame([vars(one) for one in self.powers])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the powers; see `fastmcmd.plots.kernel_power`."""

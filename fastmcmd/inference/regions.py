@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_array, as_rows, check_count, check_lam, check_positive, shown
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.estimate.samples import samples_of
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.comparison import holm
@@ -147,13 +147,7 @@ class WeakRegions(Sequence[WeakRegion]):
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
-            ) from None
-        return pd.DataFrame(self.to_dict())
+        return data_frame(self.to_dict())
 
     def __repr__(self) -> str:
         wrong = self.significant
@@ -299,13 +293,8 @@ def weak_regions(
 
 
 def _tree_class() -> Any:
-    try:
-        from sklearn.tree import DecisionTreeRegressor
-    except ImportError:
-        raise MissingDependencyError(
-            "weak_regions needs scikit-learn: pip install 'fastmcmd[regions]'"
-        ) from None
-    return DecisionTreeRegressor
+    advice = "weak_regions needs scikit-learn: pip install 'fastmcmd[regions]'"
+    return require("sklearn.tree", advice).DecisionTreeRegressor
 
 
 # ---- columns ----

@@ -24,8 +24,7 @@ from fastmcmd._base.checks import (
     shown,
 )
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.inference.defaults import chosen_kernels, column_scales, median_distance
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import (
@@ -190,11 +189,7 @@ class KernelChoice:
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError("to_frame needs pandas: pip install pandas") from None
-        return pd.DataFrame([dataclasses.asdict(one) for one in self.scores])
+        return data_frame([dataclasses.asdict(one) for one in self.scores])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the error of each kernel against the regulariser; see `fastmcmd.plots.kernel_choice`."""

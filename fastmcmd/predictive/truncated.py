@@ -14,7 +14,7 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
@@ -198,14 +198,6 @@ class Truncated(Predictive):
         y = self.outcomes(y)
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
-
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(
-            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
-        )
-        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""

@@ -12,7 +12,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import Predictive, check_levels, parameter
+from fastmcmd.predictive.base import Predictive, parameter
 
 __all__ = ["ZeroInflated"]
 
@@ -167,14 +167,6 @@ class ZeroInflated(Predictive):
             rest = np.where(np.isinf(at_zero), at_zero, rest)  # of a base without a finite score
             score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
-
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(
-            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
-        )
-        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""

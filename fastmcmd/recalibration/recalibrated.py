@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_count
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, check_levels
+from fastmcmd.predictive.base import Array, Nodes, check_levels, uniform_levels
+from fastmcmd.predictive.wrapped import Derived
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.standard import Standard, standardised
@@ -27,12 +26,11 @@ _ENOUGH = 1e-10  # change of the moments on finer panels, in standard deviations
 _MOST_SPLITS = 8
 _MANY_KNOTS = 1 << 13  # panels between so many knots need no cutting
 _ROUNDING = 1e-13  # of sums over nodes
-_LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
 _UPPER = 0.999  # levels from which quantiles come from the mass above
 _FAR = 1e20  # standard deviations at which a score is the distance to rounding
 
 
-class RecalibratedCDF(Predictive):
+class RecalibratedCDF(Derived):
     """Distributions with the distribution functions R(F(y)) for F of continuous predictions.
 
     Parameters
@@ -78,11 +76,6 @@ class RecalibratedCDF(Predictive):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r}, {self.mapping!r})"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,): R(F(y))."""
@@ -155,8 +148,7 @@ class RecalibratedCDF(Predictive):
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
+        uniform = uniform_levels((len(self), size), random_state)
         return self.inner.quantiles_at(self.mapping.inverse(uniform))
 
     def take(self, rows: NDArray[np.intp]) -> RecalibratedCDF:
@@ -177,22 +169,6 @@ class RecalibratedCDF(Predictive):
         mean, variance = _moments(standard.shapes, self.mapping)
         mean, std = mean[standard.which], np.sqrt(variance[standard.which])
         return standard.location + standard.scale * mean, standard.scale * std
-
-    @property
-    def mean(self) -> Array:
-        """Means (n,)."""
-        return self._moments[0]
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,)."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self._moments[1] ** 2)
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return self._moments[1]
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return quantiles at Gauss-Legendre levels between the knots of R."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_count
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, check_levels
-from fastmcmd.predictive.numerics.spread import root_of_squares
+from fastmcmd.predictive.base import Array, Nodes
+from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["TiltedCDF", "TiltedCounts"]
 
@@ -23,7 +20,7 @@ _PER_CELL = 2  # Gauss-Legendre nodes between two levels
 _ROUNDING = 1e-14  # of a sum of masses that should reach a level
 
 
-class TiltedCDF(Predictive):
+class TiltedCDF(Derived):
     """Continuous distributions with the densities ``f(y) w(F(y))``, w of each row's own.
 
     Parameters
@@ -69,11 +66,6 @@ class TiltedCDF(Predictive):
 
     def __repr__(self) -> str:
         return f"TiltedCDF({self.inner!r})"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
 
     def _parts(
         self, u: Array
@@ -131,12 +123,6 @@ class TiltedCDF(Predictive):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.inner.log_prob(y) + np.log(left + (right - left) * t))
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j)."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
-        return quantiles if levels.ndim else quantiles[:, 0]
-
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         inside = self._inverse(np.asarray(levels))
@@ -147,12 +133,6 @@ class TiltedCDF(Predictive):
         ends = np.asarray(self.inner.quantile(np.array([0.0, 1.0])))
         values = np.where(inside <= 0, ends[:, :1], values)
         return np.where(inside >= 1, ends[:, 1:], values)
-
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size)."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
-        return self.quantiles_at(uniform)
 
     def take(self, rows: NDArray[np.intp]) -> TiltedCDF:
         """Return the distributions of some rows."""
@@ -184,12 +164,6 @@ class TiltedCDF(Predictive):
         """Nodes of a row."""
         return _PER_CELL * (len(self.levels) - 1)
 
-    @cached_property
-    def _moments(self) -> tuple[Array, Array]:
-        values, weights = self.nodes()
-        mean = np.einsum("nl,nl->n", weights, values)
-        return mean, root_of_squares(weights, values - mean[:, None])
-
     @property
     def mean(self) -> Array:
         """Means (n,); not finite where those of the prediction are not."""
@@ -199,11 +173,6 @@ class TiltedCDF(Predictive):
     def std(self) -> Array:
         """Standard deviations (n,); not finite where those of the prediction are not."""
         return np.where(np.isfinite(self.inner.std), self._moments[1], self.inner.std)
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,)."""
-        return np.asarray(self.std**2)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) for the kernels that need no integral."""
@@ -231,7 +200,7 @@ class TiltedCDF(Predictive):
         return out
 
 
-class TiltedCounts(Predictive):
+class TiltedCounts(Derived):
     """Counts with the probabilities ``f(k) w(k)``, normalised, w of each row's own.
 
     Parameters
@@ -263,11 +232,6 @@ class TiltedCounts(Predictive):
 
     def __repr__(self) -> str:
         return f"TiltedCounts({self.inner!r})"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
@@ -322,12 +286,6 @@ class TiltedCounts(Predictive):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         return self._summed(np.floor(y), 1, 1.0, 0.0)
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
-        return quantiles if levels.ndim else quantiles[:, 0]
-
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         upto, out = self._sums[0], np.empty(np.shape(levels))
@@ -336,12 +294,6 @@ class TiltedCounts(Predictive):
         out = np.minimum(out, upto.shape[1] - 1) + self.first[:, None]
         out = np.where(levels <= 0, np.asarray(self.inner.quantile(0.0))[:, None], out)
         return np.where(levels >= 1, np.asarray(self.inner.quantile(1.0))[:, None], out)
-
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size)."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
-        return self.quantiles_at(uniform)
 
     def take(self, rows: NDArray[np.intp]) -> TiltedCounts:
         """Return the distributions of some rows."""
@@ -356,24 +308,3 @@ class TiltedCounts(Predictive):
     def node_count(self) -> int:
         """Counts of a row."""
         return self.log_weights.shape[1]
-
-    @cached_property
-    def _moments(self) -> tuple[Array, Array]:
-        values, masses = self.nodes()
-        mean = np.einsum("nl,nl->n", masses, values)
-        return mean, root_of_squares(masses, values - mean[:, None])
-
-    @property
-    def mean(self) -> Array:
-        """Means (n,)."""
-        return self._moments[0]
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return self._moments[1]
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,)."""
-        return np.asarray(self.std**2)
