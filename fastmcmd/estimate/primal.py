@@ -19,13 +19,13 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.certify import SAMPLE, rounding
 
 __all__ = ["Part", "PrimalFit", "Truncation"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _AFFORDABLE = 0.5  # of the solve: evaluation in float64 that costs no more is always made
 
 
@@ -66,7 +66,7 @@ class Truncation:
         rank: int,
     ) -> NDArray[np.float64]:
         """Return the error bounds of values (q,): norms of r-vectors that are off by ``error``."""
-        error = error + self.linear(scale) + 4 * _UNIT * rank * values
+        error = error + self.linear(scale) + 4 * UNIT * rank * values
         # Truncation only takes away from the square: the true value lies between the square roots.
         square = self.square(scale)
         low = np.maximum(values - error, 0.0)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
-from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
+from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.gram.row_statistics import (
     check_finite,
@@ -112,7 +112,7 @@ class GramOperator:
 
     def row_bytes(self, dtype: DType) -> int:
         """Bytes of all rows prepared in ``dtype``."""
-        return int(self.x.size * np.dtype(dtype).itemsize * 1.02) + 4096
+        return prepared_bytes(self.x.size, np.dtype(dtype).itemsize)
 
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""

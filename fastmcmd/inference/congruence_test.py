@@ -26,7 +26,7 @@ from fastmcmd.inference.outcome_features import (
     ladder_of_outcomes,
     landmark_features,
 )
-from fastmcmd.inference.row_test import RowTest, row_test
+from fastmcmd.inference.row_test import TIE, RowTest, row_test
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import Projections, project
 from fastmcmd.kernels import Delta, Kernel
@@ -50,7 +50,6 @@ _WORK = (
 _ROUNDING = (
     1e-10  # of mean squared residuals in single precision, whose features are of the order of 1
 )
-_TIE = 1e-4  # standard deviations: data sets that are nearer to each other count as equal
 
 Array = NDArray[np.float64]
 
@@ -456,7 +455,7 @@ def _p_value(scores: Array) -> float:
 
     Data sets that differ by rounding count as equal: products round those at different places differently.
     """
-    return float(np.mean(scores >= scores[0] - _TIE))
+    return float(np.mean(scores >= scores[0] - TIE))
 
 
 def _evidence(names: list[tuple[str, str]], scores: Array) -> list[KernelEvidence]:

@@ -48,7 +48,7 @@ _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # of that reference
 _FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
-_MOST_COUNTS = 1 << 14  # of a row
+MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
 
@@ -242,10 +242,10 @@ class CountCorrection:
         if dense:
             stride[:] = 1.0
         count = int(np.max((high - low) // stride, initial=0)) + 1
-        if count > _MOST_COUNTS:
+        if count > MOST_COUNTS:
             raise ValueError(
                 f"prediction spreads its counts over {count:,} values in some row, more than "
-                f"{_MOST_COUNTS:,}: give a continuous distribution of y"
+                f"{MOST_COUNTS:,}: give a continuous distribution of y"
             )
         values = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
         part = self.prediction.take(np.arange(len(self.centre))[rows])

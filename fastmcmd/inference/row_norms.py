@@ -27,7 +27,9 @@ __all__ = ["mean_features", "member_spread", "output_features", "row_norms"]
 Array = NDArray[np.float64]
 
 _RESIDUAL = 1e-12  # of k(y, y): what the features may miss of an output
-_RESIDUAL = 1e-8  # of k(y, y): what they may miss of the squared norm of a prediction's embedding
+_UNEXPLAINED = (
+    1e-8  # of k(y, y): what they may miss of the squared norm of a prediction's embedding
+)
 _ROUNDS = 4  # of adding outputs of the rows that the features miss most
 _ROWS_ADDED = 100
 _GOAL = 1e-6  # of sqrt(k(y, y)): error of embeddings that quadrature aims at
@@ -97,7 +99,7 @@ def _unexplained_rows(features: KernelFeatures, prediction: Predictive) -> NDArr
     some = prediction.take(rows)
     residual, _, floor = _expectation(features, some).coverage(some)
     largest = float(features.kernel.diagonal(features.pivots).max())
-    short = np.flatnonzero(residual**2 > max(4 * floor**2, _RESIDUAL * largest))
+    short = np.flatnonzero(residual**2 > max(4 * floor**2, _UNEXPLAINED * largest))
     return rows[np.sort(short[np.argsort(-residual[short], kind="stable")[:_ROWS_ADDED]])]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd.inference.corrections import Lattice, centre_and_scale
+from fastmcmd.inference.corrections import MOST_COUNTS, Lattice, centre_and_scale
 from fastmcmd.predictive import Predictive
 
 __all__ = [
@@ -35,7 +35,6 @@ _BELOW, _ABOVE = (
     12.0,
     30.0,
 )  # standard deviations of counts below and above the mean that are summed
-_MOST_COUNTS = 1 << 14  # of a row
 _BLOCK = 1 << 15  # nodes whose features are used together
 _NEWTON = 30
 _LONGEST = 2.0  # change of the step length in one Newton step
@@ -144,9 +143,9 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
         return Nodes(values, shares[None, :], centre + offset, scale * factor, lattice)
     low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
     count = int(np.max(np.ceil(centre + _ABOVE * scale + 12) - low)) + 1
-    if count > _MOST_COUNTS:
+    if count > MOST_COUNTS:
         raise ValueError(
-            f"prediction spreads its counts over {count:,} values in some row, more than {_MOST_COUNTS:,}: "
+            f"prediction spreads its counts over {count:,} values in some row, more than {MOST_COUNTS:,}: "
             "give a continuous distribution of y"
         )
     values = low[:, None] + np.arange(count)

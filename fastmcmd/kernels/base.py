@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.checks import as_float
 
 __all__ = [
+    "UNIT",
     "Array",
     "Instruction",
     "Kernel",
@@ -31,6 +32,7 @@ Array = NDArray[Any]
 Class = TypeVar("Class", bound="Kernel")
 Instruction = tuple[str, tuple[float, float, float, float]]
 
+UNIT = float(np.finfo(np.float64).eps) / 2  # unit roundoff of float64, 2^-53
 _BLOCK = 1 << 20  # elements of a temporary array
 
 

@@ -11,11 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastmcmd._base.checks import check_callable
-from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
+from fastmcmd.kernels.base import UNIT, Array, Instruction, Kernel, as_rows
 
 __all__ = ["CustomKernel"]
-
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class CustomKernel(Kernel):
         """
         rows = np.asarray(rows, dtype=np.float64)
         matrix = self.evaluate(rows, rows)
-        rounding = self.rounding(_UNIT, rows.shape[1], 0.0, True, float(np.abs(matrix).max()))
+        rounding = self.rounding(UNIT, rows.shape[1], 0.0, True, float(np.abs(matrix).max()))
         off = np.abs(matrix - matrix.T)
         if off.max() > 2 * rounding:
             i, j = np.unravel_index(int(off.argmax()), off.shape)

@@ -17,6 +17,8 @@ from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import by_halving
 
 __all__ = [
+    "LEAST_LEVEL",
+    "MOST_LEVEL",
     "Array",
     "DistributionLike",
     "Nodes",
@@ -36,7 +38,8 @@ class DistributionLike(Protocol):
 
 
 _MOST_SPLITS = 64  # parts of a panel, where kernels are narrow
-_LEAST_UNIFORM = 2.0**-54  # in place of a draw of 0, below the smallest other, 2^-53
+LEAST_LEVEL, MOST_LEVEL = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
+LEAST_UNIFORM = 2.0**-54  # in place of a draw of 0, below the smallest other, 2^-53
 _PANELS_OF_NODES = 10  # panels over which the bulk of the usual nodes is spread, about
 
 
@@ -311,7 +314,7 @@ def uniform_levels(shape: tuple[int, int], random_state: RandomState) -> Array:
     levels = generator(random_state, Purpose.SAMPLE).random(
         (shape[0], check_count(shape[1], "size"))
     )
-    return np.maximum(levels, _LEAST_UNIFORM)
+    return np.maximum(levels, LEAST_UNIFORM)
 
 
 def check_levels(level: ArrayLike) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
+from fastmcmd.predictive.numerics.gamma_functions import LARGE_SHAPE
 
 __all__ = ["NegativeBinomial", "Poisson"]
 
@@ -24,9 +25,6 @@ _WIDEST = 1e20  # dispersions from which half the mean difference is the mean
 _MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # where the closed form would lose digits
-# Means from which SciPy's incomplete gamma functions lose digits, from 1e6 all of them, beyond 4.5
-# standard deviations, and from which an expansion is exact to rounding.
-_LARGE = 3e5
 _TINY = 1e-6  # probability from which a difference from 1 has lost too many digits
 
 
@@ -76,7 +74,7 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
 
 def _poisson_tail(k: Array, mean: Array, upper: bool) -> Array:
     """Return P(Y <= k) or P(Y > k) of Poisson rows."""
-    large = mean >= _LARGE
+    large = mean >= LARGE_SHAPE
     if not large.any():
         return np.asarray(scipy.special.pdtrc(k, mean) if upper else scipy.special.pdtr(k, mean))
     from fastmcmd.predictive.numerics.poisson_tails import large_tails
@@ -143,7 +141,7 @@ class Poisson(Counts):
     def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
         """Return quantiles of rows: of large means by Cornish and Fisher's expansion, to a count."""
         mean = self._mean[rows]
-        large = mean >= _LARGE
+        large = mean >= LARGE_SHAPE
         out = np.empty(len(rows))
         out[~large] = super()._nearby(rows[~large], levels[~large])
         mean, z = mean[large], scipy.special.ndtri(levels[large])

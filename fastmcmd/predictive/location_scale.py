@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel, Laplacian
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
@@ -19,7 +20,6 @@ from fastmcmd.predictive.pearson import PearsonFamily
 __all__ = ["Laplace", "StudentT", "Uniform"]
 
 _FAR = 1e8  # of sqrt(df): from there the tail is its leading term
-_UNIT = 2.0**-53  # of the rounding of levels near 1
 _TINY = 1e-7  # level, below which quantiles may be as far out
 _NEAR = (
     0.05  # z, below which SciPy's cdf has lost up to half of its digits as a difference from 1/2
@@ -113,7 +113,7 @@ class StudentT(PearsonFamily):
         if len(levels) == 1:
             mirrored = 1 - levels[:, ::-1]
             # Half a unit of rounding near 1: that far apart, two levels above 0.5 are one.
-            if np.abs(mirrored - levels).max() <= _UNIT:
+            if np.abs(mirrored - levels).max() <= UNIT:
                 half = super()._rising(levels[:, : (levels.shape[1] + 1) // 2], upper)
                 out = np.empty((len(self), levels.shape[1]))
                 out[:, : half.shape[1]] = half

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.monotone import MonotoneMap
 
@@ -14,7 +15,6 @@ __all__ = ["Rule", "far_below", "rule"]
 
 _LEFT_OUT = 1e-16  # mass left out at either end
 _LEAST = 1e-300  # level, near the smallest number
-_UNIT = 2.0**-53  # levels come no closer to 1
 # Panels end at the knots, at these levels and every decade below, and at their mirror images: in
 # log p a quantile function is smooth on each, with its singularities at least three half-widths from
 # the middle, and a kernel as wide as a distribution is too.
@@ -85,7 +85,7 @@ def _rule(mapping: MonotoneMap, splits: int, coarse: bool) -> Rule:
     above = _half(
         np.append(1 - p[high][::-1], 0.5),
         np.append(1 - r[high][::-1], 1 - middle),
-        2 * _UNIT,
+        2 * UNIT,
         splits,
         coarse,
     )

@@ -9,12 +9,11 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes
+from fastmcmd.predictive.base import LEAST_UNIFORM, Array, Nodes
 from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["TiltedCDF", "TiltedCounts"]
 
-_LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
 _BLOCK = 1 << 20  # nodes held together
 _PER_CELL = 2  # Gauss-Legendre nodes between two levels
 _ROUNDING = 1e-14  # of a sum of masses that should reach a level
@@ -129,7 +128,7 @@ class TiltedCDF(Derived):
         edge = (inside <= 0) | (inside >= 1)
         if not edge.any():
             return self.inner.quantiles_at(inside)
-        values = self.inner.quantiles_at(np.clip(inside, _LEAST_UNIFORM, 1 - 2 * _LEAST_UNIFORM))
+        values = self.inner.quantiles_at(np.clip(inside, LEAST_UNIFORM, 1 - 2 * LEAST_UNIFORM))
         ends = np.asarray(self.inner.quantile(np.array([0.0, 1.0])))
         values = np.where(inside <= 0, ends[:, :1], values)
         return np.where(inside >= 1, ends[:, 1:], values)
