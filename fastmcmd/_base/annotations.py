@@ -13,6 +13,7 @@ __all__ = [
     "PIT",
     "AnyArray",
     "Array",
+    "CertificateName",
     "DType",
     "Encoder",
     "FilePath",
@@ -23,6 +24,7 @@ __all__ = [
     "NanPolicy",
     "Nodes",
     "RandomState",
+    "SolverName",
 ]
 
 Array: TypeAlias = NDArray[np.float64]
@@ -41,6 +43,8 @@ RandomState: TypeAlias = (
     | np.random.RandomState
     | None
 )
+SolverName: TypeAlias = Literal["auto", "cholesky", "cg", "lowrank", "nystrom"]
+CertificateName: TypeAlias = Literal["auto", "rigorous", "sampled"]
 PIT: TypeAlias = Literal["randomized", "mid", "plain"]
 FilePath: TypeAlias = str | PathLike[str]
 MemoryLimit: TypeAlias = int | float | str | None  # bytes, or text such as "8GB"
