@@ -14,6 +14,7 @@ from fastmcmd._base.annotations import (
     Encoder,
     FilePath,
     InputsLike,
+    Json,
     MemoryLimit,
     RandomState,
     SolverName,
@@ -117,7 +118,7 @@ class DownsampledResult(PointValues):
         """Wall time of all repeats."""
         return sum(each.seconds for each in self.info)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary; spreads that a single repeat does not have are None."""
         repeated = self.repeats > 1
         return {

@@ -17,6 +17,7 @@ from fastmcmd._base.annotations import (
     DType,
     Encoder,
     FilePath,
+    Json,
     Landmarks,
     MemoryLimit,
     RandomState,
@@ -133,7 +134,7 @@ class Options:
     @staticmethod
     def of(**arguments: Unpack[Computation]) -> Options:
         """Return checked options; `DEFAULTS` where there is no argument."""
-        given: dict[str, Any] = {**DEFAULTS, **arguments}
+        given: Json = {**DEFAULTS, **arguments}
         dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
         if dtype is not None:
             try:

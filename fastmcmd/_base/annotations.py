@@ -19,6 +19,7 @@ __all__ = [
     "FilePath",
     "HostArray",
     "InputsLike",
+    "Json",
     "Landmarks",
     "MemoryLimit",
     "NanPolicy",
@@ -54,4 +55,5 @@ InputsLike: TypeAlias = ArrayLike | PathLike[str] | Sequence[object]
 Encoder: TypeAlias = Callable[[Any], ArrayLike]
 # An array of NumPy or CuPy, or a tensor of torch: the libraries share no type.
 AnyArray: TypeAlias = Any
+Json: TypeAlias = dict[str, Any]  # values that JSON holds, by their names
 HostArray: TypeAlias = NDArray[Any]  # of NumPy, whatever its dtype

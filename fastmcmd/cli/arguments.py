@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import CertificateName
+from fastmcmd._base.annotations import CertificateName, Json
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
@@ -163,7 +163,7 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 
 def columns_of(
     arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], progress: Progress
-) -> tuple[Columns, dict[str, Any]]:
+) -> tuple[Columns, Json]:
     """Return the file's columns, and outcomes, inputs, weights and groups among them.
 
     All columns of the command, with those of its predictions, are read together.
@@ -198,7 +198,7 @@ def columns_of(
 
 
 def _leave_out(
-    arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
+    arguments: argparse.Namespace, columns: Columns, names: list[str], values: Json
 ) -> None:
     """Apply ``--nan-policy`` to rows in which a number is missing.
 
@@ -244,7 +244,7 @@ def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
     return ",".join(numbered) or None
 
 
-def computation(arguments: argparse.Namespace) -> dict[str, Any]:
+def computation(arguments: argparse.Namespace) -> Json:
     """Return kernels and options as `fastmcmd.evaluate` takes them."""
     return {
         "x_kernel": kernel(arguments, "x"),
@@ -254,7 +254,7 @@ def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+def options_of(arguments: argparse.Namespace) -> Json:
     """Return how to compute, by the names of `Computation`; progress is that of the command."""
     return {
         name: value

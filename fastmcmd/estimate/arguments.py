@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
@@ -124,7 +125,7 @@ def prepared_inputs(kernel: Any, **arrays: HostArray | Rows) -> tuple[Any, ...]:
     return tuple(made[id(array)] for array in arrays.values())
 
 
-def _as_dtype(array: Any, dtype: Any) -> HostArray:
+def _as_dtype(array: Any, dtype: DTypeLike) -> HostArray:
     return np.asarray(array.astype(dtype, copy=False))
 
 

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -129,7 +129,7 @@ class DenseFit:
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the evaluation that is under way
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return what `Info` tells of it, and the bytes held."""
         return {
             "solver": self.solver,
@@ -319,7 +319,7 @@ class DenseFit:
             iterations += blocks * PreconditionedCG().estimate(block).total
         return factors <= iterations
 
-    def _operator(self, sample: Sample, dtype: Any) -> GramOperator:
+    def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
         budget = self.budget * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 

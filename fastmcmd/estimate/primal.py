@@ -8,12 +8,11 @@ have the same regulariser, one solve with the difference of the features serves 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
@@ -113,7 +112,7 @@ class PrimalFit:
     truncation: Truncation
     certificate: str
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return what `Info` tells of it, and the bytes held."""
         solved = [part.solved for part in self.parts]
         operators = [each.operator for each in solved]

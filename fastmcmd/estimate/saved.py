@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import DType, Json
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["fit_of", "parameters_of", "read_state", "state_of"]
 
 Array = NDArray[Any]
-Json = dict[str, Any]
 
 # Arguments that files hold: plain values. Arrays have a place of their own, and paths and devices are
 # those of another day.

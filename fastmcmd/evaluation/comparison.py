@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_same_length
 from fastmcmd._base.tables import aligned
@@ -54,7 +55,7 @@ class Comparison:
         return PairedTests(self.evaluations, self.clusters, self.level)
 
     def confidence_set(
-        self, measure: str = "mean_crps", samples: int = 1_000, random_state: Any = 0
+        self, measure: str = "mean_crps", samples: int = 1_000, random_state: RandomState = 0
     ) -> dict[str, float]:
         """Return the model confidence set by a measure: p-values of being among the best.
 
@@ -163,7 +164,7 @@ class Comparison:
         shown = [one for one in self.pairs if one.measure in _SHOWN]
         return Pairs(shown, self.level).table() if shown else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary by model."""
         return {name: one.to_dict() for name, one in self.evaluations.items()}
 
@@ -173,7 +174,7 @@ class Comparison:
 
         return plots.evaluation(self, figure, projection)
 
-    def report(self, path: Any, title: str | None = None, projection: Any = "pca") -> None:
+    def report(self, path: FilePath, title: str | None = None, projection: Any = "pca") -> None:
         """Write one HTML page of all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
@@ -312,7 +313,7 @@ def _clusters(
 
 
 def _evaluated(
-    models: Mapping[str, Any], y: Any, x: Any, settings: dict[str, Any]
+    models: Mapping[str, Any], y: ArrayLike, x: Any, settings: Json
 ) -> dict[str, Evaluation]:
     """Evaluate predictions together, by the defaults of `evaluate` where ``settings`` say nothing."""
     for name, one in models.items():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import HostArray, InputsLike
+from fastmcmd._base.annotations import HostArray, InputsLike, Json
 from fastmcmd._base.checks import (
     as_array,
     check_choice,
@@ -136,7 +136,7 @@ class EvaluationConfig:
             raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
         return labels
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Json:
         """Return the arguments that change numbers."""
         settings = self.settings
         return {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd import frames
+from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._base.tables import aligned, data_frame, printable
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
@@ -167,7 +168,7 @@ class Evaluation:
             rows.append([*cells, BEST[one.best]])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary; numbers that are not finite become text, such as "inf"."""
         return {
             "n": self.n,
@@ -255,7 +256,7 @@ class Evaluation:
         return plots.evaluation(self, figure, projection)
 
     def report(
-        self, path: Any, title: str | None = None, name: str = "model", projection: Any = "pca"
+        self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
     ) -> None:
         """Write one self-contained HTML page with all numbers and pictures.
 

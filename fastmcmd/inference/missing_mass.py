@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd._base.checks import as_array, as_float, as_rows, as_weights, check_same_length, shown
@@ -14,6 +14,7 @@ from fastmcmd.inference.inputs import checked_lam, input_map
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["MissingMass", "missing_mass"]
 
@@ -61,14 +62,14 @@ class MissingMass:
 
 def missing_mass(
     x: Any,
-    y: Any,
-    prediction: Any,
-    at: Any,
-    values: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    at: ArrayLike,
+    values: ArrayLike | None = None,
     x_kernel: Kernel | None = None,
     lam: float | None = None,
     level: float = 0.95,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> MissingMass:
     """Return observed less predicted probabilities near one input, with the band of right predictions.
 

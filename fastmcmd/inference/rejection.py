@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import Json, RandomState
 from fastmcmd._base.checks import (
     as_array,
     as_weights,
@@ -102,7 +103,7 @@ class RejectionCurve:
             rows.append([*cells, f"{low:.4g} to {high:.4g}", f"{self.best_loss[place]:.4g}"])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary; numbers that are not finite become text."""
         fields = {**asdict(self), "gain": self.gain, "std_gain": self.std_gain}
         return {name: _json(value) for name, value in fields.items()}
@@ -143,14 +144,14 @@ class RejectionCurve:
 
 
 def rejection_curve(
-    score: Any,
-    loss: Any,
-    std: Any = None,
+    score: ArrayLike,
+    loss: ArrayLike,
+    std: ArrayLike | None = None,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     level: float = 0.95,
     simulations: int = 199,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> RejectionCurve:
     """Return the mean loss of the rows that are left when rows of high scores are rejected.
 

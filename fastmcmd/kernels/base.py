@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import as_float
 
 __all__ = [
@@ -246,7 +247,7 @@ class Kernel(ABC):
         steps = list(self.instructions())
         return tuple(name for name, _ in steps), [parameters for _, parameters in steps]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the kernel as a JSON-safe dictionary."""
         values = {
             field.name: value.to_dict() if isinstance(value, Kernel) else value

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import check_callable
 from fastmcmd.kernels.base import UNIT, Array, Instruction, Kernel, as_rows
 
@@ -131,7 +132,7 @@ class CustomKernel(Kernel):
         del unit, dim, max_norm2, direct
         return math.inf
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Refuse: a function cannot be saved without pickle."""
         raise TypeError(
             f"{self!r} holds a Python function, which cannot be saved without pickle; use built-in kernels"

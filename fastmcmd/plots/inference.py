@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Json
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 __all__ = ["congruence_test", "missing_mass"]
@@ -106,7 +107,7 @@ def missing_mass(
     ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
-        style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
+        style: Json = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes
         ax.text(0.98, 0.98, "above 0: the model puts too little there", va="top", **style)
         text = f"below 0: too much; shaded: {curve.level:.0%} of right models"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import parameter
@@ -107,7 +105,7 @@ class Poisson(Counts):
     [1.0, 4.0]
     """
 
-    def __init__(self, mean: Any) -> None:
+    def __init__(self, mean: ArrayLike) -> None:
         self._set(vector(mean, "mean"))
 
     def _set(self, mean: Array) -> None:
@@ -187,7 +185,7 @@ class NegativeBinomial(Counts):
     [1.5, 12.0]
     """
 
-    def __init__(self, mean: Any, dispersion: Any) -> None:
+    def __init__(self, mean: ArrayLike, dispersion: ArrayLike) -> None:
         mean = vector(mean, "mean")
         dispersion = beside(dispersion, "dispersion", mean)
         if dispersion.max() > _MOST_DISPERSION:
@@ -209,7 +207,7 @@ class NegativeBinomial(Counts):
         super().__init__(stats.nbinom(size, success), len(self._mean))
 
     @classmethod
-    def from_n_p(cls, n: Any, p: Any) -> NegativeBinomial:
+    def from_n_p(cls, n: ArrayLike, p: ArrayLike) -> NegativeBinomial:
         """Return the distributions of the failures before the n-th success of probability p.
 
         Parameters

@@ -71,7 +71,7 @@ class DoublePoisson(Predictive):
 
     discrete = True
 
-    def __init__(self, mean: Any, phi: Any) -> None:
+    def __init__(self, mean: ArrayLike, phi: Any) -> None:
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
         # The bound from which the loops start: windows are somewhat shorter.

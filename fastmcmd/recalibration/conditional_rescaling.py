@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd.inference.corrections import (
     CountCorrection,
     correctable,
@@ -101,7 +102,7 @@ class ConditionalRescaling(LocalRecalibrator):
         lam: Any = "auto",
         folds: int = 5,
         landmarks: int = 300,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self._set_options(x_kernel, lam, folds, landmarks, random_state)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import check_count
 from fastmcmd.inference.corrections import reason_against, starting_point
 from fastmcmd.inference.inputs import input_map
@@ -109,7 +110,7 @@ class WitnessTilting(LocalRecalibrator):
         rounds: int = 4,
         folds: int = 5,
         landmarks: int = 200,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self._set_options(x_kernel, lam, folds, landmarks, random_state)
         self.rounds: int = check_count(rounds, "rounds", 1)
