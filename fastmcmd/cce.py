@@ -8,12 +8,14 @@ from dataclasses import replace
 from numpy.typing import ArrayLike, DTypeLike
 
 from fastmcmd._base.annotations import (
+    CertificateName,
     Encoder,
     FilePath,
     InputsLike,
     Landmarks,
     MemoryLimit,
     RandomState,
+    SolverName,
 )
 from fastmcmd.estimate.arguments import check_files, common_dtype, prepared_inputs, scaled_inputs
 from fastmcmd.estimate.samples import encoded_inputs, samples_of
@@ -41,12 +43,12 @@ def cce(
     weights: ArrayLike | None = None,
     random_state: RandomState = None,
     tol: float = 1e-6,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     backend: str = "auto",
     dtype: DTypeLike | None = None,
     memory_limit: MemoryLimit = None,
     progress: bool = False,
-    certificate: str = "auto",
+    certificate: CertificateName = "auto",
     rank: int | None = None,
     landmarks: Landmarks = None,
     out: FilePath | None = None,

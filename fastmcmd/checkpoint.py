@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._version import __version__
 from fastmcmd.io import AtomicFile, destination
 from fastmcmd.io.archive import member_array, write_member
@@ -99,8 +99,8 @@ class Checkpoint:
         path: str | os.PathLike[str],
         fingerprint: str,
         every: float = 30.0,
-        settings: dict[str, Any] | None = None,
-        plan: dict[str, Any] | None = None,
+        settings: Json | None = None,
+        plan: Json | None = None,
     ) -> None:
         self.path = destination(path, "checkpoint")
         self.every = every
@@ -119,7 +119,7 @@ class Checkpoint:
             self._about["plan"] = self._check_file()
 
     @property
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> Json:
         """Values of the run that began the file."""
         return dict(self._about["plan"])
 
@@ -209,7 +209,7 @@ class Checkpoint:
         except (*_BROKEN, TypeError):
             return False
 
-    def _check_file(self) -> dict[str, Any]:
+    def _check_file(self) -> Json:
         """Check that the file is of this computation, and return its plan."""
         try:
             self.path.open("rb").close()
@@ -352,7 +352,7 @@ def _hash_array(digest: Any, array: HostArray) -> None:
 _AFRESH = "Remove it to start afresh, or name another file"
 
 
-def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+def _difference(theirs: Json, ours: Json) -> str:
     """Say which settings differ."""
     nothing = object()
     differences = [
@@ -363,7 +363,7 @@ def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     return "; ".join(differences) or "the data differ"
 
 
-def _shown(settings: dict[str, Any], name: str) -> str:
+def _shown(settings: Json, name: str) -> str:
     return repr(settings[name]) if name in settings else "not given"
 
 

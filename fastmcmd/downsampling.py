@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastmcmd._base.annotations import Encoder, InputsLike, MemoryLimit, RandomState
+from fastmcmd._base.annotations import (
+    CertificateName,
+    Encoder,
+    FilePath,
+    InputsLike,
+    Json,
+    MemoryLimit,
+    RandomState,
+    SolverName,
+)
 from fastmcmd._base.checks import (
     as_rows,
     as_weights,
@@ -110,7 +118,7 @@ class DownsampledResult(PointValues):
         """Wall time of all repeats."""
         return sum(each.seconds for each in self.info)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary; spreads that a single repeat does not have are None."""
         repeated = self.repeats > 1
         return {
@@ -176,13 +184,13 @@ def downsampled_cce(
     encoder: Encoder | None = None,
     weights: ArrayLike | None = None,
     tol: float = 1e-6,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     backend: str = "auto",
     dtype: DTypeLike | None = None,
     memory_limit: MemoryLimit = None,
     progress: bool = False,
-    certificate: str = "auto",
-    cache_dir: str | os.PathLike[str] | None = None,
+    certificate: CertificateName = "auto",
+    cache_dir: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> DownsampledResult:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 __all__ = [
     "FEATURES_MISS", "QUADRATURE", "ROUNDING_ALONE", "TOO_HEAVY", "UNSCALED", "MemoryLimitError",
     "MissingDependencyError", "NumericalError", "ToleranceWarning",
@@ -41,3 +44,19 @@ class MemoryLimitError(MemoryError):
 
 class MissingDependencyError(ImportError):
     """An optional package is needed; the message holds the command that installs it."""
+
+
+def require(module: str, message: str) -> Any:
+    """Return an optional module, or raise MissingDependencyError with the message.
+
+    Parameters
+    ----------
+    module : str
+        Its full name, as after ``import``.
+    message : str
+        What needs it, and the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(message) from error

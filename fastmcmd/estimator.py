@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastmcmd import storage
 from fastmcmd._base.annotations import (
+    CertificateName,
     Encoder,
     FilePath,
     HostArray,
@@ -18,6 +19,7 @@ from fastmcmd._base.annotations import (
     Landmarks,
     MemoryLimit,
     RandomState,
+    SolverName,
 )
 from fastmcmd._base.checks import as_rows, check_path
 from fastmcmd._base.params import Parameters
@@ -30,7 +32,7 @@ from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.defaults import named_kernels
 from fastmcmd.kernels import Kernel, Scaled, scales_of
 from fastmcmd.mcmd import evaluate_at
-from fastmcmd.options import Options, where_data_are
+from fastmcmd.options import DEFAULTS, Options, where_data_are
 from fastmcmd.planning.choice import settled
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.result import Result
@@ -79,12 +81,12 @@ class ConditionalCongruence(Parameters):
         encoder: Encoder | None = None,
         random_state: RandomState = None,
         tol: float = 1e-6,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         backend: str = "auto",
         dtype: DTypeLike | None = None,
         memory_limit: MemoryLimit = None,
         progress: bool = False,
-        certificate: str = "auto",
+        certificate: CertificateName = "auto",
         rank: int | None = None,
         landmarks: Landmarks = None,
         cache_dir: FilePath | None = None,
@@ -119,13 +121,8 @@ class ConditionalCongruence(Parameters):
     def options(self, x: InputsLike | None = None) -> Options:
         """Return the checked numerical options, for inputs ``x``."""
         backend, devices = where_data_are(self.backend, self.devices, x)
-        return Options.of(
-            tol=self.tol, solver=self.solver, backend=backend, dtype=self.dtype,
-            memory_limit=self.memory_limit, progress=self.progress, certificate=self.certificate,
-            rank=self.rank, landmarks=self.landmarks, cache_dir=self.cache_dir,
-            checkpoint=self.checkpoint, devices=devices,
-            device_memory_limit=self.device_memory_limit,
-        )  # fmt: skip
+        given: Any = {name: getattr(self, name) for name in DEFAULTS}
+        return Options.of(**{**given, "backend": backend, "devices": devices})
 
     def fit(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import shown
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,12 +112,8 @@ def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFram
     >>> to_frame({"cce": np.array([0.5, 0.25])}, ["a", "b"])["cce"].to_dict()
     {'a': 0.5, 'b': 0.25}
     """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MissingDependencyError(
-            "a frame needs pandas: pip install 'fastmcmd[frame]'; the values by row are arrays without it"
-        ) from None
+    without = "the values by row are arrays without it"
+    pd = require("pandas", f"a frame needs pandas: pip install 'fastmcmd[frame]'; {without}")
     index_labels = labels if isinstance(labels, RowLabels) else row_labels(labels)
     index = None
     if index_labels is None and labels is not None:
@@ -163,12 +159,8 @@ def to_xarray(columns: Mapping[str, Array], labels: RowLabels | None = None) -> 
     >>> float(to_xarray({"crps": np.array([0.5, 0.25])}, row_labels(y))["crps"].sel(time=20))
     0.25
     """
-    try:
-        import xarray as xr
-    except ImportError:
-        raise MissingDependencyError(
-            "a Dataset needs xarray: pip install xarray; the values by row are arrays without it"
-        ) from None
+    without = "the values by row are arrays without it"
+    xr = require("xarray", f"a Dataset needs xarray: pip install xarray; {without}")
     labels = RowLabels() if labels is None else labels
     _check_length(columns, labels.index)
     coords = dict(labels.coords)

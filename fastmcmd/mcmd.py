@@ -8,7 +8,15 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike, DTypeLike
 
-from fastmcmd._base.annotations import FilePath, HostArray, InputsLike, Landmarks, MemoryLimit
+from fastmcmd._base.annotations import (
+    CertificateName,
+    FilePath,
+    HostArray,
+    InputsLike,
+    Landmarks,
+    MemoryLimit,
+    SolverName,
+)
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -46,12 +54,12 @@ def mcmd(
     weights: ArrayLike | None = None,
     weights_prime: ArrayLike | None = None,
     tol: float = 1e-6,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     backend: str = "auto",
     dtype: DTypeLike | None = None,
     memory_limit: MemoryLimit = None,
     progress: bool = False,
-    certificate: str = "auto",
+    certificate: CertificateName = "auto",
     rank: int | None = None,
     landmarks: Landmarks = None,
     out: FilePath | None = None,

@@ -4,24 +4,76 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import DTypeLike
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import (
+    CertificateName,
+    DType,
+    Encoder,
+    FilePath,
+    Json,
+    Landmarks,
+    MemoryLimit,
+    RandomState,
+    SolverName,
+)
 from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive, on_device
 from fastmcmd._base.memory import parse_memory
 from fastmcmd.io import destination
+from fastmcmd.kernels import Kernel
 
-__all__ = ["Options", "where_data_are"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-SOLVERS = ("auto", "cholesky", "cg", "lowrank", "nystrom")
-CERTIFICATES = ("auto", "rigorous", "sampled")
+__all__ = ["DEFAULTS", "Computation", "Estimation", "Options", "where_data_are"]
+
 LANDMARKS = ("rpcholesky", "uniform")
+
+
+class Computation(TypedDict, total=False):
+    """How a result is computed: the arguments that public functions share, described in `fastmcmd.mcmd`.
+
+    Public signatures list them; a test compares these, and what the command line and files of estimators
+    have of them, with this list.
+    """
+
+    tol: float
+    solver: SolverName
+    backend: str
+    dtype: DTypeLike | None
+    memory_limit: MemoryLimit
+    progress: bool
+    certificate: CertificateName
+    rank: int | None
+    landmarks: Landmarks
+    cache_dir: FilePath | None
+    checkpoint: FilePath | None
+    devices: Sequence[int] | None
+    device_memory_limit: int | str | None
+
+
+class Estimation(Computation, total=False):
+    """What is estimated, and how: the arguments of `fastmcmd.ConditionalCongruence`."""
+
+    x_kernel: Kernel | str | None
+    y_kernel: Kernel | str | None
+    lam: float | str | None
+    draws: int | None
+    encoder: Encoder | None
+    random_state: RandomState
+
+
+DEFAULTS: Computation = {
+    "tol": 1e-6, "solver": "auto", "backend": "auto", "dtype": None, "memory_limit": None,
+    "progress": False, "certificate": "auto", "rank": None, "landmarks": None, "cache_dir": None,
+    "checkpoint": None, "devices": None, "device_memory_limit": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,23 +132,10 @@ class Options:
     chosen: str = ""
 
     @staticmethod
-    def of(
-        *,
-        tol: Any,
-        solver: Any,
-        backend: Any,
-        dtype: Any,
-        memory_limit: Any,
-        progress: Any,
-        certificate: Any,
-        rank: Any = None,
-        landmarks: ArrayLike | None = None,
-        cache_dir: Any = None,
-        checkpoint: Any = None,
-        devices: Any = None,
-        device_memory_limit: float | str | None = None,
-    ) -> Options:
-        """Return checked options."""
+    def of(**arguments: Unpack[Computation]) -> Options:
+        """Return checked options; `DEFAULTS` where there is no argument."""
+        given: Json = {**DEFAULTS, **arguments}
+        dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
         if dtype is not None:
             try:
                 dtype = np.dtype(dtype)
@@ -107,20 +146,22 @@ class Options:
         if not isinstance(backend, str):
             raise TypeError(f"backend is {backend!r}; the name of a backend is needed")
         return Options(
-            tol=check_positive(tol, "tol"),
-            solver=check_choice(solver, "solver", SOLVERS),
+            tol=check_positive(given["tol"], "tol"),
+            solver=check_choice(solver, "solver", get_args(SolverName)),
             backend=backend,
             dtype=dtype,
-            memory_limit=parse_memory(memory_limit),
-            progress=bool(progress),
-            certificate=check_choice(certificate, "certificate", CERTIFICATES),
-            rank=_rank(rank, solver),
-            landmarks=_landmarks(landmarks, solver),
-            cache_dir=_cache_dir(cache_dir),
-            checkpoint=_checkpoint(checkpoint),
-            limit_given=memory_limit is not None,
-            devices=_devices(devices, backend),
-            device_memory_limit=_device_limit(device_memory_limit, backend),
+            memory_limit=parse_memory(given["memory_limit"]),
+            progress=bool(given["progress"]),
+            certificate=check_choice(
+                given["certificate"], "certificate", get_args(CertificateName)
+            ),
+            rank=_rank(given["rank"], solver),
+            landmarks=_landmarks(given["landmarks"], solver),
+            cache_dir=_cache_dir(given["cache_dir"]),
+            checkpoint=_checkpoint(given["checkpoint"]),
+            limit_given=given["memory_limit"] is not None,
+            devices=_devices(given["devices"], backend),
+            device_memory_limit=_device_limit(given["device_memory_limit"], backend),
         )
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, shown
 from fastmcmd.errors import (
@@ -129,7 +130,7 @@ class PointValues:
         values = self.quantile(np.divide(levels, 100))
         return {f"q{level:02d}": float(v) for level, v in zip(levels, values, strict=True)}
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the values, for ``np.asarray(result)``."""
         if copy is False and dtype not in (None, self.values.dtype):
             raise ValueError("a copy is needed to change the dtype")
@@ -241,7 +242,7 @@ class Result(PointValues):
         """
         return self._noise_source().effective_rows
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         """Return what a pickle holds: everything that was computed, not the data."""
         return {**self.__dict__, "source": None}
 
@@ -303,7 +304,7 @@ class Result(PointValues):
             return ""
         return f"its error bound, {bound:.1e}, exceeds it ({_advice(self.info)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary: mean, quantiles, bound, settings."""
         return {
             "name": self.name,

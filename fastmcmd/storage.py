@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._version import __version__
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.io import Archive, write_atomically, write_npz
@@ -22,7 +23,7 @@ from fastmcmd.io.state import encode
 __all__ = ["load", "load_kind", "read_file", "register", "save", "write_file"]
 
 Arrays = dict[str, NDArray[Any]]
-Reader = Callable[[Arrays, dict[str, Any], int], Any]
+Reader = Callable[[Arrays, Json, int], Any]
 
 # 1: no checksum, kernels resolved only. 2: names of their own for the arrays. 3: states by field name.
 _FORMAT = 3
@@ -48,13 +49,13 @@ def register(kind: str, reader: Reader) -> None:
     _READERS[kind] = reader
 
 
-def save(path: Any, kind: str, state: Any) -> None:
+def save(path: FilePath, kind: str, state: Any) -> None:
     """Write the state of an object of the class named ``kind``."""
     arrays, document = encode(state)
     write_file(path, arrays, {"kind": kind, "state": document})
 
 
-def load(path: Any) -> Any:
+def load(path: FilePath) -> Any:
     """Read a fitted object written by its ``save``: `ConditionalCongruence` or a recalibrator.
 
     Parameters
@@ -72,7 +73,7 @@ def load(path: Any) -> Any:
     return load_kind(path)
 
 
-def load_kind(path: Any, kinds: Collection[str] | None = None, what: str = "") -> Any:
+def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = "") -> Any:
     """Read a fitted object of some classes.
 
     Parameters
@@ -105,7 +106,7 @@ def load_kind(path: Any, kinds: Collection[str] | None = None, what: str = "") -
         raise ValueError(f"{path} is damaged, or not a saved {kind}: {text}") from error
 
 
-def read_file(path: Any, what: str) -> tuple[Arrays, dict[str, Any], int]:
+def read_file(path: FilePath, what: str) -> tuple[Arrays, Json, int]:
     """Return the arrays, the settings and the format of a file; ``what`` it should be, for messages."""
     try:
         with Archive(path, "path") as archive:
@@ -129,7 +130,7 @@ def read_file(path: Any, what: str) -> tuple[Arrays, dict[str, Any], int]:
     return arrays, settings, version
 
 
-def write_file(path: Any, arrays: Arrays, settings: dict[str, Any]) -> None:
+def write_file(path: FilePath, arrays: Arrays, settings: Json) -> None:
     """Write what `read_file` reads, atomically."""
     text = json.dumps({"format": _FORMAT, "fastmcmd": __version__, **settings}).encode()
     contents = {

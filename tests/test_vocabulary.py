@@ -33,14 +33,7 @@ OLD = {
 }
 # Formats of earlier versions have these names in files; `FileNotFoundError` is Python's.
 ALLOWED = {"FileNotFoundError", "ModuleNotFoundError"}
-FOLDERS = [
-    "_base", "backends", "device", "embedding", "estimate", "gram", "io", "kernels", "planning",
-    "predictive", "rows", "solvers",
-]  # fmt: skip
-FILES = [
-    *(path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))),
-    *sorted(PACKAGE.glob("*.py")),
-]
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def words(name: str) -> set[str]:

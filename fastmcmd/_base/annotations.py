@@ -13,16 +13,19 @@ __all__ = [
     "PIT",
     "AnyArray",
     "Array",
+    "CertificateName",
     "DType",
     "Encoder",
     "FilePath",
     "HostArray",
     "InputsLike",
+    "Json",
     "Landmarks",
     "MemoryLimit",
     "NanPolicy",
     "Nodes",
     "RandomState",
+    "SolverName",
 ]
 
 Array: TypeAlias = NDArray[np.float64]
@@ -41,6 +44,8 @@ RandomState: TypeAlias = (
     | np.random.RandomState
     | None
 )
+SolverName: TypeAlias = Literal["auto", "cholesky", "cg", "lowrank", "nystrom"]
+CertificateName: TypeAlias = Literal["auto", "rigorous", "sampled"]
 PIT: TypeAlias = Literal["randomized", "mid", "plain"]
 FilePath: TypeAlias = str | PathLike[str]
 MemoryLimit: TypeAlias = int | float | str | None  # bytes, or text such as "8GB"
@@ -50,4 +55,5 @@ InputsLike: TypeAlias = ArrayLike | PathLike[str] | Sequence[object]
 Encoder: TypeAlias = Callable[[Any], ArrayLike]
 # An array of NumPy or CuPy, or a tensor of torch: the libraries share no type.
 AnyArray: TypeAlias = Any
+Json: TypeAlias = dict[str, Any]  # values that JSON holds, by their names
 HostArray: TypeAlias = NDArray[Any]  # of NumPy, whatever its dtype

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import as_array
 
 __all__ = [
@@ -79,76 +79,76 @@ class Namespace(ABC):
         """What has ``erf`` and ``ndtr``, the standard normal cdf: the standard has neither."""
 
     @abstractmethod
-    def to_host(self, values: Any) -> HostArray:
+    def to_host(self, values: AnyArray) -> HostArray:
         """Return a copy of an array for NumPy: waits for the device."""
 
     def current(self) -> AbstractContextManager[Any]:
         """Return a context in which new arrays are made on the device."""
         return nullcontext()
 
-    def from_host(self, values: HostArray) -> Any:
+    def from_host(self, values: HostArray) -> AnyArray:
         """Return an array of NumPy on the device."""
         return self.xp.asarray(values, device=self.device)
 
-    def cast(self, values: Any, kind: str) -> Any:
+    def cast(self, values: AnyArray, kind: str) -> AnyArray:
         """Return an array as of type ``kind``, such as "float64"; the same array if it is."""
         return self.xp.astype(values, getattr(self.xp, kind), copy=False)
 
-    def full(self, shape: int | tuple[int, ...], value: float) -> Any:
+    def full(self, shape: int | tuple[int, ...], value: float) -> AnyArray:
         """Return an array of float64, each element ``value``."""
         return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
 
-    def clip(self, values: Any, low: float, high: float) -> Any:
+    def clip(self, values: AnyArray, low: float, high: float) -> AnyArray:
         """Return values moved into [low, high]; their own memory may be used for it."""
         return self.xp.clip(values, low, high)
 
-    def absolute(self, values: Any) -> Any:
+    def absolute(self, values: AnyArray) -> AnyArray:
         """Return absolute values; their own memory may be used for it."""
         return self.xp.abs(values)
 
-    def sort(self, values: Any) -> Any:
+    def sort(self, values: AnyArray) -> AnyArray:
         """Return values in ascending order along the last axis."""
         return self.xp.sort(values, axis=-1)
 
-    def argsort(self, values: Any) -> Any:
+    def argsort(self, values: AnyArray) -> AnyArray:
         """Return the places of values (n,) in ascending order."""
         return self.xp.argsort(values)
 
-    def greatest(self, values: Any) -> Any:
+    def greatest(self, values: AnyArray) -> AnyArray:
         """Return the largest values along the last axis."""
         return self.xp.max(values, axis=-1)
 
-    def rows(self, values: Any, places: NDArray[np.intp]) -> Any:
+    def rows(self, values: AnyArray, places: NDArray[np.intp]) -> AnyArray:
         """Return the rows of an array at ``places`` of the host."""
         return self.xp.take(values, self.from_host(places), axis=0)
 
-    def least(self, values: Any) -> Any:
+    def least(self, values: AnyArray) -> AnyArray:
         """Return the smallest values along the last axis."""
         return self.xp.min(values, axis=-1)
 
-    def argmax(self, values: Any) -> Any:
+    def argmax(self, values: AnyArray) -> AnyArray:
         """Return the place of the largest value along the last axis, the first of equal ones."""
         return self.xp.argmax(values, axis=-1)
 
-    def count(self, mask: Any) -> Any:
+    def count(self, mask: AnyArray) -> Any:
         """Return how many are true along the last axis."""
         return self.xp.count_nonzero(mask, axis=-1)
 
-    def running(self, values: Any) -> Any:
+    def running(self, values: AnyArray) -> AnyArray:
         """Return the sums (n + 1,) of the first values (n,), of none to of all."""
         return self.xp.cumulative_sum(values, include_initial=True)
 
-    def scatter(self, values: Any, valid: Any, n: int) -> Any:
+    def scatter(self, values: AnyArray, valid: AnyArray, n: int) -> AnyArray:
         """Return values (m,) of the rows that a mask (n,) keeps as (n,), NaN elsewhere."""
         place = self.running(self.cast(valid, "float64"))[1:] - 1.0
         place = self.cast(self.clip(place, 0.0, math.inf), "int64")
         return self.xp.where(valid, self.xp.take(values, place), math.nan)
 
-    def concat(self, parts: Sequence[Any]) -> Any:
+    def concat(self, parts: Sequence[AnyArray]) -> AnyArray:
         """Return arrays joined along their first axis."""
         return self.xp.concat(list(parts))
 
-    def as_real(self, value: Any, name: str) -> Any:
+    def as_real(self, value: AnyArray, name: str) -> AnyArray:
         """Return an array of this library in float32 or float64, as `fastmcmd._base.checks.as_array`."""
         kind = kind_of(value)
         if kind in ("float32", "float64"):
@@ -159,7 +159,7 @@ class Namespace(ABC):
             raise TypeError(f"{name} has dtype {kind}; real numbers are needed")
         return self.cast(value, "float64")
 
-    def bring(self, value: Any, name: str) -> Any:
+    def bring(self, value: AnyArray, name: str) -> AnyArray:
         """Return an array of this device, or of the host, or numbers, as real ones of this device.
 
         Raises
@@ -172,7 +172,7 @@ class Namespace(ABC):
         self.check_same(value, name)
         return self.as_real(value, name)
 
-    def check_same(self, value: Any, name: str) -> None:
+    def check_same(self, value: AnyArray, name: str) -> None:
         """Raise unless an array on a device is of this library and lies on this device."""
         there = device_namespace(value)
         if there != self:
@@ -180,19 +180,19 @@ class Namespace(ABC):
                 f"{name} is of {there}, and the prediction of {self}; both must lie on one device"
             )
 
-    def numbers(self, values: Sequence[Any]) -> HostArray:
+    def numbers(self, values: Sequence[AnyArray]) -> HostArray:
         """Return arrays of one shape as one of the host, stacked: waits for the device once."""
         if not values:
             return np.empty(0)
         return self.to_host(self.xp.stack(list(values)))
 
-    def positions(self, ordered: Any, levels: Any, side: str) -> NDArray[np.int64]:
+    def positions(self, ordered: AnyArray, levels: AnyArray, side: str) -> NDArray[np.int64]:
         """Return where ``levels`` (j,) of the host belong in ascending values: `numpy.searchsorted`."""
         there = self.cast(self.from_host(np.asarray(levels)), kind_of(ordered))
         positions = self.to_host(self.xp.searchsorted(ordered, there, side=side))
         return positions.astype(np.int64, copy=False)
 
-    def at(self, values: Any, places: HostArray) -> HostArray:
+    def at(self, values: AnyArray, places: HostArray) -> HostArray:
         """Return the values (j,) at ``places`` of the host, for NumPy."""
         return self.to_host(self.xp.take(values, self.from_host(places)))
 
@@ -200,30 +200,30 @@ class Namespace(ABC):
 class _LikeNumPy(Namespace):
     """What NumPy before 2.1 and CuPy before 14 lack of the standard."""
 
-    def cast(self, values: Any, kind: str) -> Any:
+    def cast(self, values: AnyArray, kind: str) -> AnyArray:
         return values.astype(kind, copy=False)
 
-    def full(self, shape: int | tuple[int, ...], value: float) -> Any:
+    def full(self, shape: int | tuple[int, ...], value: float) -> AnyArray:
         return self.xp.full(shape, value, dtype="float64")
 
-    def from_host(self, values: HostArray) -> Any:
+    def from_host(self, values: HostArray) -> AnyArray:
         return self.xp.asarray(values)
 
-    def clip(self, values: Any, low: float, high: float) -> Any:
+    def clip(self, values: AnyArray, low: float, high: float) -> AnyArray:
         return self.xp.clip(values, low, high, out=values)
 
-    def absolute(self, values: Any) -> Any:
+    def absolute(self, values: AnyArray) -> AnyArray:
         return self.xp.abs(values, out=values)
 
-    def count(self, mask: Any) -> Any:
+    def count(self, mask: AnyArray) -> Any:
         return mask.sum(axis=-1)
 
-    def running(self, values: Any) -> Any:
+    def running(self, values: AnyArray) -> AnyArray:
         out = self.xp.zeros(len(values) + 1)
         self.xp.cumsum(values, out=out[1:])
         return out
 
-    def concat(self, parts: Sequence[Any]) -> Any:
+    def concat(self, parts: Sequence[AnyArray]) -> AnyArray:
         return self.xp.concatenate(list(parts))
 
 
@@ -232,10 +232,10 @@ class _NumPy(_LikeNumPy):
 
     on_host = True
 
-    def bring(self, value: Any, name: str) -> Any:
+    def bring(self, value: AnyArray, name: str) -> AnyArray:
         return as_array(value, name)
 
-    def scatter(self, values: Any, valid: Any, n: int) -> Any:
+    def scatter(self, values: AnyArray, valid: AnyArray, n: int) -> AnyArray:
         out = np.full((n, *values.shape[1:]), np.nan)
         out[valid] = values
         return out
@@ -246,7 +246,7 @@ class _NumPy(_LikeNumPy):
 
         return scipy.special
 
-    def to_host(self, values: Any) -> HostArray:
+    def to_host(self, values: AnyArray) -> HostArray:
         return np.asarray(values)
 
 
@@ -260,10 +260,10 @@ class _CuPy(_LikeNumPy):
     def current(self) -> AbstractContextManager[Any]:
         return self.device
 
-    def to_host(self, values: Any) -> HostArray:
+    def to_host(self, values: AnyArray) -> HostArray:
         return np.asarray(values.get())
 
-    def running(self, values: Any) -> Any:
+    def running(self, values: AnyArray) -> AnyArray:
         return self.concat([self.full(1, 0.0), self.xp.cumsum(values)])
 
 
@@ -274,52 +274,52 @@ class _Torch(Namespace):
     def special(self) -> Any:
         return self.xp.special
 
-    def to_host(self, values: Any) -> HostArray:
+    def to_host(self, values: AnyArray) -> HostArray:
         return np.asarray(values.cpu().numpy())
 
-    def from_host(self, values: HostArray) -> Any:
+    def from_host(self, values: HostArray) -> AnyArray:
         # In C order, because torch takes no negative strides.
         return self.xp.tensor(np.asarray(values, order="C"), device=self.device)
 
-    def cast(self, values: Any, kind: str) -> Any:
+    def cast(self, values: AnyArray, kind: str) -> AnyArray:
         return values.to(getattr(self.xp, kind))
 
-    def full(self, shape: int | tuple[int, ...], value: float) -> Any:
+    def full(self, shape: int | tuple[int, ...], value: float) -> AnyArray:
         shape = (shape,) if isinstance(shape, int) else shape
         return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
 
-    def sort(self, values: Any) -> Any:
+    def sort(self, values: AnyArray) -> AnyArray:
         return self.xp.sort(values, dim=-1).values
 
-    def greatest(self, values: Any) -> Any:
+    def greatest(self, values: AnyArray) -> AnyArray:
         return self.xp.amax(values, dim=-1)
 
-    def least(self, values: Any) -> Any:
+    def least(self, values: AnyArray) -> AnyArray:
         return self.xp.amin(values, dim=-1)
 
-    def count(self, mask: Any) -> Any:
+    def count(self, mask: AnyArray) -> Any:
         return mask.sum(dim=-1)
 
-    def rows(self, values: Any, places: NDArray[np.intp]) -> Any:
+    def rows(self, values: AnyArray, places: NDArray[np.intp]) -> AnyArray:
         return values[self.from_host(places)]
 
-    def running(self, values: Any) -> Any:
+    def running(self, values: AnyArray) -> AnyArray:
         return self.concat([self.full(1, 0.0), self.xp.cumsum(values, dim=0)])
 
-    def as_real(self, value: Any, name: str) -> Any:
+    def as_real(self, value: AnyArray, name: str) -> AnyArray:
         return super().as_real(value.detach(), name)
 
 
 HOST: Namespace = _NumPy(np, "host")
 
 
-def _of_cupy(value: Any) -> Namespace:
+def _of_cupy(value: AnyArray) -> Namespace:
     import cupy
 
     return _CuPy(cupy, value.device)
 
 
-def _of_torch(value: Any) -> Namespace | None:
+def _of_torch(value: AnyArray) -> Namespace | None:
     import torch
 
     return _Torch(torch, value.device) if value.is_cuda else None
@@ -329,7 +329,7 @@ def _of_torch(value: Any) -> Namespace | None:
 FINDERS: dict[str, Callable[[Any], Namespace | None]] = {"cupy": _of_cupy, "torch": _of_torch}
 
 
-def device_namespace(value: Any) -> Namespace | None:
+def device_namespace(value: AnyArray) -> Namespace | None:
     """Return the namespace of an array on a device; None for whatever else.
 
     Examples
@@ -347,7 +347,7 @@ def device_namespace(value: Any) -> Namespace | None:
     return finder(value)
 
 
-def device_namespace_among(*values: Any) -> Namespace | None:
+def device_namespace_among(*values: AnyArray) -> Namespace | None:
     """Return the namespace of the first array on a device, in tuples such as (mean, std) too; else None."""
     for value in values:
         device = (
@@ -358,7 +358,7 @@ def device_namespace_among(*values: Any) -> Namespace | None:
     return None
 
 
-def namespace_of(value: Any) -> Namespace:
+def namespace_of(value: AnyArray) -> Namespace:
     """Return the namespace of an array; that of NumPy for arrays of the host."""
     return device_namespace(value) or HOST
 
@@ -380,11 +380,11 @@ def on_array_device(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def shape_only(value: Any) -> HostArray:
+def shape_only(value: AnyArray) -> HostArray:
     """Return an array of the host of the same shape, in no memory: for checks of shapes."""
     return np.broadcast_to(0.0, tuple(value.shape))
 
 
-def kind_of(values: Any) -> str:
+def kind_of(values: AnyArray) -> str:
     """Return the name of a type, as "float64": of torch and the standard it comes with a module."""
     return str(values.dtype).rpartition(".")[2]

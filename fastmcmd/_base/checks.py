@@ -42,7 +42,7 @@ __all__ = [
     "weights_of_rows",
 ]
 
-_EXACT = 1 << 53  # integers up to here are float64 numbers
+EXACT_INTEGERS = 1 << 53  # integers up to here are float64 numbers
 _TWO_64 = 2.0**64  # integers below are long doubles of their own
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
 _LEAST_LAM, _MOST_LAM = 1e-100, 1e100  # products with n and weights stay in range
@@ -148,7 +148,9 @@ def _of_objects(array: HostArray, name: str) -> HostArray:
         raise TypeError(
             f"{name} holds Python objects that are not numbers; an array of numbers is needed"
         ) from None
-    integers = [one for one in array.ravel().tolist() if type(one) is int and abs(one) > _EXACT]
+    integers = [
+        one for one in array.ravel().tolist() if type(one) is int and abs(one) > EXACT_INTEGERS
+    ]
     for one in integers:
         if int(float(one)) != one:
             _refuse_integer(one, name)
@@ -160,16 +162,20 @@ def _check_exact(array: HostArray, name: str) -> None:
     if array.dtype.itemsize < 8 or array.dtype.kind == "b" or not array.size:
         return
     low, high = int(array.min()), int(array.max())
-    if high <= _EXACT and low >= -_EXACT:
+    if high <= EXACT_INTEGERS and low >= -EXACT_INTEGERS:
         return
     flat = array.ravel()
-    large = flat[(flat > _EXACT) if array.dtype.kind == "u" else (flat > _EXACT) | (flat < -_EXACT)]
+    large = flat[
+        (flat > EXACT_INTEGERS)
+        if array.dtype.kind == "u"
+        else (flat > EXACT_INTEGERS) | (flat < -EXACT_INTEGERS)
+    ]
     # An integer is exact where the digits before its trailing zeros fit: dividing by its lowest bit.
     with np.errstate(over="ignore"):
         size = large.astype(np.uint64)
         size = np.where(large < 0, ~size + np.uint64(1), size)
         digits = size // (size & (~size + np.uint64(1)))
-    bad = digits > _EXACT
+    bad = digits > EXACT_INTEGERS
     if bad.any():
         _refuse_integer(int(large[int(np.argmax(bad))]), name)
 
@@ -178,7 +184,7 @@ def _check_whole(array: HostArray, name: str) -> None:
     """Raise where a long double is a whole number of 64 bits or fewer without a float64 of its own."""
     size = np.abs(array)
     with np.errstate(over="ignore", invalid="ignore"):
-        whole = (size > _EXACT) & (size < _TWO_64) & (np.floor(array) == array)
+        whole = (size > EXACT_INTEGERS) & (size < _TWO_64) & (np.floor(array) == array)
         bad = whole & (array.astype(np.float64).astype(array.dtype) != array)
     if bad.any():
         _refuse_integer(int(array[bad][0]), name)

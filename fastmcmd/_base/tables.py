@@ -7,10 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fastmcmd.errors import require
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ColumnTable", "aligned", "columns_as_text", "printable"]
+__all__ = ["ColumnTable", "aligned", "columns_as_text", "data_frame", "printable"]
 
 _UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of pairs, line ends
 _TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -66,6 +68,12 @@ def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return aligned(rows, words)
 
 
+def data_frame(data: Any, **options: Any) -> pd.DataFrame:
+    """Return ``pandas.DataFrame(data, **options)``, or raise MissingDependencyError without pandas."""
+    advice = "pip install 'fastmcmd[frame]'; to_dict() and table() do without"
+    return require("pandas", f"to_frame needs pandas: {advice}").DataFrame(data, **options)
+
+
 class ColumnTable(ABC):
     """A result whose numbers form columns of one length."""
 
@@ -75,9 +83,7 @@ class ColumnTable(ABC):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
+        return data_frame(self.to_dict())
 
     def table(self) -> str:
         """Return the rows of the columns as text, a line each."""

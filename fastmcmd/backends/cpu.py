@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.annotations import DType
 from fastmcmd._base.threads import get_num_threads
@@ -41,7 +41,7 @@ def _program(kernel: Kernel, direct: bool) -> tuple[NDArray[np.int32], NDArray[n
     return codes, values
 
 
-def _like(v: Array, dtype: Any) -> Array:
+def _like(v: Array, dtype: DTypeLike) -> Array:
     return np.ascontiguousarray(v, dtype=dtype)
 
 

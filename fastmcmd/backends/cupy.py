@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import AnyArray, DType
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import (
@@ -104,13 +104,13 @@ class CupyBackend(Backend):
         per_device = packed // len(self.devices) + rows
         return all(per_device <= device.budget - device.budget // 4 for device in self.devices)
 
-    def takes(self, rows: Any) -> bool:
+    def takes(self, rows: AnyArray) -> bool:
         """Return True: devices copy from each other."""
         del rows
         return True
 
     def points(
-        self, x: Any, dtype: DType | type, offset: NDArray[np.float64] | None = None
+        self, x: AnyArray, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
         """Prepare rows: shared with the caller, and brought to a device when first used."""
         kind, dim = np.dtype(dtype), int(x.shape[1])
@@ -248,12 +248,12 @@ class CupyBackend(Backend):
             )
         return RowFeatures(*features)
 
-    def to_host(self, values: Any) -> Array:
+    def to_host(self, values: AnyArray) -> Array:
         """Return features as an array (p, b) of the host."""
         return values.to_host() if isinstance(values, DeviceFeatures) else np.asarray(values)
 
     def add_products(
-        self, f: Any, rhs: Array, weight: Array | None, gram: Array, cross: Array
+        self, f: AnyArray, rhs: Array, weight: Array | None, gram: Array, cross: Array
     ) -> None:
         """Add products of features, all in float64."""
         sums = self.products(*cross.shape)
@@ -359,7 +359,7 @@ class _Sums:
         if v.dtype == np.float32:
             self._part = device.empty((min(tile, max(n, len(v))), self._columns), v.dtype)
 
-    def add(self, tile: Any, rows: slice, cols: slice, transposed: bool = False) -> None:
+    def add(self, tile: AnyArray, rows: slice, cols: slice, transposed: bool = False) -> None:
         """Add ``tile v[cols]``, or that of its transpose, to some rows of the result."""
         out, v = self._out[rows], self._v[cols]
         if self._part is None:
@@ -370,7 +370,7 @@ class _Sums:
         count = (rows.stop - rows.start) * self._columns
         self._device.launch(self._source, "add_to_double", (count, 1), part, out, count)
 
-    def add_symmetric(self, tile: Any, rows: slice, cols: slice) -> None:
+    def add_symmetric(self, tile: AnyArray, rows: slice, cols: slice) -> None:
         """Add what a tile of a symmetric matrix gives, and its mirror image."""
         self.add(tile, rows, cols)
         if rows != cols:

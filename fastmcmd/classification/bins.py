@@ -11,7 +11,7 @@ from fastmcmd._base.arrays import kind_of, namespace_of
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd.classification.columns import over_columns
-from fastmcmd.classification.inputs import LabelledRows
+from fastmcmd.classification.inputs import GROUPS, LabelledRows
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 _STEP = 1 << 20  # values in a block: two milliseconds of work, more than a thread costs
-_GROUPS = 64
 _SUMS_BYTES = 1 << 25  # of memory for the sums of groups of rows: 32 MB
 
 
@@ -255,7 +254,7 @@ class ClassBins:
     def groups(self) -> int:
         """How many groups of rows have separate sums, within the memory for them."""
         sums, hits = self.state()
-        return max(1, min(_GROUPS, _SUMS_BYTES // (sums.nbytes + hits.nbytes)))
+        return max(1, min(GROUPS, _SUMS_BYTES // (sums.nbytes + hits.nbytes)))
 
     def state(self) -> tuple[Array, Array]:
         """Return sums of no rows."""

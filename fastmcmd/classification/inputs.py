@@ -54,7 +54,7 @@ SUM_TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6}
 _BLOCK = (
     1 << 17
 )  # probabilities in a block: 1 MB of float64, so that several loops find it in the cache
-_GROUPS = 64  # more than threads, so that none waits long for the last
+GROUPS = 64  # more than threads, so that none waits long for the last
 _NOTHING = np.empty(0)
 
 
@@ -148,7 +148,7 @@ class LabelledRows(SelectedRows):
         self,
         work: Callable[[slice, Array, State], object],
         state: Callable[[], State],
-        groups: int = _GROUPS,
+        groups: int = GROUPS,
     ) -> list[State]:
         """Call ``work(rows, block, state)`` for each block; returns the states, in order of rows.
 

@@ -6,16 +6,18 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import CertificateName, Json
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import columns_in, guess
+from fastmcmd.options import DEFAULTS
 
 if TYPE_CHECKING:
     from fastmcmd.kernels import Kernel
@@ -32,6 +34,7 @@ __all__ = [
     "columns_of",
     "computation",
     "inputs_named",
+    "options_of",
     "progress_of",
     "shown",
     "specs_of",
@@ -41,11 +44,6 @@ FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr"
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
 _NAMES = ("auto", "paper")  # of choices: from the scales of the data, and the published ones
 _BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")
-# Options of `fastmcmd.evaluate` by their names here.
-_COMPUTATION = (
-    "lam", "tol", "solver", "backend", "dtype", "certificate", "memory_limit", "devices",
-    "device_memory_limit",
-)  # fmt: skip
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -107,11 +105,13 @@ def _regulariser(text: str) -> float | str:
 
 def add_computation(parser: argparse.ArgumentParser) -> None:
     """Add the options of the CCE."""
-    parser.add_argument("--tol", type=float, default=1e-6, help="largest error of a value")
+    parser.add_argument(
+        "--tol", type=float, default=DEFAULTS["tol"], help="largest error of a value"
+    )
     parser.add_argument("--solver", choices=("auto", "cholesky", "cg", "lowrank"), default="auto")
     parser.add_argument("--backend", choices=_BACKENDS, default="auto")
     parser.add_argument("--dtype", choices=("float32", "float64"))
-    parser.add_argument("--certificate", choices=("auto", "rigorous", "sampled"), default="auto")
+    parser.add_argument("--certificate", choices=get_args(CertificateName), default="auto")
     parser.add_argument("--memory-limit", metavar="SIZE", help="such as 2GB; beyond the data")
     parser.add_argument(
         "--devices", metavar="N,N", type=_devices, help="devices of --backend cupy (default: 0)"
@@ -163,7 +163,7 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 
 def columns_of(
     arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], progress: Progress
-) -> tuple[Columns, dict[str, Any]]:
+) -> tuple[Columns, Json]:
     """Return the file's columns, and outcomes, inputs, weights and groups among them.
 
     All columns of the command, with those of its predictions, are read together.
@@ -201,7 +201,7 @@ def columns_of(
 
 
 def _leave_out(
-    arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
+    arguments: argparse.Namespace, columns: Columns, names: list[str], values: Json
 ) -> None:
     """Apply ``--nan-policy`` to rows in which a number is missing.
 
@@ -247,12 +247,22 @@ def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
     return ",".join(numbered) or None
 
 
-def computation(arguments: argparse.Namespace) -> dict[str, Any]:
+def computation(arguments: argparse.Namespace) -> Json:
     """Return kernels and options as `fastmcmd.evaluate` takes them."""
     return {
         "x_kernel": kernel(arguments, "x"),
         "y_kernel": kernel(arguments, "y"),
-        **{name: getattr(arguments, name) for name in _COMPUTATION},
+        "lam": arguments.lam,
+        **options_of(arguments),
+    }
+
+
+def options_of(arguments: argparse.Namespace) -> Json:
+    """Return how to compute, by the names of `Computation`; progress is that of the command."""
+    return {
+        name: value
+        for name, value in vars(arguments).items()
+        if name in DEFAULTS and name != "progress"
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.output import of_records, show
 
@@ -47,12 +48,12 @@ def run(arguments: argparse.Namespace) -> None:
     show(of_records(threads, names, cells), f"{threads}\n{table}")
 
 
-def _measured(progress: Progress) -> list[dict[str, Any]]:
+def _measured(progress: Progress) -> list[Json]:
     """Return a record of each measurement."""
     import fastmcmd as fm
 
     rng = np.random.default_rng(0)
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
 
     def measure(what: str, call: Callable[[], Any]) -> Any:
         progress.stage(what)

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
 from fastmcmd.io import destination, same_file
@@ -79,7 +80,7 @@ def _print(sheet: Sheet) -> None:
     from rich.text import Text
 
     # The console handles NO_COLOR, TERM and characters that the terminal cannot show.
-    options: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+    options: Json = {"highlight": False, "markup": False, "emoji": False}
     console = Console(**options)
     head, *rows = sheet.rows
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(head))

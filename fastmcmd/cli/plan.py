@@ -6,7 +6,14 @@ import argparse
 import json
 
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.arguments import FILES, add_computation, add_kernels, inputs_named, kernel
+from fastmcmd.cli.arguments import (
+    FILES,
+    add_computation,
+    add_kernels,
+    inputs_named,
+    kernel,
+    options_of,
+)
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import of_plan, show
 
@@ -43,10 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError("'auto' looks at the outcomes, which a plan does not read; name a kernel")
     plan = fm.plan(
         _inputs(arguments), None if isinstance(x_kernel, str) else x_kernel,
-        0.1 if isinstance(lam, str) else lam, tol=arguments.tol,
-        solver=arguments.solver, backend=arguments.backend, dtype=arguments.dtype,
-        devices=arguments.devices, device_memory_limit=arguments.device_memory_limit,
-        memory_limit=arguments.memory_limit, certificate=arguments.certificate,
+        0.1 if isinstance(lam, str) else lam, **options_of(arguments),
     )  # fmt: skip
     if arguments.format == "json":
         print(json.dumps(plan.to_dict(), indent=2))

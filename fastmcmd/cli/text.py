@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.checks import EXACT_INTEGERS
 from fastmcmd._base.progress import Progress, Sweep
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
@@ -33,7 +34,6 @@ MISSING = (
 )  # fmt: skip
 _MISSING = frozenset(MISSING)
 _WIDE = 1 << 20  # bytes that pyarrow reads together, at least; a row must fit
-_EXACT = 1 << 53  # integers up to here are float64 numbers
 _DIGITS = 25  # of identifiers; whole numbers of more digits are amounts
 _QUOTED = 30  # characters of a cell that a message shows
 
@@ -103,7 +103,7 @@ class Text(Columns):
 
     def _check_integers(self, names: Sequence[str], columns: dict[str, HostArray]) -> None:
         """Refuse whole numbers that float64 does not hold: different ones would silently become equal."""
-        large = [name for name in names if (np.abs(columns[name]) > _EXACT).any()]
+        large = [name for name in names if (np.abs(columns[name]) > EXACT_INTEGERS).any()]
         if not large:
             return
         for line, row in self._rows():

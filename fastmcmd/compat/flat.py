@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.checks import EXACT_INTEGERS
 from fastmcmd.classification.accuracy import AboveSums, ConfusionCounts
 from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
@@ -36,7 +37,6 @@ _CLASSES = (
 _DTYPES = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
 
 _BOOL, _INT, _FLOAT, _NONE, _ARRAY, _TUPLE, _CLASS = range(7)
-_EXACT = 1 << 53  # integers up to here are float64 numbers
 _MARK = 8  # numbers that say which accumulator it is, a byte each
 
 
@@ -119,9 +119,9 @@ def _write(value: Any, parts: list[AnyArray]) -> None:
 
 
 def _check_exact(values: HostArray) -> None:
-    if values.dtype.kind == "i" and values.size and int(np.abs(values).max()) > _EXACT:
+    if values.dtype.kind == "i" and values.size and int(np.abs(values).max()) > EXACT_INTEGERS:
         raise ValueError(
-            f"a count is above {_EXACT:,}, the largest that float64 numbers hold exactly"
+            f"a count is above {EXACT_INTEGERS:,}, the largest that float64 numbers hold exactly"
         )
 
 

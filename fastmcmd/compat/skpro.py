@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import as_array, as_weights, check_choice
 from fastmcmd.compat.direction import best_values, of_classes
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.predictive import Draws, Gaussian, Mixture, Predictive
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.base import Array
@@ -197,15 +198,11 @@ def __getattr__(name: str) -> type:
 @functools.cache
 def _metric() -> type:
     """Return the class `Metric`, which needs skpro."""
-    try:
-        import pandas as pd
-        from skpro.metrics.base import BaseDistrMetric
-    except ImportError as error:
-        raise MissingDependencyError(
-            "fastmcmd.compat.skpro.Metric needs skpro: pip install skpro"
-        ) from error
+    advice = f"{__name__}.Metric needs skpro: pip install skpro"
+    base: Any = require("skpro.metrics.base", advice).BaseDistrMetric
+    import pandas as pd
 
-    class Metric(BaseDistrMetric):  # type: ignore[misc,unused-ignore]
+    class Metric(base):  # type: ignore[misc,unused-ignore]
         """A metric of `fastmcmd.metrics` as skpro has them.
 
         Parameters
@@ -237,7 +234,7 @@ def _metric() -> type:
         def __init__(
             self,
             metric: Callable[..., float] = metrics.mean_crps,
-            options: dict[str, Any] | None = None,
+            options: Json | None = None,
             multioutput: str | ArrayLike = "uniform_average",
             multivariate: bool = False,
             lower_is_better: bool | None = None,
@@ -290,7 +287,7 @@ def _metric() -> type:
             return as_weights(self.multioutput, "multioutput", columns)
 
         @classmethod
-        def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        def get_test_params(cls, parameter_set: str = "default") -> list[Json]:
             """Return arguments with which skpro tests metrics."""
             del parameter_set
             return [{}, {"metric": metrics.regression_ece}]

@@ -38,13 +38,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import streaming
-from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.annotations import AnyArray, Json
 from fastmcmd._base.checks import as_array
 from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
 from fastmcmd.classification import BrierDecomposition as Terms
 from fastmcmd.compat.flat import flatten, restore
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.metrics.pit import PITHistogram as Histogram
 from fastmcmd.metrics.reliability_sums import ReliabilityCurve
 from fastmcmd.metrics.variance_curve import VarianceCurve
@@ -182,14 +182,8 @@ def __dir__() -> list[str]:
 
 def _packages() -> tuple[Any, Any]:
     """Return torch and torchmetrics."""
-    try:
-        import torch
-        import torchmetrics
-    except ImportError as error:
-        raise MissingDependencyError(
-            "fastmcmd.compat.torchmetrics needs PyTorch and torchmetrics: pip install torch torchmetrics"
-        ) from error
-    return torch, torchmetrics
+    advice = f"{__name__} needs PyTorch and torchmetrics: pip install torch torchmetrics"
+    return require("torch", advice), require("torchmetrics", advice)
 
 
 @functools.cache
@@ -356,7 +350,7 @@ def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tu
     assert shape.plot is not None
     curves = _results(val, shape.values)
     for place, one in enumerate(curves):
-        parts: dict[str, Any] = {}
+        parts: Json = {}
         for field in fields(shape.result):
             if field.name not in shape.values._fields:
                 parts[field.name] = accumulator.settings[field.name]  # a word, such as the kind
@@ -371,7 +365,7 @@ def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tu
     return ax.figure, ax
 
 
-def _logits(kind: type, options: dict[str, Any]) -> bool:
+def _logits(kind: type, options: Json) -> bool:
     """Take ``logits`` from options, where the metric is one of classes."""
     if kind.__module__ not in _OF_CLASSES or "logits" not in options:
         return False

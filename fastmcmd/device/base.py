@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd.device.source import Source
 
 __all__ = ["ROUNDED", "Device", "DeviceMemoryError", "leading"]
@@ -32,7 +33,7 @@ class DeviceMemoryError(MemoryError):
         super().__init__(f"{wanted} bytes do not fit on the device")
 
 
-def leading(array: Any) -> int:
+def leading(array: AnyArray) -> int:
     """Return how far apart the rows of a device's matrix lie, in elements."""
     return int(array.strides[0]) // int(array.itemsize)
 
@@ -60,11 +61,11 @@ class Device(ABC):
         """What it is, for people."""
 
     @abstractmethod
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return a new C-contiguous array; raises `DeviceMemoryError` where the budget ends."""
 
     @abstractmethod
-    def clear(self, array: Any) -> None:
+    def clear(self, array: AnyArray) -> None:
         """Set all elements of a contiguous array to zero."""
 
     @abstractmethod
@@ -72,23 +73,23 @@ class Device(ABC):
         """Return a new array with the contents of a host's."""
 
     @abstractmethod
-    def download(self, array: Any) -> Array:
+    def download(self, array: AnyArray) -> Array:
         """Return a host array with the contents of a device's, which may be a slice."""
 
     @abstractmethod
-    def copy(self, array: Any) -> Any:
+    def copy(self, array: AnyArray) -> Any:
         """Return a new contiguous array with the contents of another, which may be a slice."""
 
     @abstractmethod
-    def take_from(self, other: Device, array: Any) -> Any:
+    def take_from(self, other: Device, array: AnyArray) -> Any:
         """Return a new array with the contents of another device's, copied from device to device."""
 
     @abstractmethod
-    def adopted(self, array: Any) -> Any:
+    def adopted(self, array: AnyArray) -> Any:
         """Return the caller's array as one of this device, without a copy; None if it lies elsewhere."""
 
     @abstractmethod
-    def copy_in(self, slot: int, rows: Any) -> None:
+    def copy_in(self, slot: int, rows: AnyArray) -> None:
         """Begin to copy rows (b, d) into slot 0 or 1, beside the work that is queued.
 
         They are the host's, or C-contiguous ones of the caller's on another device.
@@ -108,7 +109,7 @@ class Device(ABC):
 
     @abstractmethod
     def multiply(
-        self, out: Any, a: Any, b: Any, *, transposed: tuple[bool, bool] = (False, False),
+        self, out: AnyArray, a: AnyArray, b: AnyArray, *, transposed: tuple[bool, bool] = (False, False),
         scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
     ) -> None:  # fmt: skip
         """Set ``out = scale op(a) op(b) + keep out`` for matrices of one precision with contiguous rows.
@@ -118,7 +119,9 @@ class Device(ABC):
         """
 
     @abstractmethod
-    def solve(self, factor: Any, b: Any, *, right: bool = False, transposed: bool = False) -> None:
+    def solve(
+        self, factor: AnyArray, b: AnyArray, *, right: bool = False, transposed: bool = False
+    ) -> None:
         """Set ``b = op(L)^-1 b``, or ``b = b op(L)^-1`` with ``right``, for a lower triangular L."""
 
     @abstractmethod
@@ -158,7 +161,7 @@ class Device(ABC):
     def peak(self) -> int:
         """Most bytes held at once."""
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return a new array of zeros."""
         out = self.empty(shape, dtype)
         self.clear(out)
@@ -168,6 +171,6 @@ class Device(ABC):
         """Tell whether so many bytes more are within the budget."""
         return self.held + size <= self.budget
 
-    def upload_as(self, host: Array, dtype: Any) -> Any:
+    def upload_as(self, host: Array, dtype: DTypeLike) -> Any:
         """Return a new array of another precision."""
         return self.upload(np.ascontiguousarray(host, dtype=dtype))

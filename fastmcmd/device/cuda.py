@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from fastmcmd._base.annotations import AnyArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.memory import DeviceMemory, free_pieces
@@ -102,7 +103,7 @@ class CudaDevice(Device):
             self._memory = DeviceMemory(cp, index, self.budget)
             self.stream = cp.cuda.Stream(non_blocking=True)
             self.copies = cp.cuda.Stream(non_blocking=True)
-        self._modules: dict[str, Any] = {}
+        self._modules: Json = {}
         self._kernels: dict[tuple[str, str], Any] = {}
         self._slots = Slots()
         self.lock = threading.RLock()
@@ -116,14 +117,14 @@ class CudaDevice(Device):
         return f"{name} (cuda:{self.index})"
 
     @on_device
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return a new array in memory of this device."""
         made = self._memory.empty(shape, dtype)
         self._peak = max(self._peak, self.held)
         return made
 
     @on_device
-    def clear(self, array: Any) -> None:
+    def clear(self, array: AnyArray) -> None:
         """Set all elements to zero."""
         array.data.memset_async(0, array.nbytes, self.stream)
 
@@ -138,7 +139,7 @@ class CudaDevice(Device):
         return made
 
     @on_device
-    def download(self, array: Any) -> Array:
+    def download(self, array: AnyArray) -> Array:
         """Return a host array with the contents of a device's."""
         if array.flags.c_contiguous:
             return np.asarray(array.get(stream=self.stream))
@@ -147,14 +148,14 @@ class CudaDevice(Device):
         return np.asarray(packed.get(stream=self.stream))
 
     @on_device
-    def copy(self, array: Any) -> Any:
+    def copy(self, array: AnyArray) -> Any:
         """Return a contiguous copy."""
         made = self.empty(array.shape, array.dtype)
         made[...] = array
         return made
 
     @on_device
-    def take_from(self, other: Device, array: Any) -> Any:
+    def take_from(self, other: Device, array: AnyArray) -> Any:
         """Return a copy of another device's array; each device waits for the other by events."""
         assert isinstance(other, CudaDevice)
         if not array.flags.c_contiguous:
@@ -177,19 +178,19 @@ class CudaDevice(Device):
         """Let work queued from here on wait for an event."""
         self.stream.wait_event(event)
 
-    def _copy_peer(self, out: Any, array: Any, stream: Any) -> None:
+    def _copy_peer(self, out: AnyArray, array: AnyArray, stream: Any) -> None:
         """Copy a contiguous array of another device; CUDA goes through the host where it has to."""
         if array.nbytes:
             there, copy = int(array.device.id), self._cp.cuda.runtime.memcpyPeerAsync
             copy(out.data.ptr, self.index, array.data.ptr, there, array.nbytes, stream.ptr)
 
-    def adopted(self, array: Any) -> Any:
+    def adopted(self, array: AnyArray) -> Any:
         """Return a CuPy array of this device, else None."""
         here = isinstance(array, self._cp.ndarray) and int(array.device.id) == self.index
         return array if here else None
 
     @on_device
-    def copy_in(self, slot: int, rows: Any) -> None:
+    def copy_in(self, slot: int, rows: AnyArray) -> None:
         """Begin to copy rows of the host, or of another device, into a slot."""
         size = rows.size * rows.itemsize
         place = self._slot(slot, size)
@@ -239,7 +240,7 @@ class CudaDevice(Device):
 
     @on_device
     def multiply(
-        self, out: Any, a: Any, b: Any, *, transposed: tuple[bool, bool] = (False, False),
+        self, out: AnyArray, a: AnyArray, b: AnyArray, *, transposed: tuple[bool, bool] = (False, False),
         scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
     ) -> None:  # fmt: skip
         """Set ``out = scale op(a) op(b) + keep out`` by cuBLAS.
@@ -267,7 +268,9 @@ class CudaDevice(Device):
             cublas.setMathMode(handle, mode)
 
     @on_device
-    def solve(self, factor: Any, b: Any, *, right: bool = False, transposed: bool = False) -> None:
+    def solve(
+        self, factor: AnyArray, b: AnyArray, *, right: bool = False, transposed: bool = False
+    ) -> None:
         """Set ``b = op(L)^-1 b`` or ``b op(L)^-1`` by cuBLAS, which sees the transposes of both."""
         cublas = self._cp.cuda.cublas
         rows, columns = b.shape
@@ -338,7 +341,7 @@ class CudaDevice(Device):
         }
 
     @on_device
-    def _rate(self, dtype: Any, coarse: bool) -> float:
+    def _rate(self, dtype: DTypeLike, coarse: bool) -> float:
         cp, order = self._cp, _MEASURED
         while order > _LEAST_MEASURED and 3 * 8 * order**2 > cp.cuda.runtime.memGetInfo()[0] // 4:
             order //= 2

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.device.base import Device, leading
@@ -30,7 +31,7 @@ class Piece(NamedTuple):
 
     device: Device
     columns: slice
-    values: Any
+    values: AnyArray
     there: bool
 
 
@@ -148,7 +149,7 @@ def _features_on(
 
 
 def _substitute(
-    device: Device, source: Any, lower: Any, f: Any, *, transposed: bool = False
+    device: Device, source: Any, lower: Any, f: AnyArray, *, transposed: bool = False
 ) -> None:
     """Set ``f = L^-1 f`` or ``L^-T f``: products for what lies before a block, substitution inside."""
     p, columns = (int(size) for size in f.shape)
@@ -167,7 +168,7 @@ def _substitute(
         )  # fmt: skip
 
 
-def _squares(device: Device, source: Any, f: Any, buffers: Any) -> NDArray[np.float64]:
+def _squares(device: Device, source: Any, f: AnyArray, buffers: Any) -> NDArray[np.float64]:
     p, columns = (int(size) for size in f.shape)
     device.launch(source, "column_squares", (columns, 1), f, leading(f), p, columns, buffers)
     return device.download(buffers[:columns])
@@ -187,7 +188,7 @@ class DeviceProducts:
             for d in devices
         ]
 
-    def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
+    def add(self, f: AnyArray, rhs: Array, weight: Array | None) -> None:
         """Add those of a block of features (p, b), which lie on devices or the host."""
         resident = f if isinstance(f, DeviceFeatures) else DeviceFeatures.of_host(self._devices, f)
 

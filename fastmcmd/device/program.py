@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import AnyArray, DType
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.rows import Block
 from fastmcmd.device.source import Source, structure_of, tile_source
@@ -41,7 +41,7 @@ class TileProgram:
         return TileProgram(tile_source(structure, dim, dtype), parameters)
 
     def fill(
-        self, device: Device, tile: Any, left: Block, right: Block, shift: int | None = None
+        self, device: Device, tile: AnyArray, left: Block, right: Block, shift: int | None = None
     ) -> None:
         """Set ``tile[i, j] = k(left_i, right_j)``.
 
@@ -61,7 +61,7 @@ class TileProgram:
         )  # fmt: skip
 
 
-def _inner(device: Device, tile: Any, left: Block, right: Block) -> None:
+def _inner(device: Device, tile: AnyArray, left: Block, right: Block) -> None:
     """Set the tile to the inner products of rows, by tensor cores where both are split."""
     if left.parts is None or right.parts is None:
         device.multiply(tile, left.x, right.x, transposed=(True, False))

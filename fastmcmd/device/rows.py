@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import AnyArray, DType
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.device.base import ROUNDED, Device, leading
 from fastmcmd.device.source import row_source
@@ -39,7 +39,7 @@ class Block:
         ``rows.cu``.
     """
 
-    x: Any
+    x: AnyArray
     squared: Any
     inverse: Any
     parts: Any = None

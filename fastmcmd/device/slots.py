@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
+
 __all__ = ["Slot", "Slots", "copy_rows"]
 
 Array = NDArray[Any]
@@ -35,7 +37,7 @@ class Slot:
         The rows.
     """
 
-    rows: Any
+    rows: AnyArray
     copied: Any
     used: Any
     copies: Any

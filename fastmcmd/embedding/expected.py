@@ -8,20 +8,18 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form, closed_form_rows
 
 __all__ = ["Expectation", "Expected"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 _PROBES = 64  # draws a row that stand for vector predictions without nodes
-_CLOSED_FORM_ERROR = (
-    16  # units of rounding in a closed form: an exponential, a root, a few products
-)
 _PMF_ERROR = 1e-11  # relative error of SciPy's probabilities: sums of log-gamma values
 _GOAL = 1e-9  # error of an embedding that quadrature aims at, relative to the largest feature
 _COVERED = 0.01  # importance, relative to the largest, of outputs that features certainly cover
@@ -102,7 +100,7 @@ class Expectation:
         self._norms = closed_form_rows(first, features.kernel, first) is not None
         self._largest = float(features.kernel.diagonal(features.pivots).max())
         self._goal = _GOAL * float(np.sqrt(self._largest)) if goal is None else goal
-        self._eta = _CLOSED_FORM_ERROR * _UNIT * self._largest
+        self._eta = CLOSED_FORM_ERROR * UNIT * self._largest
         if self._closed:
             if points is None:
                 points, importance = candidates(prediction)

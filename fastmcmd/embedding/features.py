@@ -18,10 +18,10 @@ from fastmcmd.backends import Backend
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 
 __all__ = ["output_features", "pooled", "pooled_with_importance"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the fall of the residual is looked at
 _CANDIDATES = 2000  # outputs among which pivots are first looked for
 
@@ -64,7 +64,7 @@ def output_features(
     limit = eps * largest
     norm2 = float(np.einsum("ij,ij->i", y, y).max())
     direct = backend.direct_distances(y.shape[1], kernel)
-    entry = kernel.rounding(_UNIT, y.shape[1], norm2, direct, largest) / largest
+    entry = kernel.rounding(UNIT, y.shape[1], norm2, direct, largest) / largest
     worth = np.ones(len(y)) if importance is None else importance**2
     # Pivots are looked for among a sample in order of the first coordinate; outputs that it
     # leaves uncovered join it until all residuals are small.
@@ -111,7 +111,7 @@ def _pivoted_cholesky(
         # Below a few units of rounding the residual is noise and its pivots would be, too.
         # One pivot there is always: outputs far in a tail may make the limit larger than all others.
         small = bool(pivots) and worth[pivot] * rest[pivot] <= limit
-        if small or rest[pivot] <= 4 * _UNIT * diagonal[pivot]:
+        if small or rest[pivot] <= 4 * UNIT * diagonal[pivot]:
             break
         rank = len(pivots)
         if rank == len(columns):

@@ -20,13 +20,13 @@ from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.kernels.distance import local_reach, variation_length
 from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]
 
 Index = NDArray[np.intp]
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 _ROUNDS = 5  # refinements at most: the length of panels is halved each time
 _FINER = 1.5  # times the nodes of before, for a difference that shows errors
@@ -286,7 +286,7 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
                 square = float(exponential.quadratic_forms(points, signed[:, None])[0])
             else:
                 square = _square(kernel, points, signed, reach)
-            known[key] = max(square, 0.0) + 4 * _UNIT * size
+            known[key] = max(square, 0.0) + 4 * UNIT * size
         distances[row] = known[key]
     return np.asarray(np.sqrt(distances))
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Kernel, Polynomial, Scaled, split_scales
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows, check_apart, open_rows
 
@@ -66,8 +68,7 @@ def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
     """Raise where squares of distances of the order of the kernel's length leave the range of float64."""
     if not kernel.compiled or not kernel.translation_invariant:
         return
-    unit = float(np.finfo(np.float64).eps) / 2
-    if kernel.entry_error(unit, dim, 0.0, True) > _LOST * kernel.max_value(0.0):
+    if kernel.entry_error(UNIT, dim, 0.0, True) > _LOST * kernel.max_value(0.0):
         raise ValueError(
             f"{name} is {kernel!r}: at distances of its length, squares under- or overflow in float64; "
             f"scale {name[0]} and the parameters of the kernel"
@@ -124,7 +125,7 @@ def prepared_inputs(kernel: Any, **arrays: HostArray | Rows) -> tuple[Any, ...]:
     return tuple(made[id(array)] for array in arrays.values())
 
 
-def _as_dtype(array: Any, dtype: Any) -> HostArray:
+def _as_dtype(array: Any, dtype: DTypeLike) -> HostArray:
     return np.asarray(array.astype(dtype, copy=False))
 
 

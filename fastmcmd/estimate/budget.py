@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.errors import MemoryLimitError
+from fastmcmd.gram.cost import prepared_bytes
 
 __all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "pool_bytes"]
 
@@ -51,7 +52,7 @@ class Budget:
         """
         ways = [least]
         for size in (4, 8):
-            rows = int(size * n * dim * 1.02) + 4096  # as in `GramOperator.row_bytes`
+            rows = prepared_bytes(n * dim, size)
             tiles = size * (n + _TILE) ** 2 // 2
             # Rows; tiles besides; rows twice, or in both precisions: a factor, the exact product.
             ways += [rows, rows + tiles, 2 * rows + tiles, 3 * rows + tiles]

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -29,6 +29,7 @@ from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.kernels import Delta, Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import (
@@ -44,7 +45,6 @@ from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits,
 
 __all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are compiled
 _CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
@@ -129,7 +129,7 @@ class DenseFit:
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the evaluation that is under way
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return what `Info` tells of it, and the bytes held."""
         return {
             "solver": self.solver,
@@ -170,14 +170,14 @@ class DenseFit:
         norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
-        entry = self.y_kernel.rounding(_UNIT, columns, norm2, direct, largest)
+        entry = self.y_kernel.rounding(UNIT, columns, norm2, direct, largest)
         if self.deviations is not None:
-            entry = max(entry, CLOSED_FORM_ERROR * columns * _UNIT * largest)
+            entry = max(entry, CLOSED_FORM_ERROR * columns * UNIT * largest)
         # Sums over a tile, over tiles, and over coefficients.
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
             roundings = self._exponential.rounding(len(self.outputs))
-        unit = entry + largest * _UNIT * roundings
+        unit = entry + largest * UNIT * roundings
         kinds: set[str] = set()
         step, begun = self._block(len(grid)), 0
         saved = None if keep is None else keep.load(DenseProgress)
@@ -319,7 +319,7 @@ class DenseFit:
             iterations += blocks * PreconditionedCG().estimate(block).total
         return factors <= iterations
 
-    def _operator(self, sample: Sample, dtype: Any) -> GramOperator:
+    def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
         budget = self.budget * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 

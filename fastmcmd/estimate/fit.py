@@ -41,10 +41,9 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
+from fastmcmd.solvers.cholesky import LARGE_VALUES
 
 __all__ = ["Fit", "fit"]
-
-_LARGE = 1e3  # kernel values from which the scale of x is named where a bound misses the tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class Fit:
         if not errors.max() <= self.options.tol:
             largest = float(diagonal_of(self.x_kernel, grid).max())
             notes = self._note_on_outputs(values, float(errors.max()), float(np.sqrt(largest)))
-            if largest > _LARGE:
+            if largest > LARGE_VALUES:
                 notes = (*notes, f"{UNSCALED} {largest:.1e}")
             info = replace(info, notes=(*info.notes, *notes))
         return values, errors, info

@@ -34,6 +34,7 @@ from fastmcmd.estimate.rank_forecast import (
     trace_may_suffice,
 )
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of, tile_dtype
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.costs import low_rank_cost, most_landmarks
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
@@ -42,11 +43,10 @@ from fastmcmd.solvers.protocol import Cost, ProblemSize
 __all__ = ["LowRank"]
 
 Index = NDArray[np.intp]
-_FLOAT32 = np.dtype(np.float32)
 
 _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
-_CANDIDATES = 20000
+CANDIDATES = 20_000  # rows that landmarks are drawn from
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
@@ -201,7 +201,7 @@ class _Fitting:
 
     def _candidates(self, most: int) -> Index:
         """Return rows of positive weight drawn uniformly, in order."""
-        size = int(np.clip(self.setting.budget // 4 // (8 * most), 2 * most, _CANDIDATES))
+        size = int(np.clip(self.setting.budget // 4 // (8 * most), 2 * most, CANDIDATES))
         weights = self.stream.weights
         rows = np.arange(len(self.stream)) if weights is None else np.flatnonzero(weights)
         if len(rows) <= size:
@@ -236,7 +236,7 @@ class _Fitting:
         importance: Array | None,
     ) -> LandmarkSearch:
         """Return a search with more landmarks, from the points that were missed most."""
-        size = int(np.clip(self.setting.budget // 4 // (8 * rank), rank, _CANDIDATES))
+        size = int(np.clip(self.setting.budget // 4 // (8 * rank), rank, CANDIDATES))
         rows = self._drawn(
             residual_diagonal if importance is None else residual_diagonal * importance, size
         )
@@ -274,7 +274,7 @@ class _Fitting:
         wanted = np.array(sorted(kinds))
         for attempt in range(_ROUNDS):
             whole = self.setting.certificate == "auto" and self.passes.all_is_cheap(features.rank)
-            whole = whole and self.setting.dtype != _FLOAT32
+            whole = whole and self.setting.dtype != FLOAT32
             dtype = EXACT if whole else self._precision(set(kinds.values()), features)
             # Sampled residuals show what rounding did; rigorous certificates must foresee it.
             sizes = whole or ("rigorous" in kinds.values() and dtype == EXACT)
@@ -352,9 +352,9 @@ class _Fitting:
         """Return the precision of the features: float32 only where residuals are looked at."""
         if "rigorous" in kinds or not self.kernel.compiled:
             return EXACT
-        if tile_dtype(self.kernel, _FLOAT32, self.stream.x) == EXACT:
+        if tile_dtype(self.kernel, FLOAT32, self.stream.x) == EXACT:
             return EXACT
         if self.setting.dtype is not None:
             return self.setting.dtype
         coarse = self.setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
-        return _FLOAT32 if coarse else EXACT
+        return FLOAT32 if coarse else EXACT

@@ -21,6 +21,7 @@ from fastmcmd.estimate.row_stream import StackedRowStream, StreamState
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.io.state import same_layout
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
@@ -35,7 +36,6 @@ from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 _MOST_DRAWN = 1024  # rows whose residuals are looked at
 # The product with all of K is made where it costs at most that share of the normal equations, or so few
@@ -190,7 +190,7 @@ class Passes:
         if row_sizes is not None:
             dim = stream.x.shape[1]
             direct = backend.direct_distances(dim, kernel)
-            entry = kernel.rounding(_UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
+            entry = kernel.rounding(UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
             squares = (
                 row_sizes @ row_sizes
                 if stream.weights is None

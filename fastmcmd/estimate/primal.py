@@ -8,24 +8,23 @@ have the same regulariser, one solve with the difference of the features serves 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.certify import SAMPLE, rounding
 
 __all__ = ["Part", "PrimalFit", "Truncation"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _AFFORDABLE = 0.5  # of the solve: evaluation in float64 that costs no more is always made
 
 
@@ -66,7 +65,7 @@ class Truncation:
         rank: int,
     ) -> NDArray[np.float64]:
         """Return the error bounds of values (q,): norms of r-vectors that are off by ``error``."""
-        error = error + self.linear(scale) + 4 * _UNIT * rank * values
+        error = error + self.linear(scale) + 4 * UNIT * rank * values
         # Truncation only takes away from the square: the true value lies between the square roots.
         square = self.square(scale)
         low = np.maximum(values - error, 0.0)
@@ -113,7 +112,7 @@ class PrimalFit:
     truncation: Truncation
     certificate: str
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return what `Info` tells of it, and the bytes held."""
         solved = [part.solved for part in self.parts]
         operators = [each.operator for each in solved]

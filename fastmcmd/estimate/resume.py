@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, Sample
 from fastmcmd.kernels import Kernel
@@ -42,7 +42,7 @@ def begin(
     """
     if options.checkpoint is None:
         return options, None
-    settings: dict[str, Any] = {
+    settings: Json = {
         "x_kernel": repr(kernels[0]),
         "y_kernel": repr(kernels[1]),
         "lam": samples[0].lam,

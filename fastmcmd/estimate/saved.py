@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import DType, Json
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -38,7 +38,7 @@ from fastmcmd.gram import GramOperator, KernelFeatures
 from fastmcmd.io.seeds import seed_from_json, seed_to_json
 from fastmcmd.io.state import decode
 from fastmcmd.kernels import Kernel, Scaled, kernel_from_dict, split_scales
-from fastmcmd.options import Options
+from fastmcmd.options import DEFAULTS, Options
 from fastmcmd.result import Result
 from fastmcmd.solvers import Certificate, Solution, Solved
 from fastmcmd.solvers.lowrank import LowRankSolution
@@ -49,12 +49,11 @@ if TYPE_CHECKING:
 __all__ = ["fit_of", "parameters_of", "read_state", "state_of"]
 
 Array = NDArray[Any]
-Json = dict[str, Any]
 
-# How it is computed and what is estimated: plain values only.
-_OPTIONS = (
-    "lam", "draws", "tol", "solver", "backend", "memory_limit", "progress", "certificate", "rank",
-)  # fmt: skip
+# Arguments that files hold: plain values. Arrays have a place of their own, and paths and devices are
+# those of another day.
+_ELSEWHERE = {"dtype", "landmarks", "cache_dir", "checkpoint", "devices", "device_memory_limit"}
+_OPTIONS = ("lam", "draws", *(name for name in DEFAULTS if name not in _ELSEWHERE))
 
 
 # ---- objects to states ----

@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.result import Info
 from fastmcmd.solvers import Certificate
@@ -32,7 +33,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

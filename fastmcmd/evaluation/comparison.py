@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned
@@ -54,7 +55,7 @@ class Comparison:
         return PairedTests(self.evaluations, self.clusters, self.level)
 
     def confidence_set(
-        self, measure: str = "mean_crps", samples: int = 1_000, random_state: Any = 0
+        self, measure: str = "mean_crps", samples: int = 1_000, random_state: RandomState = 0
     ) -> dict[str, float]:
         """Return the model confidence set by a measure: p-values of being among the best.
 
@@ -163,7 +164,7 @@ class Comparison:
         shown = [one for one in self.pairs if one.measure in _SHOWN]
         return Pairs(shown, self.level).table() if shown else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary by model."""
         return {name: one.to_dict() for name, one in self.evaluations.items()}
 
@@ -173,7 +174,7 @@ class Comparison:
 
         return plots.evaluation(self, figure, projection)
 
-    def report(self, path: Any, title: str | None = None, projection: Any = "pca") -> None:
+    def report(self, path: FilePath, title: str | None = None, projection: Any = "pca") -> None:
         """Write one HTML page of all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
@@ -246,11 +247,11 @@ def compare(
     >>> x = rng.uniform(-2, 2, 300)
     >>> y = x + 0.3 * rng.normal(size=300)
     >>> models = {"good": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 1.0)}
-    >>> found = fm.compare(models, y, x)
-    >>> found.evaluations["good"]["mean_crps"] < found.evaluations["wide"]["mean_crps"]
+    >>> comparison = fm.compare(models, y, x)
+    >>> comparison.evaluations["good"]["mean_crps"] < comparison.evaluations["wide"]["mean_crps"]
     True
     >>> apart = {name: fm.evaluate(y, model, x) for name, model in models.items()}
-    >>> fm.compare(apart).table() == found.table()
+    >>> fm.compare(apart).table() == comparison.table()
     True
     """
     if not isinstance(models, Mapping) or not models:
@@ -263,8 +264,8 @@ def compare(
     if len(set(names)) < len(names):
         raise ValueError(f"models have the same names as text: {', '.join(names)}")
     if y is not None:
-        found = _evaluated(models, y, x, settings)
-        return Comparison(found, _clusters(found, groups, block_length))
+        evaluations = _evaluated(models, y, x, settings)
+        return Comparison(evaluations, _clusters(evaluations, groups, block_length))
     if x is not None or settings:
         given = ", ".join((["x"] if x is not None else []) + list(settings))
         raise TypeError(f"compare was given {given} without y; evaluations have their own")
@@ -277,8 +278,8 @@ def compare(
     for name, one in models.items():
         if not np.array_equal(one.y, first.y, equal_nan=True):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
-    found = {str(name): one for name, one in models.items()}
-    return Comparison(found, _clusters(found, groups, block_length))
+    evaluations = {str(name): one for name, one in models.items()}
+    return Comparison(evaluations, _clusters(evaluations, groups, block_length))
 
 
 def _clusters(
@@ -300,7 +301,7 @@ def _clusters(
 
 
 def _evaluated(
-    models: Mapping[str, Any], y: Any, x: Any, settings: dict[str, Any]
+    models: Mapping[str, Any], y: ArrayLike, x: Any, settings: Json
 ) -> dict[str, Evaluation]:
     """Evaluate predictions together, by the defaults of `evaluate` where ``settings`` say nothing."""
     for name, one in models.items():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import Encoder, HostArray, InputsLike, MemoryLimit, RandomState
+from fastmcmd._base.annotations import HostArray, InputsLike, Json
 from fastmcmd._base.checks import (
     as_array,
     check_choice,
@@ -24,10 +23,13 @@ from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
-from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
+from fastmcmd.options import Estimation
 from fastmcmd.rows import Rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["EvaluationConfig", "inputs_of"]
 
@@ -79,26 +81,12 @@ class EvaluationConfig:
         bins: int,
         binning: str,
         pit: str,
-        random_state: RandomState,
         adversarial: bool,
         n_boot: int,
         confidence: float,
         by: ArrayLike | None,
         test: bool | None,
-        x_kernel: Kernel | str | None,
-        y_kernel: Kernel | str | None,
-        lam: float | str | None,
-        draws: int | None,
-        encoder: Encoder | None,
-        tol: float,
-        solver: str,
-        backend: str,
-        dtype: DTypeLike | None,
-        memory_limit: MemoryLimit,
-        certificate: str,
-        progress: bool,
-        devices: Sequence[int] | None,
-        device_memory_limit: int | str | None,
+        **estimation: Unpack[Estimation],
     ) -> EvaluationConfig:
         """Check the arguments of `fastmcmd.evaluate`."""
         check_choice(pit, "pit", PITS)
@@ -106,16 +94,11 @@ class EvaluationConfig:
         bins = check_count(bins, "bins")
         n_boot = check_count(n_boot, "n_boot", least=0)
         adversarial = check_flag(adversarial, "adversarial")
-        if not (lam is None or lam in ("auto", "paper")):
-            check_lam(lam)
-        check_count(draws, "draws", optional=True)
+        if estimation["lam"] not in (None, "auto", "paper"):
+            check_lam(estimation["lam"])
+        check_count(estimation["draws"], "draws", optional=True)
         level, confidence = _share(level, "level"), _share(confidence, "confidence")
-        congruence = ConditionalCongruence(
-            x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws, encoder=encoder,
-            random_state=random_state, tol=tol, solver=solver, backend=backend, dtype=dtype,
-            memory_limit=memory_limit, certificate=certificate, progress=progress,
-            devices=devices, device_memory_limit=device_memory_limit,
-        )  # fmt: skip
+        congruence, random_state = ConditionalCongruence(**estimation), estimation["random_state"]
         # One seed for all models: a generator is advanced once.
         seed: int | np.random.SeedSequence = seed_sequence(random_state)
         shown: int | str | None = None if random_state is None else str(random_state)
@@ -153,7 +136,7 @@ class EvaluationConfig:
             raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
         return labels
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Json:
         """Return the arguments that change numbers."""
         settings = self.settings
         return {

@@ -9,7 +9,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from fastmcmd._base.annotations import Encoder, HostArray, InputsLike, MemoryLimit, RandomState
+from fastmcmd._base.annotations import (
+    CertificateName,
+    Encoder,
+    HostArray,
+    InputsLike,
+    MemoryLimit,
+    RandomState,
+    SolverName,
+)
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
@@ -45,11 +53,11 @@ def evaluate(
     draws: int | None = None,
     encoder: Encoder | None = None,
     tol: float = 1e-6,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     backend: str = "auto",
     dtype: DTypeLike | None = None,
     memory_limit: MemoryLimit = None,
-    certificate: str = "auto",
+    certificate: CertificateName = "auto",
     progress: bool = False,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,

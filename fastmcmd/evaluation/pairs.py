@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
@@ -134,15 +134,7 @@ class Pairs(Sequence[PairOfModels]):
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            from fastmcmd.errors import MissingDependencyError
-
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
-            ) from None
-        return pd.DataFrame(
+        return data_frame(
             [_values(one) for one in self._records],
             columns=[field.name for field in fields(PairOfModels)],
         )
@@ -238,13 +230,20 @@ class PairedTests:
         records = []
         for first, second in combinations(names, 2):
             one, other = self._evaluations[first], self._evaluations[second]
-            found = self._test(name, best, first, second)
+            paired = self._test(name, best, first, second)
             difference, nan = one[name] - other[name], math.nan
-            if found is None:
-                found = Paired(difference, nan, nan, nan, nan)
+            if paired is None:
+                paired = Paired(difference, nan, nan, nan, nan)
             records.append(
                 PairOfModels(
-                    name, first, second, found.difference, found.low, found.high, found.p_value, nan
+                    name,
+                    first,
+                    second,
+                    paired.difference,
+                    paired.low,
+                    paired.high,
+                    paired.p_value,
+                    nan,
                 )
             )
         p = np.array([record.p_value for record in records])
@@ -269,17 +268,17 @@ class PairedTests:
             difference = one[name] - other[name]
             return None if p is None else Paired(difference, math.nan, math.nan, p, math.nan)
         confidence = 1 - self._level
-        found = losses_test(rows, others, contexts[0].weights, self._clusters, confidence)
-        if found is None or name not in ("rmse", "r2"):
-            return found
+        paired = losses_test(rows, others, contexts[0].weights, self._clusters, confidence)
+        if paired is None or name not in ("rmse", "r2"):
+            return paired
         difference = one[name] - other[name]
         if name == "r2" or not min(one[name], other[name]) > 0:
-            return Paired(difference, math.nan, math.nan, found.p_value, math.nan)
+            return Paired(difference, math.nan, math.nan, paired.p_value, math.nan)
         scaled = losses_test(
             rows / (2 * one[name]), others / (2 * other[name]), contexts[0].weights, self._clusters,
             confidence, difference,
         )  # fmt: skip
-        return None if scaled is None else replace(scaled, p_value=found.p_value)
+        return None if scaled is None else replace(scaled, p_value=paired.p_value)
 
     # ---- the mean squared CCE ----
 

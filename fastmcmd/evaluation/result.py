@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd import frames
+from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
-from fastmcmd._base.tables import aligned, printable
+from fastmcmd._base.tables import aligned, data_frame, printable
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
@@ -176,7 +177,7 @@ class Evaluation:
             rows.append([*cells, BEST[one.best]])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary; numbers that are not finite become text, such as "inf"."""
         return {
             "n": self.n,
@@ -213,14 +214,6 @@ class Evaluation:
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            from fastmcmd.errors import MissingDependencyError
-
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
-            ) from None
         columns: dict[str, list[Any]] = {
             "metric": [one.name for one in self.measured],
             "section": [one.section for one in self.measured],
@@ -236,7 +229,7 @@ class Evaluation:
         for label, (_, numbers) in (self.by or {}).items():
             known = {one.name: one.value for one in numbers}
             columns[str(label)] = [known.get(one.name, math.nan) for one in self.measured]
-        return pd.DataFrame(columns).set_index("metric")
+        return data_frame(columns).set_index("metric")
 
     def rows_to_frame(self) -> pd.DataFrame:
         """Return the values by row as a pandas frame, whose index is that of y if y had one.
@@ -273,7 +266,7 @@ class Evaluation:
         return plots.evaluation(self, figure, projection)
 
     def report(
-        self, path: Any, title: str | None = None, name: str = "model", projection: Any = "pca"
+        self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
     ) -> None:
         """Write one self-contained HTML page with all numbers and pictures.
 

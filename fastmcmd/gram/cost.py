@@ -15,7 +15,7 @@ from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Su
 
 __all__ = [
     "FEWEST_PRODUCTS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize", "cached_pays",
-    "entry_cost", "expected_products",
+    "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # exponential or power of an entry
@@ -23,6 +23,11 @@ READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memo
 FEWEST_PRODUCTS = 4.0  # of CG: at the default regulariser
 USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # of the products for that error, each digit more
 _CUSTOM = 1000.0  # a user's function, pair by pair
+
+
+def prepared_bytes(values: int, itemsize: int) -> int:
+    """Return the bytes of rows with so many values, prepared for a backend: padded and aligned."""
+    return int(values * itemsize * 1.02) + 4096
 
 
 def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:

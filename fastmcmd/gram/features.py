@@ -8,23 +8,21 @@ is factored so (feature form), and the input kernel (low-rank solver).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.annotations import DType, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
-from fastmcmd.kernels.base import relative_error
+from fastmcmd.kernels.base import UNIT, relative_error
 
 __all__ = ["KernelFeatures"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _BLOCK = 1 << 21  # elements of a block of kernel values
 
 
@@ -56,7 +54,7 @@ class KernelFeatures:
     offset: NDArray[np.float64] | None = None
     entry: float = 0.0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         """Return what a copy or a pickle holds: rows prepared by the backend are made again."""
         return {name: value for name, value in self.__dict__.items() if name != "_points"}
 
@@ -152,7 +150,7 @@ class KernelFeatures:
         Kernel values k(Z, y) that are off by g, |g| at most ``sqrt(r)`` times ``entry``, move the product
         by c'g on either side, with coefficients c of interpolation whose norm is of the order of 1.
         """
-        return (self.rank + 6) * _UNIT + 2 * float(np.sqrt(self.rank)) * self.entry
+        return (self.rank + 6) * UNIT + 2 * float(np.sqrt(self.rank)) * self.entry
 
     @cached_property
     def inverse_norm(self) -> float:
@@ -185,7 +183,7 @@ class KernelFeatures:
             norm *= size**exponent
             exponent /= 2
             power = square / size
-        gamma = relative_error(rank + 2, _UNIT)
+        gamma = relative_error(rank + 2, UNIT)
         # Products of matrices of norm 1 are off by gamma, and their norm is at least rank^(-1/2).
         bound = np.sqrt(norm) * (1 + 4 * gamma * np.sqrt(rank))
         lost = gamma * float(np.linalg.norm(self.factor)) * bound

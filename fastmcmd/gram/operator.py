@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.annotations import DType, HostArray, Json
 from fastmcmd.backends.base import Backend, PackedGram, Points
-from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost
+from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.gram.row_statistics import (
     check_finite,
@@ -73,7 +73,7 @@ class GramOperator:
             self.max_norm2 = largest_norm2(x, self.offset)
         check_finite(kernel, self.diagonal, self.max_norm2)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         """Return what a copy or a pickle holds: prepared rows and tiles are made again when needed."""
         made_again = {"_points": None, "_exact_points": None, "_packed": None}
         return {**self.__dict__, **made_again}
@@ -112,7 +112,7 @@ class GramOperator:
 
     def row_bytes(self, dtype: DType) -> int:
         """Bytes of all rows prepared in ``dtype``."""
-        return int(self.x.size * np.dtype(dtype).itemsize * 1.02) + 4096
+        return prepared_bytes(self.x.size, np.dtype(dtype).itemsize)
 
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""

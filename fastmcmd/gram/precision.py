@@ -9,10 +9,10 @@ import numpy as np
 from fastmcmd._base.annotations import DType
 from fastmcmd.kernels import Kernel
 
-__all__ = ["EXACT", "tile_dtype"]
+__all__ = ["EXACT", "FLOAT32", "tile_dtype"]
 
 EXACT = np.dtype(np.float64)
-_FLOAT32 = np.dtype(np.float32)
+FLOAT32 = np.dtype(np.float32)
 
 
 def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> DType:
@@ -24,4 +24,4 @@ def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> DType:
     kind = np.dtype(wanted)
     if kind == EXACT or not kernel.compares_rows:
         return kind
-    return kind if all(x.dtype == _FLOAT32 for x in rows) else EXACT
+    return kind if all(x.dtype == FLOAT32 for x in rows) else EXACT

@@ -170,24 +170,24 @@ class Chance:
             f = smoother.transform(points)[:, :rank]
             system = gram[:rank, :rank] + shift * np.eye(rank)
             z = scipy.linalg.solve(system, f.T, assume_a="pos", check_finite=False)
-            found = {
+            sums = {
                 name: np.einsum("pq,pq->q", z, moments[name][:rank, :rank] @ z) for name in names
             }
-            found["explained"] = np.einsum("qp,qp->q", f, f) - shift * np.einsum("qp,pq->q", f, z)
-            return found
+            sums["explained"] = np.einsum("qp,qp->q", f, f) - shift * np.einsum("qp,pq->q", f, z)
+            return sums
 
         grid = self.grid
         blocks = [
             forms(grid[start : start + _ROWS], rows, rank) for start in range(0, len(grid), _ROWS)
         ]
         sums = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-        found = self._with_support(sums, sums.pop("explained"))
+        estimates = self._with_support(sums, sums.pop("explained"))
         checked = np.unique(np.linspace(0, len(grid) - 1, _CHECKED).astype(np.intp))
         halved = forms(grid[checked], ["ones"], max(1, rank // 2))["ones"]
         change = np.abs(halved / np.maximum(sums["ones"][checked], 1e-300) - 1)
-        found["landmarks"] = np.array([float(rank)])
-        found["change"] = np.array([float(np.median(change))])
-        return found
+        estimates["landmarks"] = np.array([float(rank)])
+        estimates["change"] = np.array([float(np.median(change))])
+        return estimates
 
     def _with_support(self, sums: dict[str, Array], explained: Array) -> dict[str, Array]:
         diagonal = np.asarray(self.x_kernel.diagonal(self.grid), dtype=np.float64)

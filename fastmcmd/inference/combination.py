@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.inference.congruence_result import KernelEvidence
 from fastmcmd.inference.outcome_features import OutcomeFeatures
+from fastmcmd.inference.row_test import TIE
 from fastmcmd.inference.smoother import Basis
 from fastmcmd.inference.statistics import Projections
 
@@ -19,7 +20,6 @@ __all__ = [
     "statistics_of",
 ]
 
-_TIE = 1e-4  # standard deviations: data sets that are nearer to each other count as equal
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ def rank_p_value(scores: Array) -> float:
 
     Data sets that differ by rounding count as equal: products round those at different places differently.
     """
-    return float(np.mean(scores >= scores[0] - _TIE))
+    return float(np.mean(scores >= scores[0] - TIE))
 
 
 def evidence_of(names: list[tuple[str, str]], scores: Array) -> list[KernelEvidence]:

@@ -48,7 +48,7 @@ _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # of that reference
 _FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
-_MOST_COUNTS = 1 << 14  # of a row
+MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
 
@@ -154,9 +154,9 @@ class LocationScale:
         self.size = self.map.size
         self._origin = self.centre + offset if outputs is None else np.zeros(len(self.centre))
         self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
-        self._kept: tuple[Array, Array] | None = None
+        self._stored: tuple[Array, Array] | None = None
         if len(prediction) * _LEVELS <= _MOST_TABLE:
-            self._kept = self._nodes(prediction)
+            self._stored = self._nodes(prediction)
 
     def _nodes(self, part: Predictive) -> tuple[Array, Array]:
         """Return nodes (m, L) and weights (1, L) or (m, L)."""
@@ -167,9 +167,9 @@ class LocationScale:
         return np.asarray(part.quantile(levels)), shares[None, :]
 
     def _nodes_of(self, rows: slice) -> tuple[Array, Array]:
-        if self._kept is None:
+        if self._stored is None:
             return self._nodes(self.prediction.take(np.arange(len(self.centre))[rows]))
-        values, weights = self._kept
+        values, weights = self._stored
         return values[rows], weights if len(weights) == 1 else weights[rows]
 
     def features(self, y: Array, rows: slice) -> Array:
@@ -227,8 +227,8 @@ class CountCorrection:
     def statistic(self, y: Array, logs: Array, rows: slice) -> Array:
         """Return r(y) (m,) of counts with log probabilities ``logs``; 0 where these are -inf."""
         index = np.arange(len(self.centre))[rows]
-        found = logs - self.reference.take(index).log_prob(y)
-        return np.where(np.isfinite(found), found, 0.0)
+        ratios = logs - self.reference.take(index).log_prob(y)
+        return np.where(np.isfinite(ratios), ratios, 0.0)
 
     def table(self, rows: slice, dense: bool = False) -> CountTable:
         """Return counts that hold the mass of some rows, corrected or not.
@@ -246,10 +246,10 @@ class CountCorrection:
         if dense:
             stride[:] = 1.0
         count = int(np.max((high - low) // stride, initial=0)) + 1
-        if count > _MOST_COUNTS:
+        if count > MOST_COUNTS:
             raise ValueError(
                 f"prediction spreads its counts over {count:,} values in some row, more than "
-                f"{_MOST_COUNTS:,}: give a continuous distribution of y"
+                f"{MOST_COUNTS:,}: give a continuous distribution of y"
             )
         values = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
         part = self.prediction.take(np.arange(len(self.centre))[rows])
@@ -258,10 +258,10 @@ class CountCorrection:
             column = np.ascontiguousarray(values[:, j])
             logs[:, j] = part.log_prob(column)
             statistic[:, j] = self.statistic(column, logs[:, j], rows)
-        found = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
+        table = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
         if not dense and sum(t.values.size for t in self._tables.values()) <= _MOST_TABLE:
-            self._tables[rows.start, rows.stop] = found
-        return found
+            self._tables[rows.start, rows.stop] = table
+        return table
 
     def parameters(
         self, shift: Array, log_factor: Array, rows: slice, table: CountTable | None = None
@@ -324,10 +324,10 @@ class CountTable:
 
     def masses(self, power: Array, tilt: Array) -> Array:
         """Return ``f(k) exp(a r(k) + b k)`` (n, L), normalised, for a and b (n,)."""
-        found = self.logs + power[:, None] * self.statistic + tilt[:, None] * self.values
-        found -= found.max(axis=1, keepdims=True)
-        np.exp(found, out=found)
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        masses = self.logs + power[:, None] * self.statistic + tilt[:, None] * self.values
+        masses -= masses.max(axis=1, keepdims=True)
+        np.exp(masses, out=masses)
+        return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
 
 @lru_cache(maxsize=1)

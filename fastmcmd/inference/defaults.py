@@ -127,8 +127,8 @@ def default_kernels_of(
         y_kernel = _rbf(marginal, "y")
         if residual < marginal:
             y_kernel = 0.5 * y_kernel + 0.5 * _rbf(residual, "y")
-    told = tuple(float(one) for one in scales)
-    return DefaultKernels(x_kernel, y_kernel, _LAM, told, length, marginal, residual)
+    factors = tuple(float(one) for one in scales)
+    return DefaultKernels(x_kernel, y_kernel, _LAM, factors, length, marginal, residual)
 
 
 def default_input_kernel(x: Array, name: str = "x") -> Kernel:
@@ -188,9 +188,9 @@ def chosen_kernels(
     lam = check_lam(lam)
     paper = paper_kernels()
     if "auto" in (x_kernel, y_kernel):
-        found = default_kernels_of(x, y, classes=classes, weights=weights)
-        x_kernel = found.x_kernel if x_kernel == "auto" else x_kernel
-        y_kernel = found.y_kernel if y_kernel == "auto" else y_kernel
+        default = default_kernels_of(x, y, classes=classes, weights=weights)
+        x_kernel = default.x_kernel if x_kernel == "auto" else x_kernel
+        y_kernel = default.y_kernel if y_kernel == "auto" else y_kernel
     return (
         paper[0] if x_kernel == "paper" else x_kernel,
         paper[1] if y_kernel == "paper" else y_kernel,

@@ -129,8 +129,8 @@ def diagnose(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 2000)
     >>> y = np.sin(2 * x) + 0.3 * rng.normal(size=2000)
-    >>> found = fm.diagnose(x, y, fm.Gaussian(np.sin(2 * x) + 0.2, 0.3), at=[-1.0, 1.0])
-    >>> bool((np.abs(found.shift + 0.2) < 0.1).all() and (np.abs(found.factor - 1) < 0.2).all())
+    >>> diagnosis = fm.diagnose(x, y, fm.Gaussian(np.sin(2 * x) + 0.2, 0.3), at=[-1.0, 1.0])
+    >>> bool((np.abs(diagnosis.shift + 0.2) < 0.1).all() and (np.abs(diagnosis.factor - 1) < 0.2).all())
     True
     """
     labels = row_labels(x if at is None else at)
@@ -173,13 +173,15 @@ def output_map(kernel: Kernel, prediction: Predictive, y: Array) -> KernelMap:
     levels = quantile_rule()[0][::4]
     predicted = np.asarray(prediction.take(np.unique(some)).quantile(levels)).ravel()
     points = np.unique(np.concatenate([y[:, 0], predicted[np.isfinite(predicted)]]))[:, None]
-    found = output_features(kernel, get_backend("auto", kernel), points, _PRECISION, _MOST_FEATURES)
-    if found is None:
+    features = output_features(
+        kernel, get_backend("auto", kernel), points, _PRECISION, _MOST_FEATURES
+    )
+    if features is None:
         raise ValueError(
             f"y_kernel is {kernel!r}, which needs more than {_MOST_FEATURES} features; a smoother kernel "
             "is needed, or None"
         )
-    return KernelMap(found[0], _DIFFERENCE * spread)
+    return KernelMap(features[0], _DIFFERENCE * spread)
 
 
 @dataclass(frozen=True)

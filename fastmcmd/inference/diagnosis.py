@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import aligned
 from fastmcmd.frames import RowLabels, to_frame
 
@@ -174,9 +175,9 @@ class Diagnosis:
         ]
         return "\n".join([text, *notes]) if not self.reason else f"no diagnosis: {self.reason}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return everything as numbers, lists and text."""
-        values: dict[str, Any] = {name: one.tolist() for name, one in self.columns().items()}
+        values: Json = {name: one.tolist() for name, one in self.columns().items()}
         values["supported"] = self.supported.tolist()
         total = dict(self.total)
         return values | {

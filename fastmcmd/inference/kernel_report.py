@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
-from fastmcmd.errors import MissingDependencyError, NumericalError
+from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd.errors import NumericalError
 from fastmcmd.inference.defaults import chosen_kernels
 from fastmcmd.inference.select_kernel import described, leave_one_out
 from fastmcmd.inference.smoother import Basis, Smoother
@@ -163,11 +163,7 @@ class KernelReport:
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError("to_frame needs pandas: pip install pandas") from None
-        return pd.DataFrame([vars(one) for one in self.powers])
+        return data_frame([vars(one) for one in self.powers])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the powers; see `fastmcmd.plots.kernel_power`."""
@@ -229,8 +225,8 @@ def kernel_report(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 300)
     >>> y = 100 * x + rng.normal(size=300)
-    >>> found = fm.kernel_report(x, y, fm.Gaussian(100 * x, 1.0), y_kernel=fm.RBF("variance"))
-    >>> found.power["std x 2"] < 0.2 < 0.8 < found.powers[1].standardised
+    >>> report = fm.kernel_report(x, y, fm.Gaussian(100 * x, 1.0), y_kernel=fm.RBF("variance"))
+    >>> report.power["std x 2"] < 0.2 < 0.8 < report.powers[1].standardised
     True
     """
     if prediction is not None:
@@ -262,9 +258,9 @@ def kernel_report(
     features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng).transform(outcomes)
     explained = _explained(basis, inputs, features, lam)
     dimension = basis.effective_dimension(lam)
-    told = _warnings(powers, dimension, varies)
+    warnings = _warnings(powers, dimension, varies)
     return KernelReport(
-        x_kernel, y_kernel, lam, dimension, explained, tuple(powers), tuple(told), len(some),
+        x_kernel, y_kernel, lam, dimension, explained, tuple(powers), tuple(warnings), len(some),
         predictive is None,
     )  # fmt: skip
 
@@ -321,14 +317,14 @@ def _powers(
     mean = truth.mean(axis=1, keepdims=True)
     spread = truth.std(axis=1, keepdims=True)
     has_spread = bool((spread > 0).mean() > 0.5) and not classes
-    found = []
+    powers = []
     for factor in (0.5, 2.0):
         power = standardised = np.nan
         if has_spread:
             wrong = mean + factor * (truth - mean)
             power = setting.power(truth, np.rint(wrong) if discrete else wrong, kernel)
             standardised = _standardised(setting, truth, wrong)
-        found.append(KernelPower(f"std x {factor:g}", power, standardised))
+        powers.append(KernelPower(f"std x {factor:g}", power, standardised))
     pooled = truth.reshape(-1, truth.shape[2])
     drawn = setting.rng.integers(0, len(pooled), truth.shape[1])
     if truth.shape[2] == 1:
@@ -345,8 +341,8 @@ def _powers(
         wrong = np.broadcast_to(marginal, truth.shape)
         power = setting.power(truth, wrong, kernel)
         standardised = np.nan if classes else _standardised(setting, truth, wrong)
-    found.append(KernelPower("ignores x", power, standardised))
-    return found, varies
+    powers.append(KernelPower("ignores x", power, standardised))
+    return powers, varies
 
 
 def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
@@ -395,15 +391,15 @@ def _explained(basis: Basis, x: Array, features: Array, lam: float) -> float:
 
 def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list[str]:
     """Return what can hardly be seen, and what can see it."""
-    told = []
+    warnings = []
     by_name = {one.model: one for one in powers}
     ignores = by_name["ignores x"]
     if not varies:
-        told.append(
-            "The prediction is nearly the same at all x: no model can be told from one that ignores x."
+        warnings.append(
+            "The prediction hardly changes with x: no model can be distinguished from one that ignores x."
         )
     elif ignores.power < _BLIND or dimension < _COARSE:
-        told.append(
+        warnings.append(
             f"Nearly blind to x: these kernels see a model that ignores x in {100 * ignores.power:.0f} % "
             f'of samples, and follow {dimension:.1f} directions of x. Use x_kernel="auto", or choose '
             "one with fastmcmd.select_kernel."
@@ -419,8 +415,8 @@ def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list
             text += " Standardised outcomes can: use fastmcmd.congruence_test."
         else:
             text += " More rows or fastmcmd.congruence_test, which tests the spread itself, can."
-        told.append(text)
-    return told
+        warnings.append(text)
+    return warnings
 
 
 def _share(value: float) -> str:

@@ -28,7 +28,7 @@ _STEPS = (
     4  # linearisations: shifts of one standard deviation and factors of 2 are then exact to 1 %
 )
 _BLOCK = 4096  # rows held together
-_MOST_KEPT = 1 << 25  # coordinates kept between passes, rather than computed anew
+_MOST_STORED = 1 << 25  # coordinates kept between passes, rather than computed anew
 _LONGEST = 0.7  # of the log factor in one step
 _SINGULAR = 1e-8  # of the product of its diagonal: a determinant below is rounding
 _MOST_LEVERAGE = 0.8  # of a row on its own correction, beyond which its residual says nothing
@@ -71,8 +71,8 @@ class RowBlocks:
 
     def __init__(self, basis: Basis, x: Array, weights: Array) -> None:
         self.basis, self.x, self.weights = basis, x, weights
-        keep = len(x) * len(basis.spectrum) <= _MOST_KEPT
-        self._kept = basis.coordinates(x) if keep else None
+        keep = len(x) * len(basis.spectrum) <= _MOST_STORED
+        self._coordinates = basis.coordinates(x) if keep else None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -84,8 +84,8 @@ class RowBlocks:
 
     def coordinates(self, rows: slice) -> Array:
         """Return g(x) (m, p) of some rows."""
-        if self._kept is not None:
-            return self._kept[rows]
+        if self._coordinates is not None:
+            return self._coordinates[rows]
         return self.basis.coordinates(self.x[rows])
 
 
@@ -175,10 +175,10 @@ def fit_corrections(
         fit = CorrectionFit(shrink[:, None] * sums, shrink * support, shift, log_factor)
         shift, log_factor = shift.copy(), log_factor.copy()
         for rows, g in blocks:
-            found = fit.at(g)
+            correction = fit.at(g)
             unit = 0.7 if model.log_mean else model.scale[rows] * model.unit
-            shift[rows] += _limited(found.shift - shift[rows], unit)
-            log_factor[rows] += _limited(found.log_factor - log_factor[rows], _LONGEST)
+            shift[rows] += _limited(correction.shift - shift[rows], unit)
+            log_factor[rows] += _limited(correction.log_factor - log_factor[rows], _LONGEST)
     return CorrectionFit(fit.coefficients, fit.support, shift, log_factor)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd._base.checks import as_array, as_float, as_rows, as_weights, check_same_length, shown
@@ -14,6 +14,7 @@ from fastmcmd.inference.inputs import checked_lam, input_map
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["MissingMass", "missing_mass"]
 
@@ -61,14 +62,14 @@ class MissingMass:
 
 def missing_mass(
     x: Any,
-    y: Any,
-    prediction: Any,
-    at: Any,
-    values: Any = None,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    at: ArrayLike,
+    values: ArrayLike | None = None,
     x_kernel: Kernel | None = None,
     lam: float | None = None,
     level: float = 0.95,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> MissingMass:
     """Return observed less predicted probabilities near one input, with the band of right predictions.
 
@@ -117,8 +118,8 @@ def missing_mass(
     >>> from fastmcmd.inference.missing_mass import missing_mass
     >>> y = np.repeat([0.0, 1.0, 2.0, 3.0], 100)
     >>> import fastmcmd as fm
-    >>> found = missing_mass(np.zeros(400), y, fm.Poisson(np.full(400, 1.5)), 0.0, values=[0, 1])
-    >>> found.gap.round(3).tolist()  # 0.25 less exp(-1.5), 0.25 less 1.5 exp(-1.5)
+    >>> curve = missing_mass(np.zeros(400), y, fm.Poisson(np.full(400, 1.5)), 0.0, values=[0, 1])
+    >>> curve.gap.round(3).tolist()  # 0.25 less exp(-1.5), 0.25 less 1.5 exp(-1.5)
     [0.027, -0.085]
     """
     x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y", columns=1).astype(np.float64)

@@ -174,8 +174,8 @@ class LandmarkFeatures(OutcomeFeatures):
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
         rows, count, columns = outcomes.raw.shape
-        found = self.features.transform(outcomes.raw.reshape(-1, columns))
-        return found.reshape(rows, count, -1).astype(np.float32)
+        features = self.features.transform(outcomes.raw.reshape(-1, columns))
+        return features.reshape(rows, count, -1).astype(np.float32)
 
 
 def landmark_features(

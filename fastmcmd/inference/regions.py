@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fastmcmd._base.checks import as_array, as_rows, check_count, check_lam, check_positive, shown
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.estimate.samples import samples_of
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
@@ -151,27 +151,21 @@ class WeakRegions(Sequence[WeakRegion]):
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'fastmcmd[frame]'; to_dict() and table() do without"
-            ) from None
-        return pd.DataFrame(self.to_dict())
+        return data_frame(self.to_dict())
 
     def __repr__(self) -> str:
-        found = self.significant
-        if not found:
+        wrong = self.significant
+        if not wrong:
             best = self.regions[0]
             return (
                 f"No region of {len(self)} is wrong beyond chance (level {self.level:.3g}, Holm); "
                 f"the least p-value is {best.p_adjusted:.3g}: {best.description}"
             )
-        noun = "region is" if len(found) == 1 else "regions are"
+        noun = "region is" if len(wrong) == 1 else "regions are"
         head = (
-            f"{len(found)} of {len(self)} {noun} wrong beyond chance (level {self.level:.3g}, Holm)"
+            f"{len(wrong)} of {len(self)} {noun} wrong beyond chance (level {self.level:.3g}, Holm)"
         )
-        return "\n".join([head, *(f"  {one}" for one in found)])
+        return "\n".join([head, *(f"  {one}" for one in wrong)])
 
 
 def weak_regions(
@@ -238,8 +232,8 @@ def weak_regions(
     >>> rng = np.random.default_rng(0)
     >>> x, age = rng.uniform(-1, 1, 600), rng.uniform(20, 80, 600)
     >>> y = x + np.where(age > 60, 0.5, 0.0) + 0.3 * rng.normal(size=600)
-    >>> found = fm.weak_regions({"age": age}, x, y, fm.Gaussian(x, 0.3), x_kernel=fm.RBF(1.0))
-    >>> found.significant[0].description.startswith("age > ")
+    >>> weak = fm.weak_regions({"age": age}, x, y, fm.Gaussian(x, 0.3), x_kernel=fm.RBF(1.0))
+    >>> weak.significant[0].description.startswith("age > ")
     True
     """
     tree = _tree_class()
@@ -283,33 +277,28 @@ def weak_regions(
     errors, variances = row_norms(kernels[1], y[half], model.outputs)
     targets = [local] if variances is None else [local, errors - variances]
     fitted.fit(table[half], np.stack([_scaled(one) for one in targets], axis=1))
-    found = []
+    tests = []
     for conditions in _leaves(fitted.tree_):
         inside = _inside(table, conditions)
         rows = halves[1][inside[halves[1]]]
         observed, null, spread, p = _test(
             x[rows], y[rows], predictive.take(rows), kernels[0], features, lam, simulations, rng
         )
-        found.append((conditions, int(inside.sum()), len(rows), observed, null, spread, p))
-    adjusted = holm(np.array([one[-1] for one in found]))
-    ranked = sorted(range(len(found)), key=lambda k: (adjusted[k], found[k][4] - found[k][3]))
+        tests.append((conditions, int(inside.sum()), len(rows), observed, null, spread, p))
+    adjusted = holm(np.array([one[-1] for one in tests]))
+    ranked = sorted(range(len(tests)), key=lambda k: (adjusted[k], tests[k][4] - tests[k][3]))
     regions = tuple(
         WeakRegion(_in_words(c, names), float(np.sqrt(max(t, 0.0))), float(np.sqrt(null)), spread, p,
                    float(adjusted[k]), rows, tested)
         for k in ranked
-        for c, rows, tested, t, null, spread, p in [found[k]]
+        for c, rows, tested, t, null, spread, p in [tests[k]]
     )  # fmt: skip
-    return WeakRegions(regions, level, tuple(found[k][0] for k in ranked), names)
+    return WeakRegions(regions, level, tuple(tests[k][0] for k in ranked), names)
 
 
 def _tree_class() -> Any:
-    try:
-        from sklearn.tree import DecisionTreeRegressor
-    except ImportError:
-        raise MissingDependencyError(
-            "weak_regions needs scikit-learn: pip install 'fastmcmd[regions]'"
-        ) from None
-    return DecisionTreeRegressor
+    advice = "weak_regions needs scikit-learn: pip install 'fastmcmd[regions]'"
+    return require("sklearn.tree", advice).DecisionTreeRegressor
 
 
 # ---- columns ----
@@ -324,7 +313,7 @@ def _table(columns: Any, known: tuple[str, ...] | None = None) -> tuple[Array, t
         columns = {f"column {place}": rows[:, place] for place in range(rows.shape[1])}
     if not columns:
         raise ValueError("columns is empty; at least one column is needed")
-    found: dict[str, Array] = {}
+    indicators: dict[str, Array] = {}
     for name, values in columns.items():
         plain = np.asarray(values)
         if plain.dtype.kind in "OUS":
@@ -339,14 +328,14 @@ def _table(columns: Any, known: tuple[str, ...] | None = None) -> tuple[Array, t
                 )
             # Of two labels one column says all.
             for label in distinct[:1] if len(distinct) == 2 else distinct:
-                found[f"{name} is {label}"] = (labels == label).astype(np.float64)
+                indicators[f"{name} is {label}"] = (labels == label).astype(np.float64)
         else:
-            found[str(name)] = as_rows(as_array(values, f"columns[{name!r}]"), f"columns[{name!r}]",
+            indicators[str(name)] = as_rows(as_array(values, f"columns[{name!r}]"), f"columns[{name!r}]",
                                        columns=1)[:, 0].astype(np.float64)  # fmt: skip
-    lengths = {len(one) for one in found.values()}
+    lengths = {len(one) for one in indicators.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns have {shown(sorted(lengths))} rows; the same number is needed")
-    return np.stack(list(found.values()), axis=1), tuple(found)
+    return np.stack(list(indicators.values()), axis=1), tuple(indicators)
 
 
 def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDArray[np.bool_]:
@@ -360,18 +349,18 @@ def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDAr
 
 def _leaves(tree: Any) -> list[tuple[tuple[int, bool, float], ...]]:
     """Return the conditions of each leaf."""
-    found: list[_Path] = []
+    paths: list[_Path] = []
     stack: list[tuple[int, _Path]] = [(0, ())]
     while stack:
         node, conditions = stack.pop()
         left, right = int(tree.children_left[node]), int(tree.children_right[node])
         if left < 0:
-            found.append(conditions)
+            paths.append(conditions)
             continue
         cut = int(tree.feature[node]), float(tree.threshold[node])
         stack.append((right, (*conditions, (cut[0], True, cut[1]))))
         stack.append((left, (*conditions, (cut[0], False, cut[1]))))
-    return found
+    return paths
 
 
 def _in_words(conditions: Sequence[tuple[int, bool, float]], names: Sequence[str]) -> str:
@@ -424,9 +413,9 @@ def _basis(kernel: Kernel, x: Any, rng: np.random.Generator) -> tuple[Basis, Arr
     return basis, basis.coordinates(np.asarray(x))
 
 
-def _local_excess(found: tuple[Basis, Array], e: Array, lam: float) -> Array:
+def _local_excess(fitted: tuple[Basis, Array], e: Array, lam: float) -> Array:
     """Return ``<e_i, sum_{j != i} h_ij e_j>`` (n,), H the smoother."""
-    basis, g = found
+    basis, g = fitted
     weighed = g * basis.shrinkage(lam)
     smoothed = weighed @ (g.T @ e)
     own = np.einsum("ip,ip->i", weighed, g)

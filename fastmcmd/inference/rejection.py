@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import Json, RandomState
 from fastmcmd._base.checks import (
     as_array,
     as_weights,
@@ -102,10 +103,10 @@ class RejectionCurve:
             rows.append([*cells, f"{low:.4g} to {high:.4g}", f"{self.best_loss[place]:.4g}"])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary; numbers that are not finite become text."""
-        found = {**asdict(self), "gain": self.gain, "std_gain": self.std_gain}
-        return {name: _json(value) for name, value in found.items()}
+        fields = {**asdict(self), "gain": self.gain, "std_gain": self.std_gain}
+        return {name: _json(value) for name, value in fields.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the curves as a pandas frame.
@@ -143,14 +144,14 @@ class RejectionCurve:
 
 
 def rejection_curve(
-    score: Any,
-    loss: Any,
-    std: Any = None,
+    score: ArrayLike,
+    loss: ArrayLike,
+    std: ArrayLike | None = None,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     level: float = 0.95,
     simulations: int = 199,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> RejectionCurve:
     """Return the mean loss of the rows that are left when rows of high scores are rejected.
 
@@ -213,7 +214,7 @@ def rejection_curve(
     used = w > 0
     losses, w, n = losses[used], w[used], int(used.sum())
     left = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
-    found = {name: _curve(each[used], losses, w) for name, each in scores.items()}
+    curves = {name: _curve(each[used], losses, w) for name, each in scores.items()}
     best = _curve(losses, losses, w)
     rng = generator(random_state, Purpose.NULL)
     random, areas = np.empty((simulations, len(left))), np.empty(simulations)
@@ -223,15 +224,15 @@ def rejection_curve(
     tail = (1 - level) / 2
     band = np.quantile(random, [tail, 1 - tail], axis=0, method="inverted_cdf").T
     mean = float(w @ losses / w.sum())
-    area = {name: float(curve.mean()) for name, curve in found.items()}
+    area = {name: float(each.mean()) for name, each in curves.items()}
     p = {
         name: float((1 + np.count_nonzero(areas <= each)) / (1 + simulations))
         for name, each in area.items()
     }
     return RejectionCurve(
         rejected=1 - left / n,
-        loss=found["score"][left - 1],
-        std_loss=found["std"][left - 1] if "std" in found else None,
+        loss=curves["score"][left - 1],
+        std_loss=curves["std"][left - 1] if "std" in curves else None,
         random_band=band,
         best_loss=best[left - 1],
         area=area["score"],

@@ -27,7 +27,9 @@ __all__ = ["mean_features", "member_spread", "output_features", "row_norms"]
 Array = NDArray[np.float64]
 
 _RESIDUAL = 1e-12  # of k(y, y): what the features may miss of an output
-_MISSED = 1e-8  # of k(y, y): what they may miss of the squared norm of a prediction's embedding
+_UNEXPLAINED = (
+    1e-8  # of k(y, y): what they may miss of the squared norm of a prediction's embedding
+)
 _ROUNDS = 4  # of adding outputs of the rows that the features miss most
 _ROWS_ADDED = 100
 _GOAL = 1e-6  # of sqrt(k(y, y)): error of embeddings that quadrature aims at
@@ -67,38 +69,38 @@ def output_features(
             parts.append(candidates(side.prediction))
     pool = Pool(kernel, backend, parts)
     residual = _RESIDUAL
-    found = pool.features(residual, most)
-    while found is None and best and residual < 0.1:
+    selected = pool.features(residual, most)
+    while selected is None and best and residual < 0.1:
         residual *= 100
-        found = pool.features(residual, most)
-    if found is None:
+        selected = pool.features(residual, most)
+    if selected is None:
         return None
-    features = found[0]
+    features = selected[0]
     for attempt in range(_ROUNDS):
         more = []
         for side in outputs:
             if not isinstance(side, DrawnOutputs):
-                rows = _missed_rows(features, side.prediction)
+                rows = _unexplained_rows(features, side.prediction)
                 if len(rows):
                     more.append(row_candidates(side.prediction.take(rows), kernel, attempt))
         if not more:
             return features
         pool.add(more)
-        found = pool.features(residual, most)
-        if found is None:
+        selected = pool.features(residual, most)
+        if selected is None:
             return features if best else None
-        features = found[0]
+        features = selected[0]
     return features
 
 
-def _missed_rows(features: KernelFeatures, prediction: Predictive) -> NDArray[np.intp]:
+def _unexplained_rows(features: KernelFeatures, prediction: Predictive) -> NDArray[np.intp]:
     """Return the rows whose embeddings the features miss most, if they miss too much of any."""
     rows = np.unique(np.linspace(0, len(prediction) - 1, _LOOKED_AT).astype(np.intp))
     some = prediction.take(rows)
-    missed, _, floor = _expectation(features, some).coverage(some)
+    residual, _, floor = _expectation(features, some).coverage(some)
     largest = float(features.kernel.diagonal(features.pivots).max())
-    short = np.flatnonzero(missed**2 > max(4 * floor**2, _MISSED * largest))
-    return rows[np.sort(short[np.argsort(-missed[short], kind="stable")[:_ROWS_ADDED]])]
+    short = np.flatnonzero(residual**2 > max(4 * floor**2, _UNEXPLAINED * largest))
+    return rows[np.sort(short[np.argsort(-residual[short], kind="stable")[:_ROWS_ADDED]])]
 
 
 def _expectation(features: KernelFeatures, prediction: Predictive) -> Expectation:

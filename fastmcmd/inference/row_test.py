@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowTest", "row_test"]
 
-_TIE = 1e-4  # standard deviations: values that are nearer to each other count as equal
+TIE = 1e-4  # standard deviations: values that are nearer to each other count as equal
 _BLOCK = 256  # points whose values under all data sets are computed together
 
 Array = NDArray[np.float64]
@@ -60,8 +60,8 @@ class RowTest:
         return to_frame({name: getattr(self, name) for name in names}, index)
 
     def __repr__(self) -> str:
-        found = int((self.adjusted <= 0.05).sum())
-        return f"Exact test at {len(self.values):,} points: wrong at {found:,} of them (family-wise 5 %)"
+        wrong = int((self.adjusted <= 0.05).sum())
+        return f"Exact test at {len(self.values):,} points: wrong at {wrong:,} of them (family-wise 5 %)"
 
 
 def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: float) -> RowTest:
@@ -82,8 +82,8 @@ def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: 
         values=np.sqrt(squares[:, 0]),
         null_mean=np.sqrt(squares[:, 1:].mean(axis=1)),
         null_band=np.sqrt(np.quantile(squares[:, 1:], 0.95, axis=1)),
-        p_values=(scores >= scores[:, :1] - _TIE).mean(axis=1),
-        adjusted=(largest[None, :] >= scores[:, :1] - _TIE).mean(axis=1),
+        p_values=(scores >= scores[:, :1] - TIE).mean(axis=1),
+        adjusted=(largest[None, :] >= scores[:, :1] - TIE).mean(axis=1),
         false_discovery=_false_discovery(scores),
         largest=largest,
     )

@@ -24,8 +24,7 @@ from fastmcmd._base.checks import (
     shown,
 )
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.inference.defaults import chosen_kernels, column_scales, median_distance
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import (
@@ -81,7 +80,7 @@ class KernelScore:
         Error less that of the best, and
     behind_error : float
         its standard error, paired over rows.
-    missed : float
+    residual : float
         Share of k(x, x) that the landmarks do not reproduce, the mean over rows. Where it is large the
         kernel is smoother here than it would be in full.
     """
@@ -93,7 +92,7 @@ class KernelScore:
     effective_dimension: float
     behind: float
     behind_error: float
-    missed: float
+    residual: float
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class KernelChoice:
                 f"kernels, {len(lams)} values of lam, {self.rows:,} rows): with these x, only errors on "
                 "average over all inputs can be seen."
             )
-        told = (
+        text = (
             f"{best.name} with lam = {best.lam:g} predicts the outcomes best: it explains "
             f"{100 * best.explained:.0f} % of their embedding out of sample, with effective dimension "
             f"{best.effective_dimension:.3g} ({len(self.kernels)} kernels, {len(lams)} values of lam, "
@@ -148,8 +147,8 @@ class KernelChoice:
         )
         if len(lams) > 1 and best.lam in (lams[0], lams[-1]):
             end = "smallest" if best.lam == lams[0] else "largest"
-            told += f" This is the {end} lam tried: try others beyond it."
-        return told
+            text += f" This is the {end} lam tried: try others beyond it."
+        return text
 
     def __repr__(self) -> str:
         return self.sentence
@@ -157,11 +156,11 @@ class KernelChoice:
     def table(self, most: int | None = 15) -> str:
         """Return the scores as text, the best first; ``most`` lines, None for all."""
         some = self.scores[: check_count(most, "most", optional=True)]
-        head = ["kernel", "lam", "explained", "behind", "+-", "dimension", "missed"]
+        head = ["kernel", "lam", "explained", "behind", "+-", "dimension", "residual"]
         rows = [
             [
                 one.name, f"{one.lam:g}", f"{100 * one.explained:.1f} %", f"{one.behind:.2g}",
-                f"{one.behind_error:.1g}", f"{one.effective_dimension:.1f}", f"{100 * one.missed:.0f} %",
+                f"{one.behind_error:.1g}", f"{one.effective_dimension:.1f}", f"{100 * one.residual:.0f} %",
             ]
             for one in some
         ]  # fmt: skip
@@ -190,11 +189,7 @@ class KernelChoice:
         MissingDependencyError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError("to_frame needs pandas: pip install pandas") from None
-        return pd.DataFrame([dataclasses.asdict(one) for one in self.scores])
+        return data_frame([dataclasses.asdict(one) for one in self.scores])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the error of each kernel against the regulariser; see `fastmcmd.plots.kernel_choice`."""
@@ -263,8 +258,8 @@ def select_kernel(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, (300, 2))
     >>> y = np.sin(3 * x[:, 0]) + 0.3 * rng.normal(size=300)
-    >>> found = fm.select_kernel(x, y, scales="select")
-    >>> found.scales[1] < 0.3 * found.scales[0]
+    >>> choice = fm.select_kernel(x, y, scales="select")
+    >>> choice.scales[1] < 0.3 * choice.scales[0]
     True
     """
     rows = open_rows(x, "x")
@@ -289,16 +284,19 @@ def select_kernel(
     factors = _factors(scales, inputs, features, weight, rng)
     scaled = inputs if factors is None else inputs * factors
     kernels = _default_candidates(scaled) if candidates is None else _named(candidates)
-    found = [
+    fitted = [
         _Candidate.of(name, kernel.resolve(scaled), scaled, features, weight, lams, landmarks, rng)
         for name, kernel in kernels.items()
     ]
-    scores = _scores(found, features, weight, lams)
-    best = next(one for one in found if one.name == scores[0].name)
-    told = None if factors is None else tuple(float(one) for one in factors)
-    on_given = {one.name: one.kernel if told is None else Scaled(one.kernel, told) for one in found}
+    scores = _scores(fitted, features, weight, lams)
+    best = next(one for one in fitted if one.name == scores[0].name)
+    chosen_scales = None if factors is None else tuple(float(one) for one in factors)
+    on_given = {
+        one.name: one.kernel if chosen_scales is None else Scaled(one.kernel, chosen_scales)
+        for one in fitted
+    }
     return KernelChoice(
-        on_given[best.name], scores[0].lam, y_kernel, told, scores[0], tuple(scores), on_given,
+        on_given[best.name], scores[0].lam, y_kernel, chosen_scales, scores[0], tuple(scores), on_given,
         len(some), min(landmarks, len(some)),
     )  # fmt: skip
 
@@ -317,7 +315,7 @@ class _Candidate:
     kernel: Kernel
     errors: Array
     dimensions: Array
-    missed: float
+    residual: float
 
     @staticmethod
     def of(
@@ -338,9 +336,9 @@ class _Candidate:
         f = smoother.transform(x)
         diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
         reproduced = np.einsum("ij,ij->i", f, f)
-        missed = float(np.mean(np.clip(1 - reproduced / np.maximum(diagonal, 1e-300), 0, 1)))
+        residual = float(np.mean(np.clip(1 - reproduced / np.maximum(diagonal, 1e-300), 0, 1)))
         errors, dimensions = leave_one_out(f, features, weight, lams)
-        return _Candidate(name, kernel, errors, dimensions, missed)
+        return _Candidate(name, kernel, errors, dimensions, residual)
 
 
 def leave_one_out(
@@ -361,8 +359,8 @@ def leave_one_out(
     """
     total = float(weight.sum())
     values, vectors = np.linalg.eigh(f.T @ (weight[:, None] * f))
-    kept = values > np.finfo(np.float64).eps * max(float(values[-1]), 0.0) * len(values)
-    values, g = values[kept], f @ vectors[:, kept]
+    positive = values > np.finfo(np.float64).eps * max(float(values[-1]), 0.0) * len(values)
+    values, g = values[positive], f @ vectors[:, positive]
     shrink = 1 / (values + total * np.asarray(lams)[:, None])
     leverage = weight * (shrink @ np.square(g).T)
     projected = g.T @ (weight[:, None] * features)
@@ -375,18 +373,18 @@ def leave_one_out(
 
 
 def _scores(
-    found: Sequence[_Candidate], features: Array, weight: Array, lams: Sequence[float]
+    candidates: Sequence[_Candidate], features: Array, weight: Array, lams: Sequence[float]
 ) -> list[KernelScore]:
     """Return all scores, the best first."""
     share = weight / weight.sum()
     constant = float(
         share @ leave_one_out(np.ones((len(weight), 1)), features, weight, [1e-12])[0][0]
     )
-    means = np.array([one.errors @ share for one in found])
+    means = np.array([one.errors @ share for one in candidates])
     best, at = divmod(int(means.argmin()), means.shape[1])
-    least = found[best].errors[at]
+    least = candidates[best].errors[at]
     scores = []
-    for mean, one in zip(means, found, strict=True):
+    for mean, one in zip(means, candidates, strict=True):
         for k, lam in enumerate(lams):
             behind = one.errors[k] - least
             middle = float(share @ behind)
@@ -401,7 +399,7 @@ def _scores(
                     float(one.dimensions[k]),
                     middle,
                     spread,
-                    one.missed,
+                    one.residual,
                 )
             )
     return sorted(scores, key=lambda one: one.error)

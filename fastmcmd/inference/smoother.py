@@ -115,18 +115,18 @@ class Basis:
     total: float
 
     @cached_property
-    def kept(self) -> NDArray[np.bool_]:
+    def significant(self) -> NDArray[np.bool_]:
         """Which eigenvalues are not rounding, (m,)."""
         return np.asarray(self.eigenvalues > _NEGLIGIBLE * max(float(self.eigenvalues[-1]), 0.0))
 
     @property
     def spectrum(self) -> Array:
         """The eigenvalues (p,) that are not rounding."""
-        return np.asarray(self.eigenvalues[self.kept])
+        return np.asarray(self.eigenvalues[self.significant])
 
     def coordinates(self, x: Array) -> Array:
         """Return g(x) (n, p) of inputs (n, d)."""
-        return np.asarray(self.smoother.transform(x) @ self.vectors[:, self.kept])
+        return np.asarray(self.smoother.transform(x) @ self.vectors[:, self.significant])
 
     def shrinkage(self, lam: float) -> Array:
         """Return ``1 / (s + N lam)`` (p,): ``a(x)'E = g(x) diag(shrinkage) (G'WE)``."""

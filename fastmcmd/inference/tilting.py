@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd.inference.corrections import Lattice, centre_and_scale
+from fastmcmd.inference.corrections import MOST_COUNTS, Lattice, centre_and_scale
 from fastmcmd.predictive import Predictive
 
 __all__ = [
@@ -29,13 +29,12 @@ Array = NDArray[np.float64]
 NODES = 257  # of a tilted density
 LEARNING_NODES = 97  # while tilts are learned: steps of 0.14 normal scores
 _METRIC_ROWS = 500  # rows from which covariances of features are taken, at least
-_MOST_KEPT = 1 << 26  # features at nodes that are kept between rounds
+_MOST_STORED = 1 << 26  # features at nodes that are kept between rounds
 _FARTHEST = 6.5  # normal scores between which nodes of continuous predictions are spread evenly
 _BELOW, _ABOVE = (
     12.0,
     30.0,
 )  # standard deviations of counts below and above the mean that are summed
-_MOST_COUNTS = 1 << 14  # of a row
 _BLOCK = 1 << 15  # nodes whose features are used together
 _NEWTON = 30
 _LONGEST = 2.0  # change of the step length in one Newton step
@@ -71,9 +70,9 @@ class Nodes:
         return self.map.at((y - self.origin) / self.unit)
 
     @cached_property
-    def _kept(self) -> NDArray[np.float32] | None:
+    def _features(self) -> NDArray[np.float32] | None:
         """Features (n, K, r) at the nodes, where they fit."""
-        if self.values.size * self.map.size > _MOST_KEPT:
+        if self.values.size * self.map.size > _MOST_STORED:
             return None
         return self._block(slice(0, len(self)))
 
@@ -86,11 +85,11 @@ class Nodes:
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """Yield rows with their features at the nodes."""
-        kept = self._kept
+        features = self._features
         step = max(1, _BLOCK // self.values.shape[1])
         for start in range(0, len(self), step):
             rows = slice(start, min(start + step, len(self)))
-            yield rows, self._block(rows) if kept is None else kept[rows]
+            yield rows, self._block(rows) if features is None else features[rows]
 
     def heights(self, coefficients: Array) -> Array:
         """Return ``p(values).coefficients`` (n, K) for coefficients (n, r) of the rows."""
@@ -156,9 +155,9 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
         return Nodes(values, shares[None, :], centre + offset, scale * factor, lattice)
     low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
     count = int(np.max(np.ceil(centre + _ABOVE * scale + 12) - low)) + 1
-    if count > _MOST_COUNTS:
+    if count > MOST_COUNTS:
         raise ValueError(
-            f"prediction spreads its counts over {count:,} values in some row, more than {_MOST_COUNTS:,}: "
+            f"prediction spreads its counts over {count:,} values in some row, more than {MOST_COUNTS:,}: "
             "give a continuous distribution of y"
         )
     values = low[:, None] + np.arange(count)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, cast
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import FilePath, HostArray
 from fastmcmd.io.npy import check_memory, damaged, read_data, read_header, write_npy
 from fastmcmd.io.paths import source
 
@@ -45,7 +45,7 @@ class Archive:
         The file cannot be opened.
     """
 
-    def __init__(self, path: Any, name: str) -> None:
+    def __init__(self, path: FilePath, name: str) -> None:
         self._failed = f"{name} ({path}) cannot be read as an .npz file"
         self._stream = open(source(path, name), "rb")  # noqa: SIM115 (closed by `close`)
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fastmcmd._base.annotations import FilePath
 from fastmcmd.io.paths import destination
 from fastmcmd.io.temporary import create_file, create_folder, remove_stale, tag_of
 
@@ -60,7 +61,7 @@ class AtomicFile:
 
     stream: BinaryIO
 
-    def __init__(self, path: Any, name: str, *, buffering: int = -1) -> None:
+    def __init__(self, path: FilePath, name: str, *, buffering: int = -1) -> None:
         self._open = False
         self.path = destination(path, name)
         self._failed = f"{name} ({os.fsdecode(path)}) cannot be written"
@@ -130,7 +131,7 @@ class AtomicFolder:
         What is filled.
     """
 
-    def __init__(self, path: Any, name: str) -> None:
+    def __init__(self, path: FilePath, name: str) -> None:
         self._failed = f"{name} ({path}) cannot be written"
         given = Path(os.path.abspath(path))
         if os.path.lexists(given):
@@ -160,7 +161,7 @@ class AtomicFolder:
                 os.close(self._handle)
 
 
-def write_atomically(path: Any, write: Callable[[BinaryIO], None], name: str = "path") -> None:
+def write_atomically(path: FilePath, write: Callable[[BinaryIO], None], name: str = "path") -> None:
     """Call ``write`` on a temporary file beside ``path``, then move it there in one step.
 
     Whatever happens before the end leaves no half file: an earlier file at ``path`` stays as it was.

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.annotations import DType, FilePath, HostArray
 from fastmcmd._base.memory import available_memory, format_bytes
 from fastmcmd.io.paths import source
 
@@ -119,7 +119,7 @@ def check_memory(size: int) -> None:
         )
 
 
-def read_npy(path: Any, name: str) -> HostArray:
+def read_npy(path: FilePath, name: str) -> HostArray:
     """Return the array of a .npy file, never a pickle.
 
     Raises

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Json
+
 __all__ = ["seed_from_json", "seed_to_json"]
 
 _KINDS = {
@@ -89,7 +91,7 @@ def seed_from_json(document: Any) -> Any:
     raise ValueError(f"no random state is of kind {document['kind']!r}")
 
 
-def _sequence(seed: np.random.SeedSequence) -> dict[str, Any]:
+def _sequence(seed: np.random.SeedSequence) -> Json:
     entropy: Any = seed.entropy
     return {
         "entropy": entropy
@@ -101,14 +103,14 @@ def _sequence(seed: np.random.SeedSequence) -> dict[str, Any]:
     }
 
 
-def _sequence_of(document: dict[str, Any]) -> np.random.SeedSequence:
+def _sequence_of(document: Json) -> np.random.SeedSequence:
     return np.random.SeedSequence(
         document["entropy"], spawn_key=tuple(map(int, document["spawn_key"])),
         pool_size=min(int(document["pool_size"]), 1024), n_children_spawned=int(document["spawned"]),
     )  # fmt: skip
 
 
-def _bits(bits: Any, name: str) -> dict[str, Any]:
+def _bits(bits: Any, name: str) -> Json:
     kind = type(bits).__name__
     if kind not in _KINDS:
         raise TypeError(f"{name} has the bit generator {kind}, which cannot be saved")
@@ -119,7 +121,7 @@ def _bits(bits: Any, name: str) -> dict[str, Any]:
     return document
 
 
-def _bits_of(document: dict[str, Any]) -> Any:
+def _bits_of(document: Json) -> Any:
     kind, sequence = document["bits"], document.get("sequence")
     bits = _KINDS[kind](0 if sequence is None else _sequence_of(sequence))
     bits.state = _like(document["state"], dict(bits.state))

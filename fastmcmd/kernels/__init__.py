@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import shown
 from fastmcmd.kernels.base import Kernel
 from fastmcmd.kernels.combined import Constant, Product, Sum
@@ -51,7 +51,7 @@ _SAVED: dict[str, type[Kernel]] = {
 }
 
 
-def kernel_from_dict(described: dict[str, Any]) -> Kernel:
+def kernel_from_dict(described: Json) -> Kernel:
     """Return the kernel that ``Kernel.to_dict`` described."""
     if not isinstance(described, Mapping):
         raise TypeError(f"described is {shown(described)}; a dict as of Kernel.to_dict() is needed")

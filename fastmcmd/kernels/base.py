@@ -12,9 +12,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import as_float
 
 __all__ = [
+    "UNIT",
     "Array",
     "Instruction",
     "Kernel",
@@ -31,6 +33,7 @@ Array = NDArray[Any]
 Class = TypeVar("Class", bound="Kernel")
 Instruction = tuple[str, tuple[float, float, float, float]]
 
+UNIT = float(np.finfo(np.float64).eps) / 2  # unit roundoff of float64, 2^-53
 _BLOCK = 1 << 20  # elements of a temporary array
 
 
@@ -244,7 +247,7 @@ class Kernel(ABC):
         steps = list(self.instructions())
         return tuple(name for name, _ in steps), [parameters for _, parameters in steps]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the kernel as a JSON-safe dictionary."""
         values = {
             field.name: value.to_dict() if isinstance(value, Kernel) else value

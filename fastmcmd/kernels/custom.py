@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import check_callable
-from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
+from fastmcmd.kernels.base import UNIT, Array, Instruction, Kernel, as_rows
 
 __all__ = ["CustomKernel"]
-
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class CustomKernel(Kernel):
         """
         rows = np.asarray(rows, dtype=np.float64)
         matrix = self.evaluate(rows, rows)
-        rounding = self.rounding(_UNIT, rows.shape[1], 0.0, True, float(np.abs(matrix).max()))
+        rounding = self.rounding(UNIT, rows.shape[1], 0.0, True, float(np.abs(matrix).max()))
         off = np.abs(matrix - matrix.T)
         if off.max() > 2 * rounding:
             i, j = np.unravel_index(int(off.argmax()), off.shape)
@@ -133,7 +132,7 @@ class CustomKernel(Kernel):
         del unit, dim, max_norm2, direct
         return math.inf
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Refuse: a function cannot be saved without pickle."""
         raise TypeError(
             f"{self!r} holds a Python function, which cannot be saved without pickle; use built-in kernels"

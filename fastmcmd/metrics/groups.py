@@ -168,8 +168,8 @@ def adversarial_group_calibration(
     --------
     >>> import numpy as np, fastmcmd as fm
     >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> found = fm.metrics.adversarial_group_calibration(y, (np.zeros(1000), 1.0))
-    >>> bool(found.mean[0] > 0.3), bool(found.mean[-1] < 0.03)
+    >>> curve = fm.metrics.adversarial_group_calibration(y, (np.zeros(1000), 1.0))
+    >>> bool(curve.mean[0] > 0.3), bool(curve.mean[-1] < 0.03)
     (True, True)
     """
     check_choice(norm, "norm", NORMS)

@@ -143,8 +143,8 @@ def interval_score_from(
         )
     at = outcomes.y[:, None]
     with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite
-        missed = np.maximum(low - at, 0) + np.maximum(at - high, 0)
-        scores = (high - low + missed * (2 / (1 - levels))).mean(axis=1)
+        outside = np.maximum(low - at, 0) + np.maximum(at - high, 0)
+        scores = (high - low + outside * (2 / (1 - levels))).mean(axis=1)
     return outcomes.scatter(scores)
 
 

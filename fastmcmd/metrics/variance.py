@@ -138,8 +138,8 @@ def _binned(
         inner = replace(
             rows, y=rows.y / unit, prediction=cast(Predictive, _Moments.of(rows.prediction, unit))
         )
-        found = _binned(inner, bins, binning, by, scaled, positive)
-        return replace(found, unit=unit * found.unit, edges=found.edges * power)
+        curve = _binned(inner, bins, binning, by, scaled, positive)
+        return replace(curve, unit=unit * curve.unit, edges=curve.edges * power)
     if rows.namespace.on_host:
         return into_bins(gather_cells(rows, binning, by, positive=positive), bins, binning, limits)
     spread, columns = _weighted(rows, positive)
@@ -316,13 +316,13 @@ def uce(
         nan_policy,
         positive=False,
     )
-    found = curve.uce
+    value = curve.uce
     exact = (curve.rmse == curve.rmv).all()
-    if not (np.isnan(found) or exact or LEAST_NORMAL <= found < np.inf):
+    if not (np.isnan(value) or exact or LEAST_NORMAL <= value < np.inf):
         raise ValueError(
             f"the UCE is in squared units of y and leaves the range of doubles; {GIVE_UNIT}"
         )
-    return found
+    return value
 
 
 @metric

@@ -14,7 +14,7 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
-from fastmcmd.estimate.lowrank_fit import LowRank
+from fastmcmd.estimate.lowrank_fit import CANDIDATES, LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.part_problem import PartProblem, Setting
 from fastmcmd.estimate.rank_forecast import (
@@ -39,7 +39,6 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = ["Search", "plan_of", "search"]
 
 _SHARE = 4  # landmarks looked at are at most that part of the rows, else rows explain themselves
-_CANDIDATES = 20_000  # rows that the fit draws landmarks from
 _KINDS = {
     "auto": ("rigorous", "sampled"),
     "rigorous": ("rigorous",),
@@ -117,7 +116,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     landmarks = looked.result()
     # The fit searches among more candidates than the rows at hand, and perhaps on to more landmarks, where
     # products of candidates and pairs of landmarks are what takes the time.
-    more = looked.searching * (min(rows.n, _CANDIDATES) / len(rows) - 1.0)
+    more = looked.searching * (min(rows.n, CANDIDATES) / len(rows) - 1.0)
     further = max(1.0, landmarks.landmarks / looked.rank) ** 2
     return replace(landmarks, seconds=(time.perf_counter() - start + more) * further)
 
@@ -247,7 +246,7 @@ def plan_of(
     landmarks, n = search.landmarks, rows.n
     sampled = search.kind == "sampled"
     a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns, sizes=not sampled)
-    candidates = min(n, _CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
+    candidates = min(n, CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
     per_row = 8 * (4 * landmarks + 8 * columns + 3 * rows.dim)
     peak = low_rank_peak(
         rows=n, points=n, dim=rows.dim, models=1, columns=columns, rank=landmarks,

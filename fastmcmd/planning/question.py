@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from fastmcmd._base.annotations import CertificateName, FilePath, MemoryLimit, SolverName
 from fastmcmd._base.checks import check_count, check_lam
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.estimate.arguments import default_kernels, inputs, scaled_inputs
@@ -30,13 +30,13 @@ def plan(
     lam: float = 0.1,
     features: int = FEATURES,
     tol: float = 1e-6,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     backend: str = "auto",
-    dtype: Any = None,
-    memory_limit: Any = None,
-    certificate: str = "auto",
+    dtype: DTypeLike | None = None,
+    memory_limit: MemoryLimit = None,
+    certificate: CertificateName = "auto",
     rank: int | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
+    cache_dir: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Plan:

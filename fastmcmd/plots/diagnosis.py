@@ -15,7 +15,7 @@ __all__ = ["diagnosis"]
 _BANDS = 400  # inputs up to which every band is drawn along one input
 
 
-def diagnosis(found: Any, x: Any = None, axes: Any = None) -> Any:
+def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     """Draw shift and factor of spread with their bands, one above the other.
 
     Over one input, as lines with bands; over several, points along the first principal component, with
@@ -24,7 +24,7 @@ def diagnosis(found: Any, x: Any = None, axes: Any = None) -> Any:
 
     Parameters
     ----------
-    found : Diagnosis
+    diagnosed : Diagnosis
         What `fastmcmd.diagnose` returns.
     x : array_like (q,) or (q, d), optional
         What to draw over; default the inputs that were diagnosed.
@@ -50,23 +50,26 @@ def diagnosis(found: Any, x: Any = None, axes: Any = None) -> Any:
     >>> fm.diagnose(x, y, fm.Gaussian(x, 1.0)).plot()[1].get_ylabel()
     'factor of spread'
     """
-    if found.reason:
-        raise ValueError(f"there is no diagnosis to draw: {found.reason}")
-    rows = found.x if x is None else as_rows(x, "x")
-    check_same_length(x=rows, diagnosis=found)
+    if diagnosed.reason:
+        raise ValueError(f"there is no diagnosis to draw: {diagnosed.reason}")
+    rows = diagnosed.x if x is None else as_rows(x, "x")
+    check_same_length(x=rows, diagnosis=diagnosed)
     place, name = line(rows)
     one_input = rows.shape[1] == 1
     if axes is None:
         axes = matplotlib().subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")[1]
-    counts = found.scale == "log mean"
+    counts = diagnosed.scale == "log mean"
     turn = np.exp if counts else np.asarray
     names = "factor of the mean" if counts else "shift, units of y", "factor of spread"
     right = 1.0 if counts else 0.0, 1.0
-    panels = (turn(found.shift), turn(found.shift_band)), (found.factor, found.factor_band)
+    panels = (
+        (turn(diagnosed.shift), turn(diagnosed.shift_band)),
+        (diagnosed.factor, diagnosed.factor_band),
+    )
     for ax, (values, band), neutral, label in zip(axes, panels, right, names, strict=True):
         ax.axhline(neutral, color="0.6", linewidth=0.8, zorder=0)
         wrong = (band[:, 0] > neutral) | (band[:, 1] < neutral)
-        known = found.supported & np.isfinite(values)
+        known = diagnosed.supported & np.isfinite(values)
         if one_input:
             _draw_line(ax, place, values, band, known)
         else:
@@ -77,7 +80,7 @@ def diagnosis(found: Any, x: Any = None, axes: Any = None) -> Any:
         ax.set_ylabel(label)
         tidy(ax)
     axes[1].set_xlabel(name)
-    axes[0].set_title(f"What predictions need, with {found.level:.0%} bands")
+    axes[0].set_title(f"What predictions need, with {diagnosed.level:.0%} bands")
     return axes
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import Json
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
 
@@ -57,7 +58,7 @@ def congruence_test(test: Any, ax: Any = None) -> Any:
 
 
 def missing_mass(
-    found: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
+    curve: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
 ) -> Any:
     """Draw observed less predicted probability near one input, with the band of right predictions.
 
@@ -65,7 +66,7 @@ def missing_mass(
 
     Parameters
     ----------
-    found : MissingMass
+    curve : MissingMass
         What `fastmcmd.inference.missing_mass.missing_mass` returns.
     ax : matplotlib axes, optional
         Where to draw.
@@ -86,32 +87,32 @@ def missing_mass(
     >>> from fastmcmd import plots
     >>> from fastmcmd.inference.missing_mass import missing_mass
     >>> x = np.linspace(-1, 1, 200)
-    >>> found = missing_mass(x, np.arange(200) % 5, fm.Poisson(np.full(200, 2.0)), 0.0)
-    >>> plots.missing_mass(found).get_ylabel()
+    >>> curve = missing_mass(x, np.arange(200) % 5, fm.Poisson(np.full(200, 2.0)), 0.0)
+    >>> plots.missing_mass(curve).get_ylabel()
     'observed - predicted probability'
     """
     ax = axes(ax)
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.fill_between(
-        found.values, -found.band, found.band, color=colour, alpha=0.15, linewidth=0, zorder=0
+        curve.values, -curve.band, curve.band, color=colour, alpha=0.15, linewidth=0, zorder=0
     )
-    if found.bandwidth:
-        ax.plot(found.values, found.gap, color=colour, linewidth=1.8, label=label)
+    if curve.bandwidth:
+        ax.plot(curve.values, curve.gap, color=colour, linewidth=1.8, label=label)
         what = "density"
         xlabel = "y, densities smoothed"
     else:
-        ax.vlines(found.values, 0, found.gap, color=colour, linewidth=1.2)
-        ax.plot(found.values, found.gap, "o", color=colour, markersize=4, label=label)
+        ax.vlines(curve.values, 0, curve.gap, color=colour, linewidth=1.2)
+        ax.plot(curve.values, curve.gap, "o", color=colour, markersize=4, label=label)
         what = "probability"
         xlabel = "y"
         ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
-        style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
+        style: Json = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes
         ax.text(0.98, 0.98, "above 0: the model puts too little there", va="top", **style)
-        text = f"below 0: too much; shaded: {found.level:.0%} of right models"
+        text = f"below 0: too much; shaded: {curve.level:.0%} of right models"
         ax.text(0.98, 0.02, text, va="bottom", **style)
     return finish(ax, label)
 

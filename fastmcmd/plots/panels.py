@@ -305,7 +305,7 @@ def _one_pit(curve: PITHistogram, colour: str, top: float) -> Callable[[Axes], o
 
 
 def evaluation(
-    found: Evaluation | Mapping[str, Evaluation] | Comparison,
+    evaluations: Evaluation | Mapping[str, Evaluation] | Comparison,
     figure: Figure | None = None,
     projection: Projection = "pca",
 ) -> Figure:
@@ -313,7 +313,7 @@ def evaluation(
 
     Parameters
     ----------
-    found : Evaluation, dict of Evaluation by the name of the model, or Comparison
+    evaluations : Evaluation, dict of Evaluation by the name of the model, or Comparison
         What is drawn; models share a picture if they remain distinguishable in it.
     figure : matplotlib figure, optional
         Where to draw; a new one by default.
@@ -339,15 +339,17 @@ def evaluation(
     from fastmcmd.evaluation.result import Evaluation
 
     plt = matplotlib()
-    models = list(found.values()) if isinstance(found, Mapping) else [found]
+    models = list(evaluations.values()) if isinstance(evaluations, Mapping) else [evaluations]
     if not models or not all(isinstance(one, (Comparison, Evaluation)) for one in models):
         raise TypeError(
-            f"found is {shown(found)}; an Evaluation, a dict of at least one Evaluation by the name of "
-            "its model, or a Comparison is needed"
+            f"evaluations is {shown(evaluations)}; an Evaluation, a dict of at least one Evaluation by "
+            "the name of its model, or a Comparison is needed"
         )
-    if not isinstance(found, Comparison):
-        found = compare({"model": found} if isinstance(found, Evaluation) else found)
-    evaluations = found.evaluations
+    if isinstance(evaluations, Evaluation):
+        evaluations = {"model": evaluations}
+    if not isinstance(evaluations, Comparison):
+        evaluations = compare(evaluations)
+    evaluations = evaluations.evaluations
     inputs = inputs_of(evaluations)
     available = panels(evaluations, inputs=inputs) + panels_over_plane(
         evaluations, projection, inputs

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.checks import as_rows, check_callable, check_same_length
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.plots.inputs import FEW, Inputs, some
 
 __all__ = ["PROJECTIONS", "Plane", "Projection", "line", "principal", "project"]
@@ -90,37 +90,35 @@ def _pca(rows: HostArray) -> Array:
     return principal(rows, 2)
 
 
+def _library(module: str, package: str, projection: str, rows: HostArray) -> Any:
+    """Return the module of a projection, if it is installed and there are rows enough."""
+    name = f"projection={projection!r}"
+    imported = require(module, f"{name} needs {package}: pip install 'fastmcmd[projection]'")
+    if len(rows) < 4:
+        raise ValueError(f"x has {len(rows)} rows; {name} needs at least 4")
+    return imported
+
+
 def _tsne(rows: HostArray) -> Array:
     """Return t-SNE of rows (m, d), from scikit-learn."""
-    try:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits  # which scikit-learn needs, too
-    except ImportError as error:
-        raise MissingDependencyError(
-            "projection='tsne' needs scikit-learn: pip install 'fastmcmd[projection]'"
-        ) from error
-    if len(rows) < 4:
-        raise ValueError(f"x has {len(rows)} rows; projection='tsne' needs at least 4")
+    manifold = _library("sklearn.manifold", "scikit-learn", "tsne", rows)
+    from threadpoolctl import threadpool_limits  # which scikit-learn needs, too
+
     wide = rows.astype(np.float64) if rows.shape[1] <= _WIDE else principal(rows, _WIDE)
     perplexity = min(30.0, (len(rows) - 1) / 3)  # its default; three times as many neighbours
     # One thread: on a busy machine several wait for each other at each of 1,000 steps, 10 times as long.
     with threadpool_limits(1):
-        return TSNE(init="pca", perplexity=perplexity, random_state=_SEED).fit_transform(wide)
+        return manifold.TSNE(init="pca", perplexity=perplexity, random_state=_SEED).fit_transform(
+            wide
+        )
 
 
 def _umap(rows: HostArray) -> Array:
     """Return UMAP of rows (m, d), from umap-learn."""
-    try:
-        from umap import UMAP
-    except ImportError as error:
-        raise MissingDependencyError(
-            "projection='umap' needs umap-learn: pip install 'fastmcmd[projection]'"
-        ) from error
-    if len(rows) < 4:
-        raise ValueError(f"x has {len(rows)} rows; projection='umap' needs at least 4")
+    umap = _library("umap", "umap-learn", "umap", rows)
     neighbours = min(15, len(rows) - 1)  # its default
     # One thread: more are not used with a random_state, and it would warn.
-    return UMAP(n_neighbors=neighbours, random_state=_SEED, n_jobs=1).fit_transform(rows)
+    return umap.UMAP(n_neighbors=neighbours, random_state=_SEED, n_jobs=1).fit_transform(rows)
 
 
 PROJECTIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,13 +17,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 def matplotlib() -> Any:
     """Return ``matplotlib.pyplot``, or say how to install it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pictures need matplotlib: pip install 'fastmcmd[plot]'"
-        ) from error
-    return plt
+    return require("matplotlib.pyplot", "pictures need matplotlib: pip install 'fastmcmd[plot]'")
 
 
 def axes(ax: Axes | None) -> Axes:

@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
-from fastmcmd._base.checks import as_array, shown
+from fastmcmd._base.checks import as_array, check_count, shown
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import by_halving
 
 __all__ = [
+    "LEAST_LEVEL",
+    "MOST_LEVEL",
     "Array",
     "DistributionLike",
     "Nodes",
@@ -23,6 +26,7 @@ __all__ = [
     "Predictive",
     "check_levels",
     "parameter",
+    "uniform_levels",
 ]
 
 
@@ -34,6 +38,8 @@ class DistributionLike(Protocol):
 
 
 _MOST_SPLITS = 64  # parts of a panel, where kernels are narrow
+LEAST_LEVEL, MOST_LEVEL = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
+LEAST_UNIFORM = 2.0**-54  # in place of a draw of 0, below the smallest other, 2^-53
 _PANELS_OF_NODES = 10  # panels over which the bulk of the usual nodes is spread, about
 
 
@@ -106,9 +112,12 @@ class Predictive(ABC):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability of y_i (n,), -inf where it has none."""
 
-    @abstractmethod
     def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles of the shape of the distribution; levels (j,) add a last axis."""
+        """Return quantiles, the least outputs with ``cdf >= level``; levels (j,) add a last axis."""
+        levels = check_levels(level)
+        each = np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
+        quantiles = self.quantiles_at(each)
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j) in (0, 1) of each row's own.
@@ -124,9 +133,12 @@ class Predictive(ABC):
         """
         return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
 
-    @abstractmethod
     def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return ``size`` draws an input: (n, size), or (n, size, k) for vector outputs."""
+        """Return ``size`` draws an input: (n, size), or (n, size, k) for vector outputs.
+
+        Here quantiles at uniform levels.
+        """
+        return self.quantiles_at(uniform_levels((len(self), size), random_state))
 
     @abstractmethod
     def take(self, rows: NDArray[np.intp]) -> Predictive:
@@ -295,6 +307,14 @@ def parameter(value: Any, name: str, *, least: float | None = None, strict: bool
                 f"{name} has values down to {array.min():g}; all must be {sign} {least:g}"
             )
     return array
+
+
+def uniform_levels(shape: tuple[int, int], random_state: RandomState) -> Array:
+    """Return uniform draws (n, size) in (0, 1): 0, where quantiles may be infinite, becomes 2^-54."""
+    levels = generator(random_state, Purpose.SAMPLE).random(
+        (shape[0], check_count(shape[1], "size"))
+    )
+    return np.maximum(levels, LEAST_UNIFORM)
 
 
 def check_levels(level: ArrayLike) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import parameters
@@ -69,7 +69,7 @@ class Beta(PearsonFamily):
     b: Array
     _names = ("a", "b")
 
-    def __init__(self, a: Any, b: Any) -> None:
+    def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
         super().__init__(parameters(("a", "b"), a=a, b=b))
 
     @property
@@ -117,13 +117,13 @@ class Beta(PearsonFamily):
 
         return stats.beta(self.a, self.b)
 
-    def _cdf(self, y: Array, a: Array, b: Array) -> Any:
+    def _cdf(self, y: Array, a: Array, b: Array) -> Array:
         return _incomplete(a, b, np.clip(y, 0.0, 1.0))
 
-    def _sf(self, y: Array, a: Array, b: Array) -> Any:
+    def _sf(self, y: Array, a: Array, b: Array) -> Array:
         return _upper(a, b, np.clip(y, 0.0, 1.0))
 
-    def _log_prob(self, y: Array, a: Array, b: Array) -> Any:
+    def _log_prob(self, y: Array, a: Array, b: Array) -> Array:
         inside = (y > 0) & (y < 1)
         x = np.where(inside, y, 0.5)
         density = _log_power(x, a, b) - np.log(x) - np.log1p(-x)
@@ -136,7 +136,7 @@ class Beta(PearsonFamily):
         density = np.where(inside, density, at_edge)
         return np.where((y < 0) | (y > 1), -np.inf, np.where(np.isnan(y), np.nan, density))
 
-    def _crps(self, y: Array, a: Array, b: Array) -> Any:
+    def _crps(self, y: Array, a: Array, b: Array) -> Array:
         total = a + b
         cut = np.clip(y, 0.0, 1.0)
         inside = (cut > 0) & (cut < 1)
@@ -152,17 +152,19 @@ class Beta(PearsonFamily):
             out[small] = _small_crps(np.where(flip, 1 - y[small], y[small]), first, second)
         return out
 
-    def _quantile(self, level: Array, a: Array, b: Array) -> Any:
+    def _quantile(self, level: Array, a: Array, b: Array) -> Array:
         return _inverse(level, a, b)
 
-    def _upper_quantile(self, level: Array, a: Array, b: Array) -> Any:
+    def _upper_quantile(self, level: Array, a: Array, b: Array) -> Array:
         return _beyond(level, a, b)
 
-    def _sample(self, rng: Any, shape: Any, a: Array, b: Array) -> Any:
+    def _sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...], a: Array, b: Array
+    ) -> Array:
         return rng.beta(a, b, shape)
 
 
-def _beyond(level: Array, a: Array, b: Array) -> Any:
+def _beyond(level: Array, a: Array, b: Array) -> Array:
     """Return the points with a mass above them, from the end that they are nearer to."""
     if np.min(level) >= _SAFE:
         return _inverse(1 - level, a, b)
@@ -172,7 +174,7 @@ def _beyond(level: Array, a: Array, b: Array) -> Any:
     return np.where(complement < 0.5, 1 - complement, other)
 
 
-def _upper(a: Array, b: Array, y: Array) -> Any:
+def _upper(a: Array, b: Array, y: Array) -> Array:
     """Return P(Y > y) for y in [0, 1]: from 1 - y in the upper half, from the cdf in the lower one."""
     a, b, y = np.broadcast_arrays(a, b, y)
     out = np.empty(y.shape)
@@ -222,7 +224,7 @@ def _fraction(y: Array, a: Array, b: Array) -> Array:
     return total
 
 
-def _inverse(level: Array, a: Array, b: Array) -> Any:
+def _inverse(level: Array, a: Array, b: Array) -> Array:
     """Return the points with cdf ``level``; by halving where SciPy gives another one, NaN or an end."""
     quantile = scipy.special.betaincinv(a, b, level)
     lost = ~((quantile > _UNDERFLOWS) & (quantile < 1)) & (level > 0) & (level < 1)
@@ -258,7 +260,7 @@ def _polished(y: Array, level: Array, a: Array, b: Array) -> Array:
         return np.where(np.abs(step) < _SMALL_STEP * np.minimum(y, 1 - y), y - step, y)
 
 
-def _small_crps(y: Array, a: Array, b: Array) -> Any:
+def _small_crps(y: Array, a: Array, b: Array) -> Array:
     """Return the score for ``a < _SMALL`` and ``a <= b``: no terms of the order of the mean cancel.
 
     ``y (2 F(y) - 1) - m (2 F_(a+1)(y) + h(a) h(b) / (sqrt(pi) a h(a + b)) - 1)``.
@@ -274,7 +276,7 @@ def _small_crps(y: Array, a: Array, b: Array) -> Any:
     return y * (2 * _incomplete(a, b, cut) - 1) - a / (a + b) * rest
 
 
-def _density(y: Array, a: Array, b: Array) -> Any:
+def _density(y: Array, a: Array, b: Array) -> Array:
     """Return the density; NaN for shapes at which quantiles are many orders apart."""
     density = np.exp(_log_power(y, a, b)) / (y * (1 - y))
     return np.where(np.minimum(a, b) >= _MARCHED, density, np.nan)
@@ -295,7 +297,7 @@ _LOWER = Tail(
 _UPPER = Tail(_beyond, lambda y, a, b: _upper(a, b, y), _density, _slope, -1.0)
 
 
-def _log_power(y: Array, a: Array, b: Array) -> Any:
+def _log_power(y: Array, a: Array, b: Array) -> Array:
     """Return ``log(y^a (1 - y)^b / B(a, b))`` for y in (0, 1), as a sum of terms that do not cancel."""
     total = a + b
     mean, rest = a / total, b / total

@@ -12,7 +12,7 @@ from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Predictive, check_levels, parameter
+from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Categorical"]
@@ -184,14 +184,6 @@ class Categorical(Predictive):
             return np.asarray(inside.sum(axis=1) + outside[:, 0])
 
         return self._by_rows(one_block)
-
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return the least values with ``cdf >= level`` and positive probability, (n,) or (n, j)."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(
-            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
-        )
-        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""

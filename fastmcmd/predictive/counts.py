@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
+from fastmcmd.predictive.numerics.gamma_functions import LARGE_SHAPE
 
 __all__ = ["NegativeBinomial", "Poisson"]
 
@@ -24,9 +23,6 @@ _WIDEST = 1e20  # dispersions from which half the mean difference is the mean
 _MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # where the closed form would lose digits
-# Means from which SciPy's incomplete gamma functions lose digits, from 1e6 all of them, beyond 4.5
-# standard deviations, and from which an expansion is exact to rounding.
-_LARGE = 3e5
 _TINY = 1e-6  # probability from which a difference from 1 has lost too many digits
 
 
@@ -76,7 +72,7 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
 
 def _poisson_tail(k: Array, mean: Array, upper: bool) -> Array:
     """Return P(Y <= k) or P(Y > k) of Poisson rows."""
-    large = mean >= _LARGE
+    large = mean >= LARGE_SHAPE
     if not large.any():
         return np.asarray(scipy.special.pdtrc(k, mean) if upper else scipy.special.pdtr(k, mean))
     from fastmcmd.predictive.numerics.poisson_tails import large_tails
@@ -109,7 +105,7 @@ class Poisson(Counts):
     [1.0, 4.0]
     """
 
-    def __init__(self, mean: Any) -> None:
+    def __init__(self, mean: ArrayLike) -> None:
         self._set(vector(mean, "mean"))
 
     def _set(self, mean: Array) -> None:
@@ -143,7 +139,7 @@ class Poisson(Counts):
     def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
         """Return quantiles of rows: of large means by Cornish and Fisher's expansion, to a count."""
         mean = self._mean[rows]
-        large = mean >= _LARGE
+        large = mean >= LARGE_SHAPE
         out = np.empty(len(rows))
         out[~large] = super()._nearby(rows[~large], levels[~large])
         mean, z = mean[large], scipy.special.ndtri(levels[large])
@@ -189,7 +185,7 @@ class NegativeBinomial(Counts):
     [1.5, 12.0]
     """
 
-    def __init__(self, mean: Any, dispersion: Any) -> None:
+    def __init__(self, mean: ArrayLike, dispersion: ArrayLike) -> None:
         mean = vector(mean, "mean")
         dispersion = beside(dispersion, "dispersion", mean)
         if dispersion.max() > _MOST_DISPERSION:
@@ -211,7 +207,7 @@ class NegativeBinomial(Counts):
         super().__init__(stats.nbinom(size, success), len(self._mean))
 
     @classmethod
-    def from_n_p(cls, n: Any, p: Any) -> NegativeBinomial:
+    def from_n_p(cls, n: ArrayLike, p: ArrayLike) -> NegativeBinomial:
         """Return the distributions of the failures before the n-th success of probability p.
 
         Parameters

@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_count
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.count_base import STEP, beside, vector
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
-
-_LEAST_UNIFORM = 2.0**-54  # in place of a draw of 0, below the smallest other, 2^-53
 
 
 class DoublePoisson(Predictive):
@@ -75,7 +71,7 @@ class DoublePoisson(Predictive):
 
     discrete = True
 
-    def __init__(self, mean: Any, phi: Any) -> None:
+    def __init__(self, mean: ArrayLike, phi: Any) -> None:
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
         # The bound from which the loops start: windows are somewhat shorter.
@@ -170,12 +166,6 @@ class DoublePoisson(Predictive):
         levels = check_levels(level)
         quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
         return quantiles if levels.ndim else quantiles[:, 0]
-
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size): quantiles at uniform levels."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        levels = rng.random((len(self), check_count(size, "size")))
-        return self.quantiles_at(np.maximum(levels, _LEAST_UNIFORM))
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own."""

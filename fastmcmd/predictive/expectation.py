@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _BLOCK = 1 << 20  # kernel values held together
-_TAIL = 1e-16  # mass that quadrature leaves out at either end
+TAIL_MASS = 1e-16  # mass that quadrature leaves out at either end
 _LOST = 1e-7  # share of an expectation there, before it is an error
 
 
@@ -134,10 +134,10 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
     if not kernel.compiled or np.isfinite(kernel.max_value(np.inf)):
         return
     ends, quartiles = (
-        np.asarray(prediction.quantile([level, 1 - level])) for level in (_TAIL, 0.25)
+        np.asarray(prediction.quantile([level, 1 - level])) for level in (TAIL_MASS, 0.25)
     )
     sizes = np.abs(kernel(ends.reshape(-1, 1), points)).reshape(len(ends), -1)
-    lost = _TAIL * sizes.max(axis=1, initial=0.0)
+    lost = TAIL_MASS * sizes.max(axis=1, initial=0.0)
     bulk = kernel.diagonal(quartiles.reshape(-1, 1)).reshape(quartiles.shape).max(axis=1)
     bulk = np.sqrt(bulk * np.max(kernel.diagonal(points), initial=0.0))
     if not (lost <= _LOST * np.maximum(bulk, np.abs(out).max(axis=1, initial=0.0))).all():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -55,7 +54,7 @@ class Gaussian(Predictive):
 
     has_inverse = True
 
-    def __init__(self, mean: Any, std: Any) -> None:
+    def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
         mean = parameter(mean, "mean")
         std = parameter(std, "std", least=0.0, strict=True)
         if mean.ndim not in (1, 2):
@@ -290,11 +289,11 @@ def of_normal_difference(
     return None
 
 
-def _quantile(level: Array, mean: Array, std: Array) -> Any:
+def _quantile(level: Array, mean: Array, std: Array) -> Array:
     return mean + std * scipy.special.ndtri(level)
 
 
-def _upper_quantile(level: Array, mean: Array, std: Array) -> Any:
+def _upper_quantile(level: Array, mean: Array, std: Array) -> Array:
     return mean - std * scipy.special.ndtri(level)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels import Kernel, Laplacian
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
@@ -19,7 +20,6 @@ from fastmcmd.predictive.pearson import PearsonFamily
 __all__ = ["Laplace", "StudentT", "Uniform"]
 
 _FAR = 1e8  # of sqrt(df): from there the tail is its leading term
-_UNIT = 2.0**-53  # of the rounding of levels near 1
 _TINY = 1e-7  # level, below which quantiles may be as far out
 _NEAR = (
     0.05  # z, below which SciPy's cdf has lost up to half of its digits as a difference from 1/2
@@ -62,7 +62,7 @@ class StudentT(PearsonFamily):
     _names = ("df", "loc", "scale")
     _positive = False
 
-    def __init__(self, df: Any, loc: Any, scale: Any) -> None:
+    def __init__(self, df: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("df", "scale"), df=df, loc=loc, scale=scale))
 
     @property
@@ -113,7 +113,7 @@ class StudentT(PearsonFamily):
         if len(levels) == 1:
             mirrored = 1 - levels[:, ::-1]
             # Half a unit of rounding near 1: that far apart, two levels above 0.5 are one.
-            if np.abs(mirrored - levels).max() <= _UNIT:
+            if np.abs(mirrored - levels).max() <= UNIT:
                 half = super()._rising(levels[:, : (levels.shape[1] + 1) // 2], upper)
                 out = np.empty((len(self), levels.shape[1]))
                 out[:, : half.shape[1]] = half
@@ -131,16 +131,16 @@ class StudentT(PearsonFamily):
 
         return stats.t(self.df, self.loc, self.scale)
 
-    def _cdf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
+    def _cdf(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         return _cdf(y - loc, scale, df)
 
-    def _sf(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
+    def _sf(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         return _cdf(loc - y, scale, df)
 
-    def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
+    def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         return _log_density(_log_growth(y - loc, scale, df), df) - np.log(scale)
 
-    def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Any:
+    def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
         growth = _log_growth(gap, scale, df)
         weighted = df * np.exp(_log_density(growth, df) + growth)  # density times df + z^2
@@ -151,7 +151,7 @@ class StudentT(PearsonFamily):
         out = gap * (1 - 2 * _cdf(-gap, scale, df)) + scale * np.where(df == 1, cauchy, rest)
         return np.where(np.isinf(gap) | (df <= 0.5), np.where(np.isnan(gap), gap, np.inf), out)
 
-    def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
+    def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Array:
         tail = np.minimum(level, 1 - level)
         step = scale * np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
         far = np.isinf(step) & (tail > 0)
@@ -161,14 +161,16 @@ class StudentT(PearsonFamily):
             )
         return loc + np.where(level > 0.5, -step, step)
 
-    def _upper_quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Any:
+    def _upper_quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Array:
         return self._quantile(level, df, loc, -scale)
 
-    def _sample(self, rng: Any, shape: Any, df: Array, loc: Array, scale: Array) -> Any:
+    def _sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...], df: Array, loc: Array, scale: Array
+    ) -> Array:
         return loc + scale * rng.standard_t(df, shape)
 
 
-def _cdf(gap: Array, scale: Array, df: Array) -> Any:
+def _cdf(gap: Array, scale: Array, df: Array) -> Array:
     """Return P(scale Z <= gap): by `_log_tail` where the quotient overflows and the tail is heavy."""
     value = _standard_cdf(gap / scale, df)
     lost = np.isinf(gap / scale) & np.isfinite(gap)
@@ -179,7 +181,7 @@ def _cdf(gap: Array, scale: Array, df: Array) -> Any:
     return value
 
 
-def _standard_cdf(z: Array, df: Array) -> Any:
+def _standard_cdf(z: Array, df: Array) -> Array:
     """Return P(Z <= z) where SciPy's is not exact, too: near 0, and far out where it gives 0 or 1."""
     value = scipy.special.stdtr(df, z)
     size = np.abs(z)
@@ -195,7 +197,7 @@ def _standard_cdf(z: Array, df: Array) -> Any:
     return value
 
 
-def _lower_quantile(p: Array, df: Array) -> Any:
+def _lower_quantile(p: Array, df: Array) -> Array:
     """Return quantiles at levels up to 0.5; far out, where SciPy overflows, by `_log_tail`."""
     quantile = scipy.special.stdtrit(df, p)
     tiny = (p < _TINY) | (df < 1)
@@ -206,17 +208,17 @@ def _lower_quantile(p: Array, df: Array) -> Any:
     return quantile
 
 
-def _log_far(p: Array, df: Array) -> Any:
+def _log_far(p: Array, df: Array) -> Array:
     """Return the logarithm of -z for quantiles z at small levels, far out."""
     return (_log_tail(df) - np.log(p)) / df
 
 
-def _log_tail(df: Array) -> Any:
+def _log_tail(df: Array) -> Array:
     """Return the limit of ``log(P(Z > z) z^df)``, reached to rounding where ``z^2 > 1e16 df``."""
     return np.log(half_ratio(df / 2)) - np.log(np.pi) / 2 + (df / 2 - 1) * np.log(df)
 
 
-def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Any:
+def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:
     """Return ``log(1 + z^2 / df)`` of ``z = gap / scale``, where the square or z overflows, too."""
     z = gap / scale
     square = z * z / df
@@ -224,7 +226,7 @@ def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Any:
     return np.where(np.isfinite(square), np.log1p(square), far)
 
 
-def _log_density(growth: Array, df: Array) -> Any:
+def _log_density(growth: Array, df: Array) -> Array:
     """Return the log density of Student's t where `_log_growth` is known."""
     return np.log(half_ratio(df / 2)) - np.log(np.pi * df) / 2 - (df + 1) / 2 * growth
 
@@ -257,7 +259,7 @@ class Laplace(Family):
     scale: Array
     _names = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: Any) -> None:
+    def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))
 
     @property
@@ -293,29 +295,31 @@ class Laplace(Family):
 
         return stats.laplace(self.loc, self.scale)
 
-    def _cdf(self, y: Array, loc: Array, scale: Array) -> Any:
+    def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
         z = (y - loc) / scale
         tail = np.exp(-np.abs(z)) / 2
         return np.where(z > 0, 1 - tail, tail)
 
-    def _sf(self, y: Array, loc: Array, scale: Array) -> Any:
+    def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
         return self._cdf(-y, -loc, scale)
 
-    def _log_prob(self, y: Array, loc: Array, scale: Array) -> Any:
+    def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         return -np.abs((y - loc) / scale) - np.log(2 * scale)
 
-    def _crps(self, y: Array, loc: Array, scale: Array) -> Any:
+    def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
         return gap + scale * (np.exp(-gap / scale) - 0.75)
 
-    def _quantile(self, level: Array, loc: Array, scale: Array) -> Any:
+    def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         z = np.log(2 * np.minimum(level, 1 - level))
         return loc + scale * np.where(level > 0.5, -z, z)
 
-    def _upper_quantile(self, level: Array, loc: Array, scale: Array) -> Any:
+    def _upper_quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         return self._quantile(level, loc, -scale)
 
-    def _sample(self, rng: Any, shape: Any, loc: Array, scale: Array) -> Any:
+    def _sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...], loc: Array, scale: Array
+    ) -> Array:
         return rng.laplace(loc, scale, shape)
 
 
@@ -348,7 +352,7 @@ class Uniform(Family):
     high: Array
     _names = ("low", "high")
 
-    def __init__(self, low: Any, high: Any) -> None:
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
         bad = ~(values["low"] < values["high"])
         if bad.any():
@@ -399,26 +403,28 @@ class Uniform(Family):
 
         return stats.uniform(self.low, self.high - self.low)
 
-    def _cdf(self, y: Array, low: Array, high: Array) -> Any:
+    def _cdf(self, y: Array, low: Array, high: Array) -> Array:
         return np.clip((y - low) / (high - low), 0.0, 1.0)
 
-    def _sf(self, y: Array, low: Array, high: Array) -> Any:
+    def _sf(self, y: Array, low: Array, high: Array) -> Array:
         return np.clip((high - y) / (high - low), 0.0, 1.0)
 
-    def _log_prob(self, y: Array, low: Array, high: Array) -> Any:
+    def _log_prob(self, y: Array, low: Array, high: Array) -> Array:
         inside = (y >= low) & (y <= high)
         return np.where(inside, -np.log(high - low), np.where(np.isnan(y), np.nan, -np.inf))
 
-    def _crps(self, y: Array, low: Array, high: Array) -> Any:
+    def _crps(self, y: Array, low: Array, high: Array) -> Array:
         inside = np.clip(y, low, high)
         cut = (inside - low) / (high - low)
         return np.abs(y - inside) + (high - low) * (cut * cut - cut + 1 / 3)
 
-    def _quantile(self, level: Array, low: Array, high: Array) -> Any:
+    def _quantile(self, level: Array, low: Array, high: Array) -> Array:
         return low + level * (high - low)
 
-    def _upper_quantile(self, level: Array, low: Array, high: Array) -> Any:
+    def _upper_quantile(self, level: Array, low: Array, high: Array) -> Array:
         return high - level * (high - low)
 
-    def _sample(self, rng: Any, shape: Any, low: Array, high: Array) -> Any:
+    def _sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...], low: Array, high: Array
+    ) -> Array:
         return rng.uniform(low, high, shape)

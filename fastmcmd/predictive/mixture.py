@@ -76,7 +76,7 @@ class Mixture(Predictive):
     [1.0, 1.0]
     """
 
-    def __init__(self, components: Sequence[Predictive], weights: Any = None) -> None:
+    def __init__(self, components: Sequence[Predictive], weights: ArrayLike | None = None) -> None:
         if not isinstance(components, Iterable) or getattr(components, "ndim", 1) == 0:
             raise TypeError(f"components is {shown(components)}; a list of distributions is needed")
         components = tuple(components)

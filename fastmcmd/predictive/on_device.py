@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.annotations import AnyArray, Array, Nodes, RandomState
 from fastmcmd._base.arrays import Namespace, shape_only
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.predictive.adapters.convert import as_predictive
@@ -75,8 +75,8 @@ class DeviceGaussian(DevicePrediction):
     """
 
     namespace: Namespace
-    mean: Any
-    std: Any
+    mean: AnyArray
+    std: AnyArray
 
     has_inverse = True
 
@@ -90,18 +90,18 @@ class DeviceGaussian(DevicePrediction):
         """Variances."""
         return self.std**2
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: AnyArray) -> Array:
         """Return P(Y <= y)."""
         return self.namespace.special.ndtr((y - self.mean) / self.std)
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: AnyArray) -> Array:
         """Return the log density (n,), summed over components."""
         xp = self.namespace.xp
         z = (y - self.mean) / self.std
         density = -z * z / 2 - xp.log(self.std) - math.log(2 * math.pi) / 2
         return density if len(self.shape) == 1 else xp.sum(density, axis=1)
 
-    def crps(self, y: Any) -> Array:
+    def crps(self, y: AnyArray) -> Array:
         """Return the continuous ranked probability score; see `Gaussian.crps`."""
         xp = self.namespace.xp
         z = (y - self.mean) / self.std
@@ -140,7 +140,7 @@ class DeviceDraws(DevicePrediction):
 
     has_density = False
 
-    def __init__(self, namespace: Namespace, draws: Any) -> None:
+    def __init__(self, namespace: Namespace, draws: AnyArray) -> None:
         self.namespace = namespace
         self.array = draws
         self._ordered: Any = None
@@ -179,25 +179,25 @@ class DeviceDraws(DevicePrediction):
         """Standard deviations over draws."""
         return self.namespace.xp.sqrt(self.variance)
 
-    def _float64(self, values: Any) -> Any:
+    def _float64(self, values: AnyArray) -> AnyArray:
         return self.namespace.cast(values, "float64")
 
-    def _mean(self, draws: Any) -> Any:
+    def _mean(self, draws: AnyArray) -> AnyArray:
         return self.namespace.xp.sum(self._float64(draws), axis=1) / self.node_count
 
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: AnyArray) -> Array:
         """Return the share of draws <= y."""
         return self._share(lambda draws, at: draws <= at, y)
 
-    def cdf_below(self, y: Any) -> Array:
+    def cdf_below(self, y: AnyArray) -> Array:
         """Return the share of draws < y."""
         return self._share(lambda draws, at: draws < at, y)
 
-    def _share(self, held: Any, y: Any) -> Any:
+    def _share(self, held: AnyArray, y: AnyArray) -> AnyArray:
         counts = [self.namespace.count(held(x, y[rows, None, ...])) for rows, x in self.blocks()]
         return self._float64(self.namespace.concat(counts)) / self.node_count
 
-    def log_prob(self, y: Any) -> Array:
+    def log_prob(self, y: AnyArray) -> Array:
         """Refuse: draws have no density."""
         del y
         refuse_density()
@@ -208,7 +208,7 @@ class DeviceDraws(DevicePrediction):
         quantiles = [self._quantile(one) for one in np.atleast_1d(levels)]
         return quantiles[0] if levels.ndim == 0 else self.namespace.xp.stack(quantiles, axis=-1)
 
-    def _quantile(self, level: Any) -> Any:
+    def _quantile(self, level: Any) -> AnyArray:
         low, high, part = places_of(level, self.node_count)
         share = float(part)
         ordered = self._sort()
@@ -217,14 +217,14 @@ class DeviceDraws(DevicePrediction):
         # From the nearer end, as `Draws.quantile`.
         return first + share * gap if share < 0.5 else last - (1 - share) * gap
 
-    def _sort(self) -> Any:
+    def _sort(self) -> AnyArray:
         """Return the draws sorted, which are kept: as many bytes again as were given."""
         if self._ordered is None:
             parts = (self.namespace.sort(draws) for _, draws in self.blocks())
             self._ordered = self.namespace.concat(list(parts))
         return self._ordered
 
-    def crps(self, y: Any, estimator: str = "qd") -> Array:
+    def crps(self, y: AnyArray, estimator: str = "qd") -> Array:
         """Return the continuous ranked probability score (n,); see `Draws.crps`."""
         factors = self.namespace.from_host(crps_factors(estimator, self.node_count))
         xp, scores = self.namespace.xp, []
@@ -236,11 +236,11 @@ class DeviceDraws(DevicePrediction):
             scores.append(xp.sum(xp.abs(gap) - factors * gap, axis=1) / self.node_count)
         return self.namespace.concat(scores)
 
-    def energy_score(self, y: Any, beta: float, pairs: float) -> Array:
+    def energy_score(self, y: AnyArray, beta: float, pairs: float) -> Array:
         """Return ``mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs`` (n,)."""
         xp, vectors, scores = self.namespace.xp, len(self.shape) == 2, []
 
-        def powers(gaps: Any) -> Any:
+        def powers(gaps: AnyArray) -> AnyArray:
             """Return the sums of norms to the power beta of gaps (b, l) or (b, l, k)."""
             if not vectors:
                 return xp.sum(xp.abs(gaps) ** beta, axis=1)
@@ -274,7 +274,7 @@ def bring_parameters(arrays: Namespace, prediction: Any) -> Any:
     return arrays.bring(mean, "mean"), arrays.bring(std, "std")
 
 
-def on_device_predictive(arrays: Namespace, prediction: Any, rows: Any) -> DevicePrediction:
+def on_device_predictive(arrays: Namespace, prediction: Any, rows: AnyArray) -> DevicePrediction:
     """Return the distributions of checked outcomes (n, k) from what `bring_parameters` gave."""
     if isinstance(prediction, tuple):
         mean, std = prediction
@@ -285,7 +285,7 @@ def on_device_predictive(arrays: Namespace, prediction: Any, rows: Any) -> Devic
     return predictive
 
 
-def _gaussian(arrays: Namespace, mean: Any, std: Any, rows: Any) -> DevicePrediction:
+def _gaussian(arrays: Namespace, mean: AnyArray, std: AnyArray, rows: AnyArray) -> DevicePrediction:
     """Return normal distributions, checked as `Gaussian`."""
     xp = arrays.xp
     mean, std = arrays.cast(mean, "float64"), arrays.cast(std, "float64")
@@ -305,7 +305,7 @@ def _gaussian(arrays: Namespace, mean: Any, std: Any, rows: Any) -> DevicePredic
     return DeviceGaussian(arrays, mean, std)
 
 
-def _draws(arrays: Namespace, draws: Any, rows: Any) -> DevicePrediction:
+def _draws(arrays: Namespace, draws: AnyArray, rows: AnyArray) -> DevicePrediction:
     """Return draws, checked as `Draws`."""
     if rows.shape[1] > 1 and draws.ndim == 2:  # one vector an input
         draws = draws[:, None, :]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
@@ -59,7 +60,7 @@ class LogNormal(Family):
     sigma: Array
     _names = ("mu", "sigma")
 
-    def __init__(self, mu: Any, sigma: Any) -> None:
+    def __init__(self, mu: ArrayLike, sigma: ArrayLike) -> None:
         super().__init__(parameters(("sigma",), mu=mu, sigma=sigma))
 
     @property
@@ -88,18 +89,18 @@ class LogNormal(Family):
 
         return stats.lognorm(self.sigma, scale=np.exp(self.mu))
 
-    def _cdf(self, y: Array, mu: Array, sigma: Array) -> Any:
+    def _cdf(self, y: Array, mu: Array, sigma: Array) -> Array:
         return scipy.special.ndtr(_standard(y, mu, sigma))
 
-    def _sf(self, y: Array, mu: Array, sigma: Array) -> Any:
+    def _sf(self, y: Array, mu: Array, sigma: Array) -> Array:
         return scipy.special.ndtr(-_standard(y, mu, sigma))
 
-    def _log_prob(self, y: Array, mu: Array, sigma: Array) -> Any:
+    def _log_prob(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)
         density = -w * w / 2 - np.log(y) - np.log(sigma) - np.log(2 * np.pi) / 2
         return np.where((y <= 0) | np.isinf(y), -np.inf, density)
 
-    def _crps(self, y: Array, mu: Array, sigma: Array) -> Any:
+    def _crps(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)
         # 2 exp(mu + sigma^2 / 2) Phi(-x) = exp(mu + sigma^2 / 2 - x^2 / 2) erfcx(x / sqrt 2) for x > 0.
         x = sigma - w
@@ -117,13 +118,15 @@ class LogNormal(Family):
             out[narrow] = np.exp(mu) * _narrow_crps(w, sigma)
         return out
 
-    def _quantile(self, level: Array, mu: Array, sigma: Array) -> Any:
+    def _quantile(self, level: Array, mu: Array, sigma: Array) -> Array:
         return np.exp(mu + sigma * scipy.special.ndtri(level))
 
-    def _upper_quantile(self, level: Array, mu: Array, sigma: Array) -> Any:
+    def _upper_quantile(self, level: Array, mu: Array, sigma: Array) -> Array:
         return self._quantile(level, mu, -sigma)
 
-    def _sample(self, rng: Any, shape: Any, mu: Array, sigma: Array) -> Any:
+    def _sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...], mu: Array, sigma: Array
+    ) -> Array:
         return rng.lognormal(mu, sigma, shape)
 
 
@@ -132,7 +135,7 @@ def _standard(y: Array, mu: Array, sigma: Array) -> Array:
     return np.asarray((np.log(np.maximum(y, 0.0)) - mu) / sigma)
 
 
-def _narrow_crps(w: Array, sigma: Array) -> Any:
+def _narrow_crps(w: Array, sigma: Array) -> Array:
     """Return the CRPS over ``exp(mu)`` from terms of the order of sigma."""
     z, weights = np.polynomial.legendre.leggauss(_LEGENDRE)
     step = sum(
@@ -185,7 +188,9 @@ class Gamma(PearsonFamily):
     rate: Array
     _names = ("concentration", "rate")
 
-    def __init__(self, shape: Any, rate: Any = None, *, scale: Any = None) -> None:
+    def __init__(
+        self, shape: ArrayLike, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None
+    ) -> None:
         if (rate is None) == (scale is None):
             raise TypeError(
                 f"{'neither' if rate is None else 'both'} of rate and scale are given; one is needed: "
@@ -200,7 +205,7 @@ class Gamma(PearsonFamily):
         super().__init__({"concentration": values["shape"], "rate": rate})
 
     @classmethod
-    def from_mean(cls, mean: Any, dispersion: Any) -> Gamma:
+    def from_mean(cls, mean: ArrayLike, dispersion: ArrayLike) -> Gamma:
         """Return the distributions with variance ``dispersion mean^2``, as a gamma GLM has it.
 
         Parameters
@@ -249,13 +254,13 @@ class Gamma(PearsonFamily):
 
         return stats.gamma(self.concentration, scale=1 / self.rate)
 
-    def _cdf(self, y: Array, a: Array, rate: Array) -> Any:
+    def _cdf(self, y: Array, a: Array, rate: Array) -> Array:
         return _at(gamma_functions.lower(a, np.maximum(y * rate, 0.0)), y, a, rate, False)
 
-    def _sf(self, y: Array, a: Array, rate: Array) -> Any:
+    def _sf(self, y: Array, a: Array, rate: Array) -> Array:
         return _at(gamma_functions.upper(a, np.maximum(y * rate, 0.0)), y, a, rate, True)
 
-    def _log_prob(self, y: Array, a: Array, rate: Array) -> Any:
+    def _log_prob(self, y: Array, a: Array, rate: Array) -> Array:
         x = y * rate
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
@@ -266,7 +271,7 @@ class Gamma(PearsonFamily):
             density = np.where(tiny, near, density)
         return np.where((y < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
-    def _crps(self, y: Array, a: Array, rate: Array) -> Any:
+    def _crps(self, y: Array, a: Array, rate: Array) -> Array:
         x = np.maximum(y * rate, 0.0)
         cdf = self._cdf(y, a, rate)
         density = np.where((x > 0) & (x < np.inf), np.exp(log_x_density(x, a)), 0.0)
@@ -281,19 +286,21 @@ class Gamma(PearsonFamily):
             out = np.where(small, y * (2 * cdf - 1) - a * rest / rate, out)
         return np.where(np.isposinf(y), np.inf, out)
 
-    def _quantile(self, level: Array, a: Array, rate: Array) -> Any:
+    def _quantile(self, level: Array, a: Array, rate: Array) -> Array:
         quantile = gamma_functions.lower_inverse(a, level)
         return _scaled(quantile, np.log(level), a, rate)
 
-    def _upper_quantile(self, level: Array, a: Array, rate: Array) -> Any:
+    def _upper_quantile(self, level: Array, a: Array, rate: Array) -> Array:
         quantile = gamma_functions.upper_inverse(a, level)
         return _scaled(quantile, np.log1p(-level), a, rate)
 
-    def _sample(self, rng: Any, shape: Any, a: Array, rate: Array) -> Any:
+    def _sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...], a: Array, rate: Array
+    ) -> Array:
         return rng.standard_gamma(a, shape) / rate
 
 
-def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Any:
+def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Array:
     """Return a tail at y: where ``rate y`` underflows, and small shapes have mass, from its first term."""
     tiny = (y > 0) & (y * rate < _UNDERFLOWS)
     if not tiny.any():
@@ -302,7 +309,7 @@ def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Any:
     return np.where(tiny, -np.expm1(power) if upper else np.exp(power), value)
 
 
-def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Any:
+def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Array:
     """Return ``x / rate`` of a quantile x, from the first term of the cdf where x underflows."""
     tiny = (x < _UNDERFLOWS) & (log_level > -np.inf)
     if not np.any(tiny):
@@ -311,7 +318,7 @@ def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Any:
     return np.where(tiny, np.exp(log_x - np.log(rate)), x / rate)
 
 
-def _density(x: Array, a: Array) -> Any:
+def _density(x: Array, a: Array) -> Array:
     """Return the density at rate 1; NaN for shapes at which quantiles are many orders apart."""
     return np.where(a >= _MARCHED, np.exp(log_x_density(x, a)) / x, np.nan)
 

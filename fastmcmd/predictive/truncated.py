@@ -14,8 +14,9 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive
 from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
@@ -27,9 +28,7 @@ from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
 
-_TAIL = 1e-16  # mass left out at either end of a discrete distribution
 _LOST = 1e-9  # share of the mass that the base's nodes may miss, before own ones are made
-_LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 _BLOCK = 1 << 18  # nodes held together
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
@@ -199,19 +198,11 @@ class Truncated(Predictive):
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(
-            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
-        )
-        return quantiles if levels.ndim else quantiles[:, 0]
-
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         if self._inverts:
             return self._inverse(levels, 1 - levels)
-        quantiles = by_halving(self, np.maximum(levels, _LEAST), Truncated.reaches)
+        quantiles = by_halving(self, np.maximum(levels, LEAST_LEVEL), Truncated.reaches)
         # Where the end is infinite, rounding reaches 1 before.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
         return (
@@ -276,7 +267,7 @@ class Truncated(Predictive):
         rng = generator(random_state, Purpose.SAMPLE)
         uniform = 1 - rng.random((len(self), check_count(size, "size")))  # in (0, 1]
         if not self.discrete:
-            return self.quantiles_at(np.minimum(uniform, _MOST))
+            return self.quantiles_at(np.minimum(uniform, MOST_LEVEL))
         out = np.empty(uniform.shape)
         for rows, part in self._blocks():
             values, weights = part.nodes()
@@ -429,8 +420,8 @@ class Truncated(Predictive):
                 "the interval lies in a tail of base that its nodes do not reach, and base is not over "
                 "whole numbers; a wider interval is needed"
             )
-        first = self.quantile(_TAIL)
-        last = least(lambda x: self.sf(x) <= _TAIL, len(self))
+        first = self.quantile(TAIL_MASS)
+        last = least(lambda x: self.sf(x) <= TAIL_MASS, len(self))
         count = float((last - first).max()) + 1
         if not count <= MOST_VALUES:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Predictions that answer as another one does, but for what a subclass overrides."""
+"""Predictions made of another one: those that answer as it does, and those computed from it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,53 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.base import Predictive
+from fastmcmd.predictive.numerics.spread import root_of_squares
 
-__all__ = ["Wrapped"]
+__all__ = ["Derived", "Wrapped"]
+
+
+class Derived(Predictive):
+    """Other distributions than those of a prediction, computed from them, row by row.
+
+    A new one gives `_moments`, or ``mean`` and ``std`` themselves.
+
+    Attributes
+    ----------
+    inner : Predictive
+        The prediction.
+    """
+
+    inner: Predictive
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return self.inner.shape
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        """Means and standard deviations (n,): here sums over nodes."""
+        values, masses = self.nodes()
+        mean = np.einsum("nl,nl->n", masses, values)
+        return mean, root_of_squares(masses, values - mean[:, None])
+
+    @property
+    def mean(self) -> Array:
+        """Means (n,)."""
+        return self._moments[0]
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return self._moments[1]
+
+    @property
+    def variance(self) -> Array:
+        """Variances (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.std**2)
 
 
 class Wrapped(Predictive):

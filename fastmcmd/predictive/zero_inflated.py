@@ -12,12 +12,11 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.base import Predictive, check_levels, parameter
+from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive, parameter
 
 __all__ = ["ZeroInflated"]
 
 _QUANTILES = 1 << 18  # found together: 2 MB each of some temporaries
-_LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 
 
 class ZeroInflated(Predictive):
@@ -168,14 +167,6 @@ class ZeroInflated(Predictive):
             score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j): the least numbers with ``cdf >= level``."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(
-            np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
-        )
-        return quantiles if levels.ndim else quantiles[:, 0]
-
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         out = np.empty(levels.shape)
@@ -196,7 +187,7 @@ class ZeroInflated(Predictive):
             inner = np.where(left, levels, levels - p) / (1 - p)
         at_zero = ~left & (levels <= at)
         # What lies at zero gets a level of its neighbours: levels that rise stay so, which is faster.
-        clipped = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, _LEAST, _MOST))
+        clipped = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, LEAST_LEVEL, MOST_LEVEL))
         before = np.maximum.accumulate(clipped, axis=1)
         least = np.where(clipped > 0, clipped, 0.5).min(axis=1, keepdims=True, initial=0.5)
         inner = np.where(clipped > 0, clipped, np.where(before > 0, before, least))

@@ -123,8 +123,8 @@ class RecalibratedAtoms(RecalibratedCDF):
             upto[:, -1] = 1.0
             row = np.arange(len(values))[:, None]
             uniform = rng.random((len(values), size))
-            found = np.searchsorted((upto + row).ravel(), (uniform + row).ravel(), side="right")
-            which = found.reshape(uniform.shape) - row * values.shape[1]
+            cell = np.searchsorted((upto + row).ravel(), (uniform + row).ravel(), side="right")
+            which = cell.reshape(uniform.shape) - row * values.shape[1]
             which = np.clip(which, 0, values.shape[1] - 1)
             out[rows] = np.take_along_axis(values, which, axis=1)
         return out

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import FilePath, Json, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
@@ -26,21 +26,21 @@ class Fitted:
     """Settings given to the constructor, and attributes with a trailing underscore once fitted."""
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """Arguments of the constructor."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
     @property
-    def fitted(self) -> dict[str, Any]:
+    def fitted(self) -> Json:
         """Fitted attributes by name; empty before ``fit``."""
         own = vars(self).items()
         return {name: value for name, value in own if name.endswith("_")}
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        found = ", ".join(f"{name}={_told(value)}" for name, value in self.fitted.items())
-        return f"{type(self).__name__}({given})" + (f", fitted: {found}" if found else "")
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        fitted = ", ".join(f"{name}={_shown_value(value)}" for name, value in self.fitted.items())
+        return f"{type(self).__name__}({settings})" + (f", fitted: {fitted}" if fitted else "")
 
     def check_fitted(self) -> None:
         """Raise if there was no ``fit`` yet."""
@@ -57,7 +57,7 @@ class Fitted:
         if set(self.fitted) != needed:
             raise ValueError(f"it holds {sorted(self.fitted)}; {sorted(needed)} are needed")
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
         check_path(path, "path")
         stored.save(self, path)
@@ -196,11 +196,11 @@ class Recalibrator(Fitted, ABC):
             return None
         check_choice(nan_policy, "nan_policy", ("raise", "omit"))
         if nan_policy == "omit":
-            found = as_array(x, "x").astype(np.float64)
-            found = found[:, None] if found.ndim == 1 else found
-            blank = np.asarray(np.isnan(found).any(axis=tuple(range(1, found.ndim))))
-            as_rows(np.where(np.isnan(found), 0.0, found), "x")
-            return np.where(blank[:, None], np.nan, found)
+            inputs = as_array(x, "x").astype(np.float64)
+            inputs = inputs[:, None] if inputs.ndim == 1 else inputs
+            blank = np.asarray(np.isnan(inputs).any(axis=tuple(range(1, inputs.ndim))))
+            as_rows(np.where(np.isnan(inputs), 0.0, inputs), "x")
+            return np.where(blank[:, None], np.nan, inputs)
         return as_rows(x, "x").astype(np.float64)
 
 
@@ -209,10 +209,10 @@ def _with_missing(y: ArrayLike, x: Array) -> ArrayLike:
     blank = np.asarray(np.isnan(x).any(axis=1))
     if not blank.any():
         return y
-    found = as_array(y, "y").astype(np.float64)
-    if len(found) == len(blank):
-        found[blank] = np.nan
-    return found
+    outcomes = as_array(y, "y").astype(np.float64)
+    if len(outcomes) == len(blank):
+        outcomes[blank] = np.nan
+    return outcomes
 
 
 def read_rows(
@@ -225,10 +225,10 @@ def read_rows(
 
 def to_predictive(value: Any, name: str = "prediction") -> Predictive:
     """Return predicted distributions of numbers, as many as ``value`` has rows."""
-    found = as_predictive(value, _rows(value), 1, name)
-    if not len(found):
+    predictive = as_predictive(value, _rows(value), 1, name)
+    if not len(predictive):
         raise ValueError(f"{name} has no rows; at least one is needed")
-    return found
+    return predictive
 
 
 def _rows(value: Any) -> int:
@@ -250,7 +250,7 @@ def _rows(value: Any) -> int:
     )
 
 
-def _told(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array{value.shape}"
     return f"{value:.6g}" if isinstance(value, float) else repr(value)

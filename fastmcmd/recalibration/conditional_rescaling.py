@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd.inference.corrections import (
     CountCorrection,
     correctable,
@@ -101,7 +102,7 @@ class ConditionalRescaling(LocalRecalibrator):
         lam: Any = "auto",
         folds: int = 5,
         landmarks: int = 300,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self._set_options(x_kernel, lam, folds, landmarks, random_state)
 
@@ -150,7 +151,7 @@ class ConditionalRescaling(LocalRecalibrator):
         fit = _fit(basis, self.lam_, rows.prediction, x, y, weights, base)
         self.base_ = base if use_base else np.zeros(2)
         self._keep_inputs(seen, smoother)
-        vectors = basis.vectors[:, basis.kept]
+        vectors = basis.vectors[:, basis.significant]
         self.coefficients_, self.support_ = vectors @ fit.coefficients, vectors @ fit.support
 
     def corrections(self, x: Array) -> tuple[Array, Array]:
@@ -214,8 +215,8 @@ def _global(prediction: Predictive, y: Array, weights: Array) -> Array:
     model = correctable(prediction, *start)
     begin = (0.0 if prediction.discrete else start[0], float(np.log(start[1])))
     fit = fit_corrections(RowBlocks(basis, x, weights), basis.shrinkage(1e-9), model, y, begin)
-    found = np.array([fit.shift[0], fit.log_factor[0]])
-    return found if np.isfinite(found).all() else np.zeros(2)
+    correction = np.array([fit.shift[0], fit.log_factor[0]])
+    return correction if np.isfinite(correction).all() else np.zeros(2)
 
 
 def _fit(
@@ -241,12 +242,12 @@ def _local(fit: CorrectionFit, g: Array, base: Array, damping: float) -> tuple[A
     """Return damped corrections at coordinates g (q, p); the base where rows are missing."""
     if damping == 0:
         return np.full(len(g), base[0]), np.full(len(g), base[1])
-    found = fit.at(g)
+    correction = fit.at(g)
     trust = damping * np.clip(g @ fit.support / _FULL, 0.0, 1.0)
-    known = np.isfinite(found.shift) & np.isfinite(found.log_factor)
-    trust = np.where(known, trust, 0.0)
-    shift = base[0] + trust * np.where(known, found.shift - base[0], 0.0)
-    log_factor = base[1] + trust * np.where(known, found.log_factor - base[1], 0.0)
+    finite = np.isfinite(correction.shift) & np.isfinite(correction.log_factor)
+    trust = np.where(finite, trust, 0.0)
+    shift = base[0] + trust * np.where(finite, correction.shift - base[0], 0.0)
+    log_factor = base[1] + trust * np.where(finite, correction.log_factor - base[1], 0.0)
     return shift, np.clip(log_factor, -_FARTHEST, _FARTHEST)
 
 

@@ -59,8 +59,8 @@ class ConformalIntervals(Fitted):
     --------
     >>> import numpy as np
     >>> from fastmcmd.recalibration import ConformalIntervals
-    >>> found = ConformalIntervals(0.8).fit((np.zeros(4), 1.0), [1.0, -2.0, 3.0, -4.0])
-    >>> found.interval((np.array([10.0]), 1.0)).tolist()
+    >>> intervals = ConformalIntervals(0.8).fit((np.zeros(4), 1.0), [1.0, -2.0, 3.0, -4.0])
+    >>> intervals.interval((np.array([10.0]), 1.0)).tolist()
     [[6.0, 14.0]]
     """
 
@@ -131,9 +131,9 @@ class ConformalIntervals(Fitted):
             Weights of the new rows, on the scale of those of `fit`; default 1.
         """
         self.check_fitted()
-        found = to_predictive(prediction)
-        low, high, unit = self._base(found)
-        weights = as_weights(sample_weight, "sample_weight", len(found))
+        predictive = to_predictive(prediction)
+        low, high, unit = self._base(predictive)
+        weights = as_weights(sample_weight, "sample_weight", len(predictive))
         reach = self._threshold(np.ones(1) if weights is None else weights) * unit
         out = np.stack(np.broadcast_arrays(low - reach, high + reach), axis=1)
         crossed = out[:, 0] > out[:, 1]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import check_count, check_lams, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
@@ -51,7 +52,7 @@ class LocalRecalibrator(Recalibrator):
     factor_: Array
 
     def _set_options(
-        self, x_kernel: Any, lam: Any, folds: int, landmarks: int, random_state: Any
+        self, x_kernel: Any, lam: Any, folds: int, landmarks: int, random_state: RandomState
     ) -> None:
         if x_kernel is not None and not isinstance(x_kernel, Kernel):
             raise TypeError(f"x_kernel is {shown(x_kernel)}; a fastmcmd kernel or None is needed")
@@ -115,7 +116,7 @@ class LocalRecalibrator(Recalibrator):
         kernel_from_dict(json.loads(self.kernel_))
 
 
-def folds_of(rows: Outcomes, folds: int, random_state: Any) -> NDArray[np.intp]:
+def folds_of(rows: Outcomes, folds: int, random_state: RandomState) -> NDArray[np.intp]:
     """Return the fold (n,) of each row, evenly filled in random order."""
     n = len(rows.y)
     if n < 2 * folds:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.monotone import MonotoneMap
 
@@ -14,7 +15,6 @@ __all__ = ["Rule", "far_below", "rule"]
 
 _LEFT_OUT = 1e-16  # mass left out at either end
 _LEAST = 1e-300  # level, near the smallest number
-_UNIT = 2.0**-53  # levels come no closer to 1
 # Panels end at the knots, at these levels and every decade below, and at their mirror images: in
 # log p a quantile function is smooth on each, with its singularities at least three half-widths from
 # the middle, and a kernel as wide as a distribution is too.
@@ -22,7 +22,7 @@ _ENDS = (5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 _DECADES = 10.0
 _DIGITS = 14.0
 _MOST_NODES = 14
-_KEPT = 1 << 16  # nodes of a rule that is remembered
+_MOST_CACHED = 1 << 16  # nodes of a rule that is remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +68,12 @@ def rule(mapping: MonotoneMap, splits: int = 1, coarse: bool = False) -> Rule:
     placed in log p (in log(1 - p) above the median), because quantile functions have singularities at
     0 and 1 that are mild in the logarithm. The number of nodes follows from the width of a panel.
     """
-    found: Rule | None = mapping.rules.get((splits, coarse))
-    if found is None:
-        found = _rule(mapping, splits, coarse)
-        if len(found.levels) <= _KEPT:
-            mapping.rules[splits, coarse] = found
-    return found
+    cached: Rule | None = mapping.rules.get((splits, coarse))
+    if cached is None:
+        cached = _rule(mapping, splits, coarse)
+        if len(cached.levels) <= _MOST_CACHED:
+            mapping.rules[splits, coarse] = cached
+    return cached
 
 
 def _rule(mapping: MonotoneMap, splits: int, coarse: bool) -> Rule:
@@ -85,7 +85,7 @@ def _rule(mapping: MonotoneMap, splits: int, coarse: bool) -> Rule:
     above = _half(
         np.append(1 - p[high][::-1], 0.5),
         np.append(1 - r[high][::-1], 1 - middle),
-        2 * _UNIT,
+        2 * UNIT,
         splits,
         coarse,
     )

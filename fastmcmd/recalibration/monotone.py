@@ -49,8 +49,8 @@ class MonotoneMap:
 
     def cell(self, p: Array) -> NDArray[np.intp]:
         """Return which interval between knots holds p; a knot belongs to the one on its right."""
-        found = np.searchsorted(self.p, p, side="right") - 1
-        return np.asarray(np.clip(found, 0, len(self.p) - 2))
+        cell = np.searchsorted(self.p, p, side="right") - 1
+        return np.asarray(np.clip(cell, 0, len(self.p) - 2))
 
     def after(self, first: MonotoneMap) -> MonotoneMap:
         """Return the map of p to self(first(p))."""
@@ -97,8 +97,8 @@ def empirical(values: Array, weights: Array | None) -> tuple[MonotoneMap, float]
         Kish's effective number of distinct values, ``(sum m)^2 / sum m^2`` of their masses m.
     """
     if weights is not None:
-        kept = np.flatnonzero(weights > 0)
-        values, weights = values[kept], weights[kept]
+        positive = np.flatnonzero(weights > 0)
+        values, weights = values[positive], weights[positive]
     order = None if weights is None else np.argsort(values, kind="stable")
     ordered = np.sort(values) if order is None else values[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_count
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, check_levels
+from fastmcmd.predictive.base import Array, Nodes, check_levels, uniform_levels
+from fastmcmd.predictive.wrapped import Derived
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.standard import Standard, standardised
@@ -27,12 +26,11 @@ _ENOUGH = 1e-10  # change of the moments on finer panels, in standard deviations
 _MOST_SPLITS = 8
 _MANY_KNOTS = 1 << 13  # panels between so many knots need no cutting
 _ROUNDING = 1e-13  # of sums over nodes
-_LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
 _UPPER = 0.999  # levels from which quantiles come from the mass above
 _FAR = 1e20  # standard deviations at which a score is the distance to rounding
 
 
-class RecalibratedCDF(Predictive):
+class RecalibratedCDF(Derived):
     """Distributions with the distribution functions R(F(y)) for F of continuous predictions.
 
     Parameters
@@ -79,11 +77,6 @@ class RecalibratedCDF(Predictive):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r}, {self.mapping!r})"
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
-
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,): R(F(y))."""
         return self.mapping(self.inner.cdf(y))
@@ -103,50 +96,50 @@ class RecalibratedCDF(Predictive):
         inner = np.asarray(self.inner.log_prob(y))
         low, high = self.inner.cdf_below(y), self.inner.cdf(y)
         first, last = self.mapping.cell(low), self.mapping.cell(high)
-        found = inner + np.log(self.mapping.slopes[last])
+        log_density = inner + np.log(self.mapping.slopes[last])
         # Within a cell of R this holds for atoms too, and loses no digits, however small they are.
         across = (first != last) & (low < high) & np.isfinite(inner)
         if across.any():
             gap = self.mapping(high[across]) - self.mapping(low[across])
             with np.errstate(divide="ignore"):
-                found[across] = np.log(gap)
-        return found
+                log_density[across] = np.log(gap)
+        return log_density
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j): those of the inner distributions at R^-1(level)."""
         levels = check_levels(level)
-        found = self.inner.quantile(self.mapping.inverse(levels))
+        quantiles = self.inner.quantile(self.mapping.inverse(levels))
         upper = (levels > _UPPER) & (levels < 1)
         if not upper.any() or self.discrete:
-            return found
+            return quantiles
         # R^-1 may round to 1 there: by the mass above, which keeps its digits.
-        found = np.array(found.reshape(len(self), -1))
+        quantiles = np.array(quantiles.reshape(len(self), -1))
         above = self.mapping.inverse_above(1 - np.atleast_1d(levels)[np.atleast_1d(upper)])
         rows = np.broadcast_to(above, (len(self), len(above)))
-        found[:, np.atleast_1d(upper)] = self.inner.upper_quantiles_at(rows)
-        return found if levels.ndim else found[:, 0]
+        quantiles[:, np.atleast_1d(upper)] = self.inner.upper_quantiles_at(rows)
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         if self.discrete:  # where levels of atoms must not be rounded
             return super().quantiles_at(levels)
-        found = self.inner.quantiles_at(self.mapping.inverse(levels))
+        quantiles = self.inner.quantiles_at(self.mapping.inverse(levels))
         row, column = np.nonzero(levels > _UPPER)
         if len(row):
             above = self.mapping.inverse_above(1 - levels[row, column])
-            found[row, column] = self.inner.take(row).upper_quantiles_at(above[:, None])[:, 0]
-        return found
+            quantiles[row, column] = self.inner.take(row).upper_quantiles_at(above[:, None])[:, 0]
+        return quantiles
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j)."""
         if self.discrete:
             return super().upper_quantiles_at(levels)
-        found = self.inner.upper_quantiles_at(self.mapping.inverse_above(levels))
+        quantiles = self.inner.upper_quantiles_at(self.mapping.inverse_above(levels))
         row, column = np.nonzero(levels > _UPPER)
         if len(row):
             below = self.mapping.inverse(1 - levels[row, column])
-            found[row, column] = self.inner.take(row).quantiles_at(below[:, None])[:, 0]
-        return found
+            quantiles[row, column] = self.inner.take(row).quantiles_at(below[:, None])[:, 0]
+        return quantiles
 
     @property
     def rough_levels(self) -> Array:
@@ -155,8 +148,7 @@ class RecalibratedCDF(Predictive):
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
+        uniform = uniform_levels((len(self), size), random_state)
         return self.inner.quantiles_at(self.mapping.inverse(uniform))
 
     def take(self, rows: NDArray[np.intp]) -> RecalibratedCDF:
@@ -178,22 +170,6 @@ class RecalibratedCDF(Predictive):
         mean, std = mean[standard.which], np.sqrt(variance[standard.which])
         return standard.location + standard.scale * mean, standard.scale * std
 
-    @property
-    def mean(self) -> Array:
-        """Means (n,)."""
-        return self._moments[0]
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,)."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self._moments[1] ** 2)
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return self._moments[1]
-
     def nodes(self, splits: int = 1) -> Nodes:
         """Return quantiles at Gauss-Legendre levels between the knots of R."""
         return self._at(rule(self.mapping, splits))
@@ -207,13 +183,13 @@ class RecalibratedCDF(Predictive):
         """Nodes of a row."""
         return len(rule(self.mapping).levels)
 
-    def _at(self, found: Rule) -> Nodes:
+    def _at(self, nodes: Rule) -> Nodes:
         standard = self._standard
         if standard is None:
-            values = self.inner.quantile(found.levels)
+            values = self.inner.quantile(nodes.levels)
         else:
-            values = standard.values(standard.shapes.quantile(found.levels))
-        return values, np.broadcast_to(found.weights, values.shape)
+            values = standard.values(standard.shapes.quantile(nodes.levels))
+        return values, np.broadcast_to(nodes.weights, values.shape)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) for the kernels that need no integral."""
@@ -235,8 +211,8 @@ class RecalibratedCDF(Predictive):
         mapping = self.mapping
         edges = density(special.ndtri(mapping.p))
         below = np.concatenate([[0.0], np.cumsum(mapping.slopes * -np.diff(edges))])
-        found = rule(mapping)
-        spread = found.weights * special.ndtri(found.levels) * (2 * mapping(found.levels) - 1)
+        nodes = rule(mapping)
+        spread = nodes.weights * special.ndtri(nodes.levels) * (2 * mapping(nodes.levels) - 1)
         y = self.outcomes(y)
         with np.errstate(over="ignore"):
             z = (y - self.inner.mean) / self.inner.std
@@ -254,36 +230,36 @@ def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:
     mean, variance = np.empty(len(inner)), np.empty(len(inner))
     fine = len(mapping.p) > _MANY_KNOTS
     for rows, part in _parts(inner, 2 * len(rule(mapping).levels)):
-        found = _once(part, mapping, rule(mapping, coarse=not fine))
+        moments = _once(part, mapping, rule(mapping, coarse=not fine))
         splits, last = 1, np.inf
         while splits <= _MOST_SPLITS and not fine:
-            before, found = found, _once(part, mapping, rule(mapping, splits))
-            change = _change(before, found)
+            coarser, moments = moments, _once(part, mapping, rule(mapping, splits))
+            change = _change(coarser, moments)
             if change <= _ENOUGH or change > last / 2:  # or rounding of levels near 1, not panels
                 break
             splits, last = 2 * splits, change
-        mean[rows], variance[rows] = found
+        mean[rows], variance[rows] = moments
     return mean, variance
 
 
-def _change(before: tuple[Array, Array], found: tuple[Array, Array]) -> float:
+def _change(coarser: tuple[Array, Array], finer: tuple[Array, Array]) -> float:
     """Return the largest change of finite means, in standard deviations, and of variances, relative."""
-    known = np.isfinite(found[1])
-    mean, variance = found[0][known], found[1][known]
-    one = np.abs(mean - before[0][known]) / np.sqrt(variance)
-    two = np.abs(variance - before[1][known]) / variance
+    finite = np.isfinite(finer[1])
+    mean, variance = finer[0][finite], finer[1][finite]
+    one = np.abs(mean - coarser[0][finite]) / np.sqrt(variance)
+    two = np.abs(variance - coarser[1][finite]) / variance
     return float(max(np.max(one, initial=0.0), np.max(two, initial=0.0)))
 
 
-def _once(inner: Predictive, mapping: MonotoneMap, found: Rule) -> tuple[Array, Array]:
+def _once(inner: Predictive, mapping: MonotoneMap, nodes: Rule) -> tuple[Array, Array]:
     """Return means and variances (n,) by one rule."""
     centre, spread = np.asarray(inner.mean), np.asarray(inner.variance)
-    known = np.isfinite(centre)
-    origin = np.where(known, centre, inner.quantile(0.5))[:, None]
-    gaps = inner.quantile(found.levels) - origin
+    finite = np.isfinite(centre)
+    origin = np.where(finite, centre, inner.quantile(0.5))[:, None]
+    gaps = inner.quantile(nodes.levels) - origin
     # Far below only where there is no end: of a bounded tail nothing is left there.
     endless = not np.isfinite(inner.quantile(0.0)).all()
-    far, share = far_below(found.outside[0] if endless else 0.0)
+    far, share = far_below(nodes.outside[0] if endless else 0.0)
     beyond = inner.quantile(far) - origin if len(far) else np.zeros((len(inner), 0))
     beyond = np.where(np.isfinite(beyond), beyond, 0.0)
 
@@ -291,17 +267,17 @@ def _once(inner: Predictive, mapping: MonotoneMap, found: Rule) -> tuple[Array, 
         """Return a moment about the origin: the bulk, and each tail times its slope."""
         bulk = gaps**power
         low = beyond**power @ share
-        high = total - bulk @ found.shares - low
+        high = total - bulk @ nodes.shares - low
         # Tails that end soon are lost in the rounding of that difference: their mass, at the last node.
-        lost = np.abs(high) <= _ROUNDING * (np.abs(bulk) @ found.shares)
-        high = np.where(lost, found.outside[1] * bulk[:, -1], high)
-        return np.asarray(bulk @ found.weights + found.slopes[0] * low + found.slopes[1] * high)
+        lost = np.abs(high) <= _ROUNDING * (np.abs(bulk) @ nodes.shares)
+        high = np.where(lost, nodes.outside[1] * bulk[:, -1], high)
+        return np.asarray(bulk @ nodes.weights + nodes.slopes[0] * low + nodes.slopes[1] * high)
 
     with np.errstate(invalid="ignore", over="ignore"):
         first = moment(1, np.zeros(len(inner)))
         second = moment(2, spread) - first**2
-    mean = np.where(known, origin[:, 0] + first, centre)
-    return mean, np.where(np.isfinite(spread) & known, second, spread)
+    mean = np.where(finite, origin[:, 0] + first, centre)
+    return mean, np.where(np.isfinite(spread) & finite, second, spread)
 
 
 def _parts(inner: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:

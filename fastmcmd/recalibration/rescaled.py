@@ -12,6 +12,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Draws, Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Array, Nodes
+from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["Rescaled", "rescale"]
 
@@ -48,7 +49,7 @@ def rescale(prediction: Predictive, scale: Any, shift: Any = 0.0) -> Predictive:
     return Rescaled(prediction, scale, shift)
 
 
-class Rescaled(Predictive):
+class Rescaled(Derived):
     """Distributions of ``mean + shift + scale (Y - mean)`` for Y of the predictions given.
 
     Parameters
@@ -102,20 +103,9 @@ class Rescaled(Predictive):
         return f"Rescaled({self.inner!r})"
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
-
-    @property
     def mean(self) -> Array:
         """Means (n,), plus the shift."""
         return self._mean
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,), times the squared scale."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.std**2)  # a squared scale may overflow where this does not
 
     @property
     def std(self) -> Array:

@@ -96,8 +96,8 @@ class HistogramBinningStd(Recalibrator):
     >>> import numpy as np, fastmcmd as fm
     >>> from fastmcmd.recalibration import HistogramBinningStd
     >>> prediction = fm.Gaussian(np.zeros(4), [1.0, 1.1, 5.0, 5.1])
-    >>> found = HistogramBinningStd(bins=2).fit(prediction, [-2.0, 2.0, 3.0, -3.0])
-    >>> found.transform(prediction).std.round(12).tolist()
+    >>> recalibrator = HistogramBinningStd(bins=2).fit(prediction, [-2.0, 2.0, 3.0, -3.0])
+    >>> recalibrator.transform(prediction).std.round(12).tolist()
     [2.0, 2.0, 3.0, 3.0]
     """
 
@@ -167,8 +167,8 @@ class IsotonicStd(Recalibrator):
     >>> import numpy as np, fastmcmd as fm
     >>> from fastmcmd.recalibration import IsotonicStd
     >>> prediction = fm.Gaussian(np.zeros(4), [1.0, 2.0, 3.0, 4.0])
-    >>> found = IsotonicStd(bins=None).fit(prediction, [-2.0, 2.0, 3.0, -1.0])
-    >>> found.transform(prediction).variance.round(12).tolist()
+    >>> recalibrator = IsotonicStd(bins=None).fit(prediction, [-2.0, 2.0, 3.0, -1.0])
+    >>> recalibrator.transform(prediction).variance.round(12).tolist()
     [4.0, 4.0, 5.0, 5.0]
     """
 

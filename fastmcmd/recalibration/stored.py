@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastmcmd import storage
+from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd.io.state import decode
 from fastmcmd.kernels import Kernel, kernel_from_dict
 
@@ -24,8 +25,8 @@ _KINDS: list[str] = []
 class RecalibratorState:
     """Arguments of the constructor and fitted attributes, both by name."""
 
-    settings: dict[str, Any]
-    fitted: dict[str, Any]
+    settings: Json
+    fitted: Json
 
 
 def register(kind: type[Fitted]) -> None:
@@ -34,7 +35,7 @@ def register(kind: type[Fitted]) -> None:
     storage.register(kind.__name__, partial(_restored, kind))
 
 
-def save(recalibrator: Fitted, path: Any) -> None:
+def save(recalibrator: Fitted, path: FilePath) -> None:
     """Write a fitted recalibrator to ``path``."""
     recalibrator.check_fitted()
     settings = {
@@ -53,7 +54,7 @@ def save(recalibrator: Fitted, path: Any) -> None:
         ) from None
 
 
-def load(path: Any) -> Any:
+def load(path: FilePath) -> Any:
     """Return the fitted recalibrator that its ``save`` wrote.
 
     Parameters
@@ -74,9 +75,7 @@ def load(path: Any) -> Any:
     return storage.load_kind(path, _KINDS, "recalibrator")
 
 
-def _restored(
-    kind: type[Fitted], arrays: dict[str, Any], document: dict[str, Any], version: int
-) -> Fitted:
+def _restored(kind: type[Fitted], arrays: Json, document: Json, version: int) -> Fitted:
     if version < 3:
         state = RecalibratorState(document["settings"], {**document["numbers"], **arrays})
     else:

@@ -46,8 +46,8 @@ class TemperatureScaling(Fitted):
     >>> import numpy as np
     >>> from fastmcmd.recalibration import TemperatureScaling
     >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
-    >>> found = TemperatureScaling().fit(logits, [0, 0, 1, 1])
-    >>> found.transform(logits).round(12).tolist()[0]
+    >>> scaling = TemperatureScaling().fit(logits, [0, 0, 1, 1])
+    >>> scaling.transform(logits).round(12).tolist()[0]
     [0.75, 0.25]
     """
 
@@ -88,8 +88,8 @@ class TemperatureScaling(Fitted):
             Bad values; or no finite positive temperature is best: logits that say nothing about the
             labels, or that are largest for every label.
         """
-        found, labels, weights = _read(logits, y, sample_weight, nan_policy)
-        likelihood = _Likelihood(found, labels, weights)
+        scores, labels, weights = _read(logits, y, sample_weight, nan_policy)
+        likelihood = _Likelihood(scores, labels, weights)
         if not likelihood.first < 0:
             raise ValueError(
                 "logits of the labels are on average no larger than others: the best temperature is "
@@ -106,22 +106,22 @@ class TemperatureScaling(Fitted):
     def transform(self, logits: ArrayLike) -> Array:
         """Return probabilities (n, C) of logits (n, C), or of class 1 (n,) of logits (n,)."""
         self.check_fitted()
-        found = _logits(logits)
-        _check_infinite(found)
-        out = np.empty(found.shape)
+        scores = _logits(logits)
+        _check_infinite(scores)
+        out = np.empty(scores.shape)
 
         def fill(rows: slice) -> None:
-            if found.ndim == 1:
+            if scores.ndim == 1:
                 from scipy import special
 
-                out[rows] = special.expit(found[rows] / self.temperature_)
+                out[rows] = special.expit(scores[rows] / self.temperature_)
                 return
-            part = found[rows].astype(np.float64)
+            part = scores[rows].astype(np.float64)
             part -= part.max(axis=1, keepdims=True)
             np.exp(part / self.temperature_, out=part)
             np.divide(part, part.sum(axis=1, keepdims=True), out=out[rows])
 
-        over_rows(fill, len(found), _BLOCK // (found.size // len(found)))
+        over_rows(fill, len(scores), _BLOCK // (scores.size // len(scores)))
         return out
 
     def fit_transform(
@@ -194,16 +194,16 @@ class _Likelihood:
             weights = self._weights(rows)
             return np.array([np.sum(weights * (first - own)), np.sum(weights * second)])
 
-        found = np.sum(over_rows(sums, len(self.labels), self.step), axis=0)
-        return float(found[0]) / self.total, float(found[1]) / self.total
+        slopes = np.sum(over_rows(sums, len(self.labels), self.step), axis=0)
+        return float(slopes[0]) / self.total, float(slopes[1]) / self.total
 
     def few(self, stride: int) -> _Likelihood | None:
         """Return the likelihood of every so many-th row, or None where they have no best b."""
         weights = None if self.weights is None else self.weights[::stride]
         if weights is not None and not weights.sum() > 0:
             return None
-        found = _Likelihood(self.logits[::stride], self.labels[::stride], weights)
-        return found if found.first < 0 < found.last else None
+        thinned = _Likelihood(self.logits[::stride], self.labels[::stride], weights)
+        return thinned if thinned.first < 0 < thinned.last else None
 
 
 def _first_guess(likelihood: _Likelihood) -> float:
@@ -239,14 +239,14 @@ def _root(likelihood: _Likelihood, guess: float) -> float:
 
 
 def _logits(value: Any) -> NDArray[Any]:
-    found = as_array(value, "logits")
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim not in (1, 2) or found.size == 0:
+    scores = as_array(value, "logits")
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        scores = scores[:, 0]
+    if scores.ndim not in (1, 2) or scores.size == 0:
         raise ValueError(
-            f"logits have shape {found.shape}; (n,) or (n, C) is needed, none of them 0"
+            f"logits have shape {scores.shape}; (n,) or (n, C) is needed, none of them 0"
         )
-    return found
+    return scores
 
 
 def _check_infinite(logits: NDArray[Any]) -> None:
@@ -263,12 +263,12 @@ def _read(
 ) -> tuple[NDArray[Any], NDArray[np.intp], Array | None]:
     """Return checked logits, labels and weights."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
-    found, labels = _logits(logits), as_array(y, "y")
+    scores, labels = _logits(logits), as_array(y, "y")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.shape != found.shape[:1]:
+    if labels.shape != scores.shape[:1]:
         raise ValueError(
-            f"y has shape {labels.shape} and logits {found.shape}; a label a row is needed"
+            f"y has shape {labels.shape} and logits {scores.shape}; a label a row is needed"
         )
     weights = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if weights is not None and weights.shape != labels.shape:
@@ -277,19 +277,19 @@ def _read(
         )
     if nan_policy == "omit":
         bad = np.isnan(labels) if weights is None else np.isnan(labels) | np.isnan(weights)
-        for rows in row_blocks(len(bad), _BLOCK // found[:1].size):
-            bad[rows] |= np.isnan(found[rows].reshape(len(bad[rows]), -1)).any(axis=1)
+        for rows in row_blocks(len(bad), _BLOCK // scores[:1].size):
+            bad[rows] |= np.isnan(scores[rows].reshape(len(bad[rows]), -1)).any(axis=1)
         if bad.all():
             raise ValueError(f"all {len(labels)} rows hold NaN; at least one without is needed")
         if bad.any():
-            found, labels = found[~bad], labels[~bad]
+            scores, labels = scores[~bad], labels[~bad]
             weights = None if weights is None else weights[~bad]
-    _check_infinite(found)
-    classes = 2 if found.ndim == 1 else found.shape[1]
+    _check_infinite(scores)
+    classes = 2 if scores.ndim == 1 else scores.shape[1]
     if classes < 2:
         raise ValueError("logits have one class; at least two are needed")
     valid = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
     if not valid.all():
         worst = labels[int(np.argmin(valid))]
         raise ValueError(f"y holds {worst:g}; labels must be whole numbers from 0 to {classes - 1}")
-    return found, labels.astype(np.intp), as_weights(weights, "sample_weight", len(labels))
+    return scores, labels.astype(np.intp), as_weights(weights, "sample_weight", len(labels))

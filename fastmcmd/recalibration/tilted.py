@@ -5,19 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_count
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes, check_levels
-from fastmcmd.predictive.numerics.spread import root_of_squares
+from fastmcmd.predictive.base import LEAST_UNIFORM, Array, Nodes
+from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["TiltedCDF", "TiltedCounts"]
 
-_LEAST_UNIFORM = 2.0**-54  # uniform draws may be 0, where quantiles are infinite
 _BLOCK = 1 << 20  # nodes held together
 _FINE = 129  # levels, at least
 _PER_CELL = 2  # Gauss-Legendre nodes between two levels
@@ -34,7 +30,7 @@ def _refined(levels: Array, weights: Array) -> tuple[Array, Array]:
     return fine, np.stack([np.interp(fine, levels, one) for one in weights])
 
 
-class TiltedCDF(Predictive):
+class TiltedCDF(Derived):
     """Continuous distributions with the densities ``f(y) w(F(y))``, w of each row's own.
 
     Parameters
@@ -82,11 +78,6 @@ class TiltedCDF(Predictive):
     def __repr__(self) -> str:
         return f"TiltedCDF({self.inner!r})"
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
-
     def _parts(
         self, u: Array
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array, Array]:
@@ -101,8 +92,8 @@ class TiltedCDF(Predictive):
     def _map(self, u: Array) -> Array:
         """Return G(u)."""
         row, cell, t, width, left, right = self._parts(u)
-        found = self._below[row, cell] + width * t * (left + (right - left) * t / 2)
-        return np.minimum(found, 1.0)
+        level = self._below[row, cell] + width * t * (left + (right - left) * t / 2)
+        return np.minimum(level, 1.0)
 
     def _map_above(self, s: Array) -> Array:
         """Return ``1 - G(1 - s)``, with the digits of small s."""
@@ -143,28 +134,16 @@ class TiltedCDF(Predictive):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.inner.log_prob(y) + np.log(left + (right - left) * t))
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j)."""
-        levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
-
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         inside = self._inverse(np.asarray(levels))
         edge = (inside <= 0) | (inside >= 1)
         if not edge.any():
             return self.inner.quantiles_at(inside)
-        found = self.inner.quantiles_at(np.clip(inside, _LEAST_UNIFORM, 1 - 2 * _LEAST_UNIFORM))
+        values = self.inner.quantiles_at(np.clip(inside, LEAST_UNIFORM, 1 - 2 * LEAST_UNIFORM))
         ends = np.asarray(self.inner.quantile(np.array([0.0, 1.0])))
-        found = np.where(inside <= 0, ends[:, :1], found)
-        return np.where(inside >= 1, ends[:, 1:], found)
-
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size)."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
-        return self.quantiles_at(uniform)
+        values = np.where(inside <= 0, ends[:, :1], values)
+        return np.where(inside >= 1, ends[:, 1:], values)
 
     def take(self, rows: NDArray[np.intp]) -> TiltedCDF:
         """Return the distributions of some rows."""
@@ -196,12 +175,6 @@ class TiltedCDF(Predictive):
         """Nodes of a row."""
         return _PER_CELL * (len(self.levels) - 1)
 
-    @cached_property
-    def _moments(self) -> tuple[Array, Array]:
-        values, weights = self.nodes()
-        mean = np.einsum("nl,nl->n", weights, values)
-        return mean, root_of_squares(weights, values - mean[:, None])
-
     @property
     def mean(self) -> Array:
         """Means (n,); not finite where those of the prediction are not."""
@@ -211,11 +184,6 @@ class TiltedCDF(Predictive):
     def std(self) -> Array:
         """Standard deviations (n,); not finite where those of the prediction are not."""
         return np.where(np.isfinite(self.inner.std), self._moments[1], self.inner.std)
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,)."""
-        return np.asarray(self.std**2)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) for the kernels that need no integral."""
@@ -243,7 +211,7 @@ class TiltedCDF(Predictive):
         return out
 
 
-class TiltedCounts(Predictive):
+class TiltedCounts(Derived):
     """Counts with the probabilities ``f(k) w(k)``, normalised, w of each row's own.
 
     Parameters
@@ -275,11 +243,6 @@ class TiltedCounts(Predictive):
 
     def __repr__(self) -> str:
         return f"TiltedCounts({self.inner!r})"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(n,)``."""
-        return self.inner.shape
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
@@ -313,11 +276,11 @@ class TiltedCounts(Predictive):
 
     def _summed(self, count: Array, which: int, below: float, beyond: float) -> Array:
         place = count - self.first
-        found = self._sums[which][np.arange(len(self)), self._place(count)]
-        found = np.where(
-            place < 0, below, np.where(place >= self.log_weights.shape[1], beyond, found)
+        level = self._sums[which][np.arange(len(self)), self._place(count)]
+        level = np.where(
+            place < 0, below, np.where(place >= self.log_weights.shape[1], beyond, level)
         )
-        return np.where(np.isnan(count), np.nan, found)
+        return np.where(np.isnan(count), np.nan, level)
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -334,12 +297,6 @@ class TiltedCounts(Predictive):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         return self._summed(np.floor(y), 1, 1.0, 0.0)
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
-        levels = check_levels(level)
-        found = self.quantiles_at(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
-        return found if levels.ndim else found[:, 0]
-
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         upto, out = self._sums[0], np.empty(np.shape(levels))
@@ -348,12 +305,6 @@ class TiltedCounts(Predictive):
         out = np.minimum(out, upto.shape[1] - 1) + self.first[:, None]
         out = np.where(levels <= 0, np.asarray(self.inner.quantile(0.0))[:, None], out)
         return np.where(levels >= 1, np.asarray(self.inner.quantile(1.0))[:, None], out)
-
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size)."""
-        rng = generator(random_state, Purpose.SAMPLE)
-        uniform = np.maximum(rng.random((len(self), check_count(size, "size"))), _LEAST_UNIFORM)
-        return self.quantiles_at(uniform)
 
     def take(self, rows: NDArray[np.intp]) -> TiltedCounts:
         """Return the distributions of some rows."""
@@ -368,24 +319,3 @@ class TiltedCounts(Predictive):
     def node_count(self) -> int:
         """Counts of a row."""
         return self.log_weights.shape[1]
-
-    @cached_property
-    def _moments(self) -> tuple[Array, Array]:
-        values, masses = self.nodes()
-        mean = np.einsum("nl,nl->n", masses, values)
-        return mean, root_of_squares(masses, values - mean[:, None])
-
-    @property
-    def mean(self) -> Array:
-        """Means (n,)."""
-        return self._moments[0]
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return self._moments[1]
-
-    @property
-    def variance(self) -> Array:
-        """Variances (n,)."""
-        return np.asarray(self.std**2)

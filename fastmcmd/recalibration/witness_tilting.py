@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import check_count
 from fastmcmd.inference.corrections import reason_against, starting_point
 from fastmcmd.inference.inputs import input_map
@@ -109,7 +110,7 @@ class WitnessTilting(LocalRecalibrator):
         rounds: int = 4,
         folds: int = 5,
         landmarks: int = 200,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self._set_options(x_kernel, lam, folds, landmarks, random_state)
         self.rounds: int = check_count(rounds, "rounds", 1)
@@ -131,8 +132,8 @@ class WitnessTilting(LocalRecalibrator):
             weights,
             folds_of(rows, self.folds, self.random_state),
         )
-        found = [_boosted(task, lam, self.folds, self.rounds) for lam in self._lams(_LAMS)]
-        best = max(found, key=lambda one: one.gain)
+        boosted = [_boosted(task, lam, self.folds, self.rounds) for lam in self._lams(_LAMS)]
+        best = max(boosted, key=lambda one: one.gain)
         self.start_ = np.array([offset, factor])
         self.lam_, self.gain_, self.steps_ = best.lam, best.gain, np.array(best.steps)
         self.coefficients_ = best.coefficients
@@ -213,7 +214,7 @@ class _Part:
         self.weights = np.where(train, task.weights, 0.0)
         gram = (task.inputs * self.weights[:, None]).T @ task.inputs
         basis = Basis(task.smoother, *np.linalg.eigh(gram), float(self.weights.sum()))
-        vectors = basis.vectors[:, basis.kept]
+        vectors = basis.vectors[:, basis.significant]
         self.smoothing = (vectors * basis.shrinkage(lam)) @ vectors.T
         self.total = np.zeros((task.inputs.shape[1], task.nodes.map.size))
 

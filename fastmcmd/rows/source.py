@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import MissingDependencyError, require
 
 __all__ = []
 
@@ -106,12 +105,8 @@ def files(folder: Path) -> Iterator[Path]:
 
 def package(name: str, where: str) -> Any:
     """Import a package that ``where`` is read with."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingDependencyError(
-            f"{where} is read with {name}, which is not installed: pip install 'fastmcmd[disk]'"
-        ) from None
+    advice = "which is not installed: pip install 'fastmcmd[disk]'"
+    return require(name, f"{where} is read with {name}, {advice}")
 
 
 def package_of(value: Any) -> str:

@@ -22,13 +22,13 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import beside, row_squares, scaled
 from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sampled_cost"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _TILE = 256  # terms summed one after the other inside a tile
 _ROWS = 4096  # rows of a block of temporary arrays
 
@@ -49,7 +49,7 @@ def rounding(
     Sums run over a tile in ``dtype``, over tiles in float64; B is rounded to ``dtype``, too.
     """
     unit = float(np.finfo(dtype).eps) / 2
-    summation = (_TILE + 4) * unit + len(operator) / _TILE * _UNIT
+    summation = (_TILE + 4) * unit + len(operator) / _TILE * UNIT
     entry = operator.rounding(dtype, grid) + operator.largest(grid) * summation
     return entry * float(np.sqrt(np.einsum("ij,ij->i", value, value)).sum())
 
@@ -64,7 +64,7 @@ def exact(
         residual = _residual(system, value, image)
         row = rounding(operator, value)
         # Rows of K B are wrong by at most `row`, and the subtraction rounds its two operands.
-        noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * _UNIT * _operands(system, value)
+        noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * UNIT * _operands(system, value)
         bound = scaled_norm(residual, system.shift) + noise
         solutions.append(Solution(value, image, Certificate(bound, row, "rigorous", noise)))
         residuals.append(residual)

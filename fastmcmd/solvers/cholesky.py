@@ -37,7 +37,7 @@ __all__ = [
 _REFINEMENTS = 4
 # Float32 operations from which a factor has a file with a checkpoint: half a minute of one core.
 _LONG = 2e12
-_LARGE = 1e3  # kernel values from which the scale of x is named as the cause of rounding
+LARGE_VALUES = 1e3  # kernel values from which the scale of x is named as the cause of rounding
 
 Factor = PackedGram | OutOfCoreCholesky
 
@@ -360,7 +360,7 @@ def _not_definite(
     if rounding < least:
         return f"{message}: x_kernel {kernel!r} is not positive semi-definite; a kernel is needed"
     better = "" if operator.dtype == EXACT else ", dtype='float64'"
-    if largest > _LARGE:
+    if largest > LARGE_VALUES:
         return (
             f"{message}: {UNSCALED} {largest:.1e}, whose rounding exceeds n lam; scale the columns of x to "
             f"unit variance, or use a larger lam{better}"

@@ -19,7 +19,7 @@ _EXACT = 2.0  # float64 operations cost twice float32 ones
 # What small dense steps take, measured on two shared cores (their own products would take a tenth): for
 # each landmark that is looked for and factored, and for each time that the preconditioner is applied.
 _LANDMARK, _APPLIED = 1e8, 4e8
-_CANDIDATES = 6000  # rows that landmarks of a preconditioner are drawn from
+CANDIDATES = 6000  # rows that landmarks of a preconditioner are drawn from
 _OVERHEAD = 2e7  # operations in whose time Python gets through the steps of an iteration
 
 
@@ -49,7 +49,7 @@ def cg_cost(size: ProblemSize, products: float | None = None) -> Cost:
 def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> Cost:
     """Return the cost of a preconditioner and of CG with it, from a residual that is there already."""
     n, entry = size.matrix.size, size.matrix.entry_cost
-    searched = 4.0 * min(n, _CANDIDATES) * landmarks * (entry + landmarks) + _LANDMARK * landmarks
+    searched = 4.0 * min(n, CANDIDATES) * landmarks * (entry + landmarks) + _LANDMARK * landmarks
     made = _EXACT * size.diagonals * n * landmarks * (2 * entry + 2 * landmarks)
     # Each time it is applied to all columns: two products with n x p entries of K in float64.
     applied = 2 * _EXACT * n * landmarks * (2 * entry + 2 * size.total_columns)

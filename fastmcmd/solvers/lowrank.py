@@ -30,13 +30,11 @@ from fastmcmd.backends.base import Backend, Products
 from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
-from fastmcmd.kernels.base import relative_error
+from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
-
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +124,7 @@ class RowSums:
     @property
     def rounding(self) -> float:
         """Relative error of a sum in float64, in whatever order a block is summed."""
-        return relative_error(self._rows + self._blocks + 4, _UNIT)
+        return relative_error(self._rows + self._blocks + 4, UNIT)
 
     def state(self) -> SumsState:
         """Return the sums so far."""
@@ -241,7 +239,7 @@ def solve_sums(
     energy = square - size - size.T + weights.T @ gram @ weights
     energy = (energy + energy.T) / 2
     trace = float(np.trace(gram))
-    slack = sums.rounding + 4 * len(gram) * _UNIT
+    slack = sums.rounding + 4 * len(gram) * UNIT
     norm = float(np.linalg.norm(weights))
     right = float(np.trace(square))
     b2 = float(np.linalg.eigvalsh(energy)[-1]) + 4 * slack * (right + trace * norm**2)

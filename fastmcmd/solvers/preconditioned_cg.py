@@ -20,6 +20,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, stages_of
 from fastmcmd.errors import ROUNDING_ALONE, NumericalError
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_cg import restarted
 from fastmcmd.solvers.cg import (
@@ -38,7 +39,6 @@ from fastmcmd.solvers.switch_policy import Preconditioners, SwitchPolicy, precon
 
 __all__ = ["PreconditionedCG", "PreconditionedRun", "iterate"]
 
-_FLOAT32 = np.dtype(np.float32)
 _SEARCH = 8  # a share of the room is for the search of landmarks
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 _LEAST_PRODUCTS = 20  # that CG may make before another solver takes over
@@ -75,7 +75,7 @@ class PreconditionedCG:
         NumericalError
             ``dtype`` is float32, and values leave its range.
         """
-        dtype = self.dtype or (_FLOAT32 if _float32_can_serve(problem) else EXACT)
+        dtype = self.dtype or (FLOAT32 if _float32_can_serve(problem) else EXACT)
         dtype = tile_dtype(problem.kernel, dtype, problem.x)
         operator = problem.operator(dtype, _search_budget(problem))
         if dtype == EXACT or np.isfinite(operator.rounding(dtype)):

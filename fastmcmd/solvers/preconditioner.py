@@ -19,12 +19,12 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.rows import as_blocks
+from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-_CANDIDATES = 6000  # rows that landmarks are drawn from, at most
 _SEEN = 400  # rows whose part of E tells its largest eigenvalue
 _POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
 _BLOCK_BYTES = 16_000_000
@@ -54,7 +54,7 @@ class Landmarks:
         n = operator.size
         # Two arrays of a row's features at a time, and the small dense problem.
         most = next((p for p in reversed(RANKS) if 64 * p * p <= budget), RANKS[0])
-        size = int(min(n, np.clip(budget // (16 * most), 2 * most, _CANDIDATES)))
+        size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.drawn(size, rng)
         self._share = 1.0 / shift[index]

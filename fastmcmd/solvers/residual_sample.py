@@ -22,6 +22,7 @@ from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
@@ -218,7 +219,6 @@ class ResidualSample:
         )
 
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _ARRAYS = 5  # (n, c) in float64: coefficients, their image, their product with K, and temporaries
 
 
@@ -274,7 +274,7 @@ def certified_by_all(
         operands = float(np.sqrt(inverse @ size**2))
         positive = inverse > 0
         operands += float(np.sqrt((energy[positive] / inverse[positive]).sum()))
-        noise = entry * float(np.sqrt(inverse.sum())) + 6 * _UNIT * operands
+        noise = entry * float(np.sqrt(inverse.sum())) + 6 * UNIT * operands
         shift = np.where(positive, 1.0 / np.where(positive, inverse, 1.0), np.inf)
         norm = scaled_norm(residual, shift) + noise
         moment = inner(own, residual)
@@ -289,7 +289,7 @@ def certified_by_all(
                 kind="rigorous",
                 rows=RowErrors(
                     norm / 2,
-                    solution.constant + entry + 6 * _UNIT * float(size.max(initial=0.0)),
+                    solution.constant + entry + 6 * UNIT * float(size.max(initial=0.0)),
                     np.sqrt(np.einsum("ij,ij->i", residual, residual)),
                 ),
             )

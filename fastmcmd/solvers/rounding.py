@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastmcmd.gram import EXACT, KernelFeatures
-from fastmcmd.kernels.base import relative_error
+from fastmcmd.kernels.base import UNIT, relative_error
 
 __all__ = ["Rounding", "factor_error"]
-
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,12 @@ class Rounding:
     @staticmethod
     def of(features: KernelFeatures, entry: float, largest: float, size: float) -> Rounding:
         """Return the bounds for kernel entries at most ``largest``, each computed to ``entry``."""
-        rank, sums = features.rank, relative_error(features.rank + 2, _UNIT)
+        rank, sums = features.rank, relative_error(features.rank + 2, UNIT)
         row = np.sqrt(rank) * (entry + sums * largest)
         upper = sums * np.sqrt(rank * largest)
         pivots = factor_error(features, entry)
-        size *= 1 + relative_error(rank + 8, _UNIT)
-        product = entry + relative_error(rank + 8, _UNIT) * largest
+        size *= 1 + relative_error(rank + 8, UNIT)
+        product = entry + relative_error(rank + 8, UNIT) * largest
         return Rounding(
             row=float(row),
             upper=float(upper),
@@ -92,6 +90,6 @@ def factor_error(features: KernelFeatures, entry: float) -> float:
     left -= mixed
     left -= mixed.T
     left -= low @ low.T
-    rest = relative_error(rank + 2, _UNIT) * (np.sqrt(rank * largest) * step + rank * step**2)
-    rounding = entry + rest + 8 * _UNIT * largest  # of the differences
+    rest = relative_error(rank + 2, UNIT) * (np.sqrt(rank * largest) * step + rank * step**2)
+    rounding = entry + rest + 8 * UNIT * largest  # of the differences
     return float(np.linalg.norm(left) * (1 + 1e-6) + rank * rounding)

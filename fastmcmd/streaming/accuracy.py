@@ -177,8 +177,8 @@ class MedianAbsoluteError(AccuracyOf):
     Examples
     --------
     >>> from fastmcmd.streaming.accuracy import MedianAbsoluteError
-    >>> found = MedianAbsoluteError().update([0.0, 0.0], [1.0, 2.0]).update([0.0], [9.0]).compute()
-    >>> abs(found - 2.0) <= 0.002
+    >>> median = MedianAbsoluteError().update([0.0, 0.0], [1.0, 2.0]).update([0.0], [9.0]).compute()
+    >>> abs(median - 2.0) <= 0.002
     True
     """
 

@@ -88,13 +88,13 @@ class Reliability(OfRows[ReliabilitySums]):
         nan_policy: NanPolicy = "raise",
         **settings: Any,
     ) -> None:
-        self._found = read_levels(levels, self._levels, inner=self._inner)
+        self._read_levels = read_levels(levels, self._levels, inner=self._inner)
         self._chosen = check_choice(self._kind if kind is None else kind, "kind", KINDS)
         self._pit = check_choice(pit, "pit", PITS)
         super().__init__(
             nan_policy,
             random_state,
-            levels=self._found.tolist(),
+            levels=self._read_levels.tolist(),
             kind=self._chosen,
             pit=pit,
             **settings,
@@ -102,7 +102,7 @@ class Reliability(OfRows[ReliabilitySums]):
 
     def gather_rows(self, rows: Outcomes) -> ReliabilitySums:
         """Return counts at the levels."""
-        return gather_reliability(rows, self._found, self._chosen, self._pit, self._stream)
+        return gather_reliability(rows, self._read_levels, self._chosen, self._pit, self._stream)
 
     def curve(self, state: ReliabilitySums) -> ReliabilityCurve:
         """Return the curve."""

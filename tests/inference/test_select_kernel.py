@@ -44,7 +44,7 @@ def test_errors_are_those_of_refitting_without_the_row(rng, weighted, repeats):
     for one in found.scores:
         errors = naive(kernels[one.name], y_kernel, x, y, one.lam, weights)
         assert one.error == pytest.approx(share @ errors, rel=1e-6)
-        assert one.missed == pytest.approx(0, abs=1e-8)
+        assert one.residual == pytest.approx(0, abs=1e-8)
     assert found.scores[0].error == min(one.error for one in found.scores)
     assert found.best == found.scores[0]
     assert found.best.behind == 0

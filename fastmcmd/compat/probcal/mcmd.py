@@ -17,7 +17,7 @@ from fastmcmd.compat.probcal.recognise import (
     as_kernel,
     is_indefinite,
 )
-from fastmcmd.kernels.base import Array
+from fastmcmd.kernels.base import UNIT, Array
 from fastmcmd.mcmd import mcmd
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["compute_mcmd_numpy", "compute_mcmd_torch"]
 
-_UNIT = float(np.finfo(np.float64).eps) / 2
 _NAMES = ("grid", "x", "y", "x_prime", "y_prime")
 
 
@@ -92,7 +91,7 @@ def compute_mcmd_numpy(
     True
     """
     arrays = _arrays((grid, x, y, x_prime, y_prime))
-    return _mcmd(arrays, x_kernel, y_kernel, lmbda, [(np.asarray, _UNIT)])
+    return _mcmd(arrays, x_kernel, y_kernel, lmbda, [(np.asarray, UNIT)])
 
 
 def compute_mcmd_torch(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import aligned
 from fastmcmd.compat.uncertainty_toolbox.inputs import documented
 from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
@@ -100,7 +99,7 @@ def get_all_average_calibration(
 @documented
 def get_all_adversarial_group_calibration(
     y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, num_bins: int, verbose: bool = True
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Json]:
     """Return both errors of adversarial group calibration: "ma_adv_group_cal" and "rms_adv_group_cal".
 
     Returns
@@ -173,7 +172,7 @@ def get_all_metrics(
     resolution: int = 99,
     scaled: bool = True,
     verbose: bool = True,
-) -> dict[str, Any]:
+) -> Json:
     """Return all metrics of Gaussian predictions, by family.
 
     Parameters
@@ -203,7 +202,7 @@ def get_all_metrics(
     >>> found["sharpness"]
     {'sharp': 1.0}
     """
-    results: dict[str, Any] = {
+    results: Json = {
         "accuracy": get_all_accuracy_metrics(y_pred, y_true, verbose),
         "avg_calibration": get_all_average_calibration(y_pred, y_std, y_true, num_bins, verbose),
         "adv_group_calibration": get_all_adversarial_group_calibration(
@@ -224,7 +223,7 @@ def _tell(verbose: bool, family: str) -> None:
         print(f"computing {family}")
 
 
-def _show(results: dict[str, Any]) -> None:
+def _show(results: Json) -> None:
     """Print all numbers; of group calibration some sizes, the smallest left out."""
     rows = [["metric", "value"]]
     for family in results.values():

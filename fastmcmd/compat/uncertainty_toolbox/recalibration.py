@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
     get_proportion_lists_vectorized,
     get_quantile,
 )
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import require
 from fastmcmd.predictive import Gaussian
 from fastmcmd.recalibration import StdRatio
 
@@ -127,12 +126,8 @@ def iso_recal(exp_props: ArrayLike, obs_props: ArrayLike) -> Any:
     rows = slice(first, _last(observed, zero, one, first) + 1)
     if rows.stop <= rows.start:
         raise ValueError("obs_props fall from exp_props = 0 to exp_props = 1; they must rise")
-    try:
-        isotonic = importlib.import_module("sklearn.isotonic")
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "iso_recal returns a model of scikit-learn: pip install scikit-learn"
-        ) from error
+    advice = "iso_recal returns a model of scikit-learn: pip install scikit-learn"
+    isotonic = require("sklearn.isotonic", advice)
     model = isotonic.IsotonicRegression(increasing=True, out_of_bounds="clip")
     return model.fit(observed[rows], expected[rows])
 

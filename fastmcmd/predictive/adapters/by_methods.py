@@ -15,6 +15,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
@@ -29,7 +30,6 @@ _LOG_MASS = ("log_prob", "logpmf")
 _QUANTILE = ("icdf", "quantile", "ppf")
 _MEAN, _VARIANCE = ("mean",), ("variance", "var")
 
-_TAIL = 1e-16  # mass left out at either end
 _MOST_VALUES = 1 << 20  # of one discrete distribution
 _LOST = 1e-7  # of a moment that may lie in the tails left out, before it is NaN
 _WRONG = 1e-4  # of the mass of a discrete distribution: what float32 loses in many summands
@@ -239,8 +239,8 @@ class MethodsPredictive(Predictive):
             mean = (weights * values).sum(axis=1)
             spread = (weights * (values - mean[:, None]) ** order).sum(axis=1)
             size = (weights * np.abs(values - mean[:, None]) ** order).sum(axis=1)
-            ends = part.quantile([_TAIL, 1 - _TAIL]) - mean[:, None]
-            lost = _TAIL * (np.abs(ends) ** order).max(axis=1)
+            ends = part.quantile([TAIL_MASS, 1 - TAIL_MASS]) - mean[:, None]
+            lost = TAIL_MASS * (np.abs(ends) ** order).max(axis=1)
             moments = mean if order == 1 else spread
             out[rows] = np.where(self.discrete | (lost <= _LOST * size), moments, np.nan)
         return out
@@ -314,7 +314,7 @@ class MethodsPredictive(Predictive):
 
     def _range(self) -> tuple[Array, int]:
         """Return the first values (n,) and the number of values that hold almost all mass."""
-        ends = self.quantile([_TAIL, 1 - _TAIL])
+        ends = self.quantile([TAIL_MASS, 1 - TAIL_MASS])
         count = float(np.max(ends[:, 1] - ends[:, 0], initial=0.0)) + 1
         if not count <= _MOST_VALUES:
             raise ValueError(

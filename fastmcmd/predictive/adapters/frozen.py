@@ -14,12 +14,12 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 
-_TAIL = 1e-16  # mass left out at either end
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _LOST_MASS = 1e-9  # of a discrete distribution, before it is an error
 _ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
@@ -222,7 +222,7 @@ class ScipyPredictive(Predictive):
         """Return the first values (n,) and the number of values that hold almost all mass."""
         middle = self._all(self.frozen.ppf(0.5))
         self._check_tail(middle)
-        first, last = self._all(self.frozen.ppf(_TAIL)), self._all(self.frozen.isf(_TAIL))
+        first, last = self._all(self.frozen.ppf(TAIL_MASS)), self._all(self.frozen.isf(TAIL_MASS))
         # Near 1 quantiles are lost in rounding; and a degenerate count may have none at the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
         count = float(np.max(np.maximum(last, middle) - first)) + 1

@@ -111,7 +111,7 @@ def scaled_deviance(x: Array, centre: Array) -> Array:
 
 # Shape from which the expansion of `poisson_tails` is exact to rounding. SciPy 1.17 loses the lower tail
 # from 4.5 standard deviations on there: a third of its digits at 1e6, all of them at 1e9.
-_LARGE = 3e5
+LARGE_SHAPE = 3e5
 _STEPS = 4  # of Newton's method in log p; the start is near enough for three
 
 
@@ -141,7 +141,7 @@ def upper_inverse(a: Array, p: Array) -> Array:
 
 
 def _tail(tail: Any, a: Array, x: Array, below: bool) -> Array:
-    large = (a >= _LARGE) & (x > 0) & np.isfinite(x)
+    large = (a >= LARGE_SHAPE) & (x > 0) & np.isfinite(x)
     if not large.any():
         return np.asarray(tail)
     from fastmcmd.predictive.numerics.poisson_tails import large_tails
@@ -159,7 +159,7 @@ def _inverse(quantile: Any, a: Array, p: Array, sign: float) -> Array:
 
     From the cube of a normal quantile (Wilson & Hilferty, *The Distribution of Chi-Square*, 1931).
     """
-    large = (a >= _LARGE) & (p > 0) & (p < 1)
+    large = (a >= LARGE_SHAPE) & (p > 0) & (p < 1)
     if not large.any():
         return np.asarray(quantile)
     quantile = np.array(quantile)

@@ -1,0 +1,70 @@
+"""The options of a computation stand once; signatures, the command line and files agree with them."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.cli import arguments
+from fastmcmd.downsampling import downsampled_cce
+from fastmcmd.estimate import saved
+from fastmcmd.options import DEFAULTS, Computation, Estimation
+
+FUNCTIONS = {
+    "cce": fm.cce,
+    "mcmd": fm.mcmd,
+    "ConditionalCongruence": fm.ConditionalCongruence,
+    "downsampled_cce": downsampled_cce,
+    "evaluate": fm.evaluate,
+    "plan": fm.plan,
+}
+# What a function leaves to its callers or fixes itself.
+ABSENT = {
+    "downsampled_cce": {"rank", "landmarks", "checkpoint"},
+    "evaluate": {"rank", "landmarks", "cache_dir", "checkpoint"},
+    "plan": {"progress", "landmarks", "checkpoint"},
+}
+
+
+def types(kind: type) -> dict[str, str]:
+    """Return the annotations of a typed dictionary as they are written."""
+    return {name: one.__forward_arg__ for name, one in kind.__annotations__.items()}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signatures_have_the_shared_options(name):
+    parameters = inspect.signature(FUNCTIONS[name]).parameters
+    shared = {one: parameters[one] for one in types(Computation) if one in parameters}
+    assert set(types(Computation)) - set(shared) == ABSENT.get(name, set())
+    assert {one: value.default for one, value in shared.items()} == {
+        one: DEFAULTS[one] for one in shared
+    }
+    assert {one: value.annotation for one, value in shared.items()} == {
+        one: types(Computation)[one] for one in shared
+    }
+
+
+def test_the_estimator_takes_all_of_an_estimation():
+    parameters = inspect.signature(fm.ConditionalCongruence).parameters
+    assert {name: one.annotation for name, one in parameters.items()} == types(Estimation)
+
+
+def test_every_option_has_a_default():
+    assert set(DEFAULTS) == set(types(Computation))
+
+
+def test_files_of_estimators_hold_the_plain_options():
+    assert set(saved._OPTIONS) - {"lam", "draws"} == set(DEFAULTS) - saved._ELSEWHERE
+    assert set(DEFAULTS) >= saved._ELSEWHERE
+
+
+def test_the_command_line_has_options_of_evaluate():
+    parser = argparse.ArgumentParser()
+    arguments.add_computation(parser)
+    given = arguments.options_of(parser.parse_args([]))
+    taken = set(inspect.signature(fm.evaluate).parameters) & set(DEFAULTS)
+    assert given.keys() == taken - {"progress"}
+    assert given == {name: DEFAULTS[name] for name in given}
