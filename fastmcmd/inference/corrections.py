@@ -224,12 +224,6 @@ class CountCorrection:
             standardised = (y - self._origin[rows]) / self._unit[rows]
         return self.map.at(standardised)
 
-    def statistic(self, y: Array, logs: Array, rows: slice) -> Array:
-        """Return r(y) (m,) of counts with log probabilities ``logs``; 0 where these are -inf."""
-        index = np.arange(len(self.centre))[rows]
-        ratios = logs - self.reference.take(index).log_prob(y)
-        return np.where(np.isfinite(ratios), ratios, 0.0)
-
     def table(self, rows: slice, dense: bool = False) -> CountTable:
         """Return counts that hold the mass of some rows, corrected or not.
 
@@ -252,12 +246,14 @@ class CountCorrection:
                 f"{MOST_COUNTS:,}: give a continuous distribution of y"
             )
         values = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
-        part = self.prediction.take(np.arange(len(self.centre))[rows])
-        logs, statistic = np.empty(values.shape), np.empty(values.shape)
+        index = np.arange(len(self.centre))[rows]
+        part, reference = self.prediction.take(index), self.reference.take(index)
+        logs, ratios = np.empty(values.shape), np.empty(values.shape)
         for j in range(count):
             column = np.ascontiguousarray(values[:, j])
             logs[:, j] = part.log_prob(column)
-            statistic[:, j] = self.statistic(column, logs[:, j], rows)
+            ratios[:, j] = logs[:, j] - reference.log_prob(column)
+        statistic = np.where(np.isfinite(ratios), ratios, 0.0)  # 0 where log f is -inf
         table = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
         if not dense and sum(t.values.size for t in self._tables.values()) <= _MOST_TABLE:
             self._tables[rows.start, rows.stop] = table

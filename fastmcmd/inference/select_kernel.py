@@ -256,8 +256,8 @@ def select_kernel(
     --------
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
-    >>> x = rng.uniform(-2, 2, (300, 2))
-    >>> y = np.sin(3 * x[:, 0]) + 0.3 * rng.normal(size=300)
+    >>> x = rng.uniform(-2, 2, (150, 2))
+    >>> y = np.sin(3 * x[:, 0]) + 0.3 * rng.normal(size=150)
     >>> choice = fm.select_kernel(x, y, scales="select")
     >>> choice.scales[1] < 0.3 * choice.scales[0]
     True

@@ -81,7 +81,7 @@ class ConditionalRescaling(LocalRecalibrator):
     >>> import numpy as np, fastmcmd as fm
     >>> from fastmcmd.recalibration import ConditionalRescaling
     >>> rng = np.random.default_rng(0)
-    >>> x = rng.uniform(-2, 2, (2, 2000))
+    >>> x = rng.uniform(-2, 2, (2, 500))
     >>> y = x + np.where(x < 0, 1.0, 0.3) * rng.normal(size=x.shape)
     >>> wrong, new = fm.Gaussian(x[0], 0.6), fm.Gaussian(x[1], 0.6)
     >>> mended = ConditionalRescaling().fit(wrong, y[0], x[0]).transform(new, x[1])
@@ -132,7 +132,7 @@ class ConditionalRescaling(LocalRecalibrator):
             part = rows.prediction.take(train)
             base = _global(part, y[train], weights[train])
             basis = smoother.basis(x[train], weights[train])
-            held, predicted = basis.coordinates(x[test]), rows.prediction.take(test)
+            held, corrected = basis.coordinates(x[test]), Corrector(rows.prediction.take(test))
             fits = {
                 lam: _fit(basis, lam, part, x[train], y[train], weights[train], base)
                 for lam in lams
@@ -140,8 +140,7 @@ class ConditionalRescaling(LocalRecalibrator):
             for place, (use_base, damping, lam) in enumerate(candidates):
                 start = base if use_base else np.zeros(2)
                 shift, log_factor = _local(fits[lam], held, start, damping)
-                corrected = correct(predicted, shift, log_factor)
-                scores[place, test] = _score(corrected, y[test])
+                scores[place, test] = _score(corrected(shift, log_factor), y[test])
         chosen = _choice(scores, weights)
         use_base, self.damping_, self.lam_ = candidates[chosen]
         share = weights / weights.sum()
@@ -171,7 +170,7 @@ class ConditionalRescaling(LocalRecalibrator):
         reason = reason_against(prediction)
         if reason is not None:
             raise ValueError(f"prediction cannot be rescaled: {reason}")
-        return correct(prediction, *self.corrections(x))
+        return Corrector(prediction)(*self.corrections(x))
 
     def check_state(self) -> None:
         """Raise ValueError where the fitted corrections are none."""
@@ -195,16 +194,24 @@ class ConditionalRescaling(LocalRecalibrator):
                 raise ValueError(f"{name} is {number!r:.60}; a number is needed")
 
 
-def correct(prediction: Predictive, shift: Array, log_factor: Array) -> Predictive:
-    """Return predictions moved by ``shift`` and wider by ``exp(log_factor)``; counts as in `diagnose`."""
-    if not prediction.discrete:
-        return rescale(prediction, np.exp(log_factor), shift)
-    model = CountCorrection(prediction)
-    everything = slice(0, len(prediction))
-    table = model.table(everything, dense=True)
-    power, tilt = model.parameters(shift, log_factor, everything, table)
-    log_weights = power[:, None] * table.statistic + tilt[:, None] * table.values
-    return TiltedCounts(prediction, table.values[:, 0], log_weights)
+class Corrector:
+    """Moves predictions and makes them wider; counts as in `diagnose`, over a table made once."""
+
+    def __init__(self, prediction: Predictive) -> None:
+        self.prediction = prediction
+        self._rows = slice(0, len(prediction))
+        if prediction.discrete:
+            self._model = CountCorrection(prediction)
+            self._table = self._model.table(self._rows, dense=True)
+
+    def __call__(self, shift: Array, log_factor: Array) -> Predictive:
+        """Return predictions moved by ``shift`` and wider by ``exp(log_factor)``."""
+        if not self.prediction.discrete:
+            return rescale(self.prediction, np.exp(log_factor), shift)
+        table = self._table
+        power, tilt = self._model.parameters(shift, log_factor, self._rows, table)
+        log_weights = power[:, None] * table.statistic + tilt[:, None] * table.values
+        return TiltedCounts(self.prediction, table.values[:, 0], log_weights)
 
 
 def _global(prediction: Predictive, y: Array, weights: Array) -> Array:

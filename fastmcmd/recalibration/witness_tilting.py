@@ -89,7 +89,7 @@ class WitnessTilting(LocalRecalibrator):
     >>> import numpy as np, fastmcmd as fm
     >>> from fastmcmd.recalibration import WitnessTilting
     >>> rng = np.random.default_rng(0)
-    >>> x, side = rng.uniform(-2, 2, (2, 1000)), rng.choice([-1.0, 1.0], (2, 1000))
+    >>> x, side = rng.uniform(-2, 2, (2, 400)), rng.choice([-1.0, 1.0], (2, 400))
     >>> y = x + 0.9 * side + 0.3 * rng.normal(size=x.shape)  # two modes
     >>> wrong, new = fm.Gaussian(x[0], 0.95), fm.Gaussian(x[1], 0.95)
     >>> mended = WitnessTilting().fit(wrong, y[0], x[0]).transform(new, x[1])

@@ -46,7 +46,7 @@ def test_a_wrong_value_is_noticed(monkeypatch):
 
     monkeypatch.setattr(congruence, "call", wrong)
     outcomes = congruence.run(
-        range(14), size=60, limit=_SECONDS, report=lambda _: None, reference_limit=_SECONDS
+        range(10), size=60, limit=_SECONDS, report=lambda _: None, reference_limit=_SECONDS
     )
     judged = [out for out in outcomes if out.certificate and out.decided]
     found = sum(bool(out.violations) for out in judged)

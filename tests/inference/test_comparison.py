@@ -93,11 +93,11 @@ def test_draws_are_not_punished_for_their_noise():
     assert parts.variances[1] == 0
     # The variance of the noise against fresh draws.
     differences = []
-    for seed in range(60):
+    for seed in range(24):
         again = np.sin(x) + 0.3 * np.random.default_rng(seed).normal(size=(len(y), 4))
         one = fm.ConditionalCongruence(**options).fit(x, y, fm.Draws(again)).chance
         differences.append(congruence_losses([one, fitted["exact"].chance]).pair(0, 1).sum())
-    assert abs(np.mean(differences)) < 4 * np.std(differences) / 60**0.5 + 1e-4
+    assert abs(np.mean(differences)) < 4 * np.std(differences) / 24**0.5 + 1e-4
     assert 0.4 < parts.variances[0] / np.var(differences) < 2.5
 
 
@@ -204,7 +204,7 @@ def test_confidence_set_against_a_loop():
 
 
 def test_small_simulation_of_error_rates():
-    """Equally wrong models: at a level of 5 %, more than 9 of 60 have a probability of 0.2 %."""
-    found = simulations.equally_wrong(n=120, repeats=60)
-    assert found["called different"] <= 9 / 60
-    assert found["coverage"] >= 51 / 60
+    """Equally wrong models: at a level of 5 %, more than 6 of 30 have a probability of 0.1 %."""
+    found = simulations.equally_wrong(n=100, repeats=30)
+    assert found["called different"] <= 6 / 30
+    assert found["coverage"] >= 24 / 30

@@ -99,5 +99,5 @@ def test_bad_arguments():
 
 
 def test_size_by_a_small_simulation():
-    """Right models: at 5 %, more than 7 of 40 have a probability of 0.1 %."""
-    assert simulations.size(repeats=40, n=120, simulations=39) <= 7 / 40
+    """Right models: at 5 %, more than 5 of 24 have a probability of 0.1 %."""
+    assert simulations.size(repeats=24, n=100, simulations=19) <= 5 / 24

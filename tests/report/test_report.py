@@ -25,6 +25,16 @@ HOSTILE = "_<script>alert('x')</script> & \"quoted\" $\\x$ 統"
 
 
 @pytest.fixture
+def unpainted(monkeypatch):
+    """Pictures are composed, but not painted: for what does not look at them."""
+
+    def savefig(figure, stream, **options):
+        stream.write("<svg></svg>")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", savefig)
+
+
+@pytest.fixture
 def evaluations(rng):
     x = rng.uniform(-2, 2, (N, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=N)
@@ -96,6 +106,7 @@ def test_a_page_of_two_models(evaluations, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_vector_outputs_and_no_inputs(rng, tmp_path):
     """Few parts apply; the page is still whole."""
     y = rng.normal(size=(N, 2))
@@ -114,6 +125,7 @@ def cells_after(cells, text, count):
     return cells[at + 1 : at + 1 + count]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_rows_left_out(rng, tmp_path):
     """Points listed are those of the rows given, also where some were left out."""
     x = rng.normal(size=N)
@@ -132,6 +144,7 @@ def test_rows_left_out(rng, tmp_path):
         found.report(tmp_path / "r.html", projection=places[:60])
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("counts", [False, True])
 def test_the_witness_is_that_of_the_worst_point(rng, tmp_path, monkeypatch, counts):
     texts, encoder, _ = encoded_words(rng)
@@ -193,6 +206,7 @@ def pictures_of(text):
     return [re.sub(r"p\d+-[\w.-]+", "", one) for one in found]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_inputs_as_lists_and_frames(rng, tmp_path):
     pandas = pytest.importorskip("pandas")
     x = rng.normal(size=(N, 2))
@@ -217,6 +231,7 @@ def test_inputs_as_lists_and_frames(rng, tmp_path):
     assert cells[at : at + 6] == ["row", "label", "CCE", "age", "<b>", "outcome"]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_frames_that_are_encoded(rng, tmp_path):
     """Their columns are not taken for inputs."""
     pandas = pytest.importorskip("pandas")
@@ -231,6 +246,7 @@ def test_frames_that_are_encoded(rng, tmp_path):
     assert "Witness of the worst point" in text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_an_iterator_is_used_up(rng, tmp_path):
     texts, encoder, _ = encoded_words(rng)
     y = rng.normal(size=N)
@@ -245,6 +261,7 @@ def test_an_iterator_is_used_up(rng, tmp_path):
         found.report(tmp_path / "r.html", projection="tsne")
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.slow
 def test_projections(rng, tmp_path):
     x = rng.normal(size=(N, 3))
@@ -276,6 +293,7 @@ def test_projections(rng, tmp_path):
         line.report(tmp_path / "line.html", projection="tsne")
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_many_models(rng, tmp_path):
     """More models than colours: several pictures."""
     y = rng.normal(size=N)
@@ -287,6 +305,7 @@ def test_many_models(rng, tmp_path):
     assert text.count("<strong>Probability integral transform: model") == 8
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_groups_and_random_groups(rng, tmp_path):
     y = rng.normal(size=N)
     by = np.where(y > 0, "<above>", "below")
@@ -309,6 +328,7 @@ def test_every_number_is_read():
     assert set(READING) == {one.name for one in MEASURES}
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_infinite_scores_and_spreads(rng, tmp_path):
     """An outcome held impossible and a prediction without variance leave the page whole."""
     x = rng.normal(size=(N, 2))
@@ -339,6 +359,7 @@ def test_large_samples_are_thinned(rng, tmp_path):
     assert text.count("<use") + text.count("<path") < 10_000
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_bad_targets(evaluations, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.html is needed"):
         evaluations["right"].report(tmp_path / "report.pdf")
