@@ -13,19 +13,17 @@ from fastmcmd._base.checks import as_array, as_rows, check_count, check_lam, che
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned, data_frame
-from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
 from fastmcmd.errors import require
 from fastmcmd.estimate.samples import samples_of
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
-from fastmcmd.inference.outcome_features import LandmarkFeatures, OutcomeFeatures
-from fastmcmd.inference.row_norms import mean_features, output_features, row_norms
+from fastmcmd.inference.outcome_features import OutcomeFeatures, landmark_features
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
-from fastmcmd.predictive import Draws, Predictive, as_predictive
+from fastmcmd.predictive import Predictive, as_predictive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,9 +37,10 @@ _Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from t
 _LANDMARKS = 200  # a test with the same landmarks for all data sets is exact whatever they are
 _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
 LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
-_RANK = 150  # of output features
+_DRAWS = 64  # from each prediction, whose mean stands for the expectation while the tree grows
+_FEATURE_VALUES = 1 << 22  # held together
 _MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
-_SUBSAMPLE = 500  # rows between which the median distance is taken
+_SUBSAMPLE = 500  # rows from which the median distance and landmarks of outcomes are taken
 
 
 _SPREAD = {
@@ -217,12 +216,13 @@ def weak_regions(
     -----
     On a random half of the rows a regression tree splits the columns by the local excess of the squared
     CCE, each row's ``<e_i, sum_{j != i} h_ij e_j>`` with smoothers over x and over the columns, and by
-    ``|e_i|^2 - V_i``. Kernels and output features are fixed there, too. On the other half each region has
-    a test of its own: outcomes are drawn from the predictions, and of the observed and all simulated data
-    sets alike the mean squared CCE of the region's rows and, two-sided, their mean ``|e_i|^2`` are
-    computed; the larger of both, each standardised over all data sets, is ranked among them. The p-value
-    is exact if the model is right in the region: ``P(p <= a) <= a``. Predictions by draws exchange the
-    outcome with a member of the row. The family of regions is adjusted as in Holm (1979).
+    ``|e_i|^2 - V_i``, with expectations by 64 draws. Kernels and output features are fixed there, too. On
+    the other half each region has a test of its own: outcomes are drawn from the predictions, and of the
+    observed and all simulated data sets alike the mean squared CCE of the region's rows and, two-sided,
+    their mean ``|e_i|^2`` are computed; the larger of both, each standardised over all data sets, is
+    ranked among them. The p-value is exact if the model is right in the region: ``P(p <= a) <= a``.
+    Predictions by draws exchange the outcome with a member of the row. The family of regions is adjusted
+    as in Holm (1979).
 
     Examples
     --------
@@ -258,31 +258,26 @@ def weak_regions(
     order = rng.permutation(n)
     halves = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
     half = halves[0]
-    _, model, kernels = samples_of(
+    _, _, kernels = samples_of(
         x[half], y[half], predictive.take(half), x_kernel, y_kernel, lam, None, None, None
     )
-    everything = _outputs(predictive)
-    features = output_features(
-        kernels[1], np.asarray(y[half], dtype=np.float64), [everything], _RANK, best=True
+    some = predictive.take(half[:: -(-len(half) // _SUBSAMPLE)])
+    kind = landmark_features(kernels[1], _drawn(some, rng), rng, "y")
+    e, beyond = _residuals(
+        kind.features, np.asarray(y[half], dtype=np.float64), predictive.take(half), rng
     )
-    if features is None:
-        raise ValueError(f"y_kernel={kernels[1]!r} has no features of affordable rank here")
-    e = features.transform(np.asarray(y[half], dtype=np.float64))
-    e -= mean_features(features, model.outputs)
     local = _local_excess(_basis(kernels[0], x[half], rng), e, lam)
     standard = _standardised(table)
     local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)
     least = max(10, len(half) // 2 ** (max_depth + 2))
     fitted = tree(max_depth=max_depth, min_samples_leaf=least, random_state=0)
-    errors, variances = row_norms(kernels[1], y[half], model.outputs)
-    targets = [local] if variances is None else [local, errors - variances]
-    fitted.fit(table[half], np.stack([_scaled(one) for one in targets], axis=1))
+    fitted.fit(table[half], np.stack([_scaled(local), _scaled(beyond)], axis=1))
     tests = []
     for conditions in _leaves(fitted.tree_):
         inside = _inside(table, conditions)
         rows = halves[1][inside[halves[1]]]
         observed, null, spread, p = _test(
-            x[rows], y[rows], predictive.take(rows), kernels[0], features, lam, simulations, rng
+            x[rows], y[rows], predictive.take(rows), kernels[0], kind, lam, simulations, rng
         )
         tests.append((conditions, int(inside.sum()), len(rows), observed, null, spread, p))
     adjusted = holm(np.array([one[-1] for one in tests]))
@@ -402,10 +397,28 @@ def _over(standard: Array, rng: np.random.Generator) -> Kernel:
 # ---- excess and test ----
 
 
-def _outputs(prediction: Predictive) -> Outputs:
-    if isinstance(prediction, Draws):
-        return DrawnOutputs(prediction.array.reshape(len(prediction), -1, prediction.columns))
-    return PredictedOutputs(prediction)
+def _drawn(prediction: Predictive, rng: np.random.Generator) -> Array:
+    """Return outcomes (m, l, k) drawn from the prediction of each row."""
+    drawn = np.asarray(prediction.sample(_DRAWS, rng), dtype=np.float64)
+    return drawn.reshape(len(prediction), _DRAWS, -1)
+
+
+def _residuals(
+    features: KernelFeatures, y: Array, prediction: Predictive, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return ``e_i`` (m, r) from means over draws, and ``|e_i|^2`` less what a right model has (m,)."""
+    e, beyond = np.empty((len(y), features.rank)), np.empty(len(y))
+    step = max(1, _FEATURE_VALUES // (_DRAWS * features.rank))
+    for start in range(0, len(y), step):
+        rows = np.arange(start, min(start + step, len(y)))
+        drawn = _drawn(prediction.take(rows), rng)
+        p = features.transform(drawn.reshape(-1, drawn.shape[2])).reshape(len(rows), _DRAWS, -1)
+        mean = p.mean(axis=1)
+        e[rows] = features.transform(y[rows]) - mean
+        spread = ((p - mean[:, None]) ** 2).sum(axis=2).mean(axis=1)
+        # Of l draws: the spread around their mean is 1 - 1/l, that of an outcome 1 + 1/l of the variance.
+        beyond[rows] = (e[rows] ** 2).sum(axis=1) - spread * (_DRAWS + 1) / (_DRAWS - 1)
+    return e, beyond
 
 
 def _basis(kernel: Kernel, x: Any, rng: np.random.Generator) -> tuple[Basis, Array]:
@@ -427,7 +440,7 @@ def _test(
     y: Array,
     prediction: Predictive,
     kernel: Kernel,
-    features: KernelFeatures,
+    kind: OutcomeFeatures,
     lam: float,
     simulations: int,
     rng: np.random.Generator,
@@ -438,8 +451,7 @@ def _test(
     outcomes = exchangeable_outcomes(np.asarray(y, np.float64), prediction, simulations, rng)
     basis = Smoother.of(kernel, x, _LANDMARKS, rng).basis(x)
     energy = basis.energy(lam)
-    kinds: list[OutcomeFeatures] = [LandmarkFeatures("y", features)]
-    projections = project(outcomes, kinds, basis, x, energy, Progress(False, 0.0))
+    projections = project(outcomes, [kind], basis, x, energy, Progress(False, 0.0))
     misfit = energy @ squared_norms(projections, 0)
     scores = scores_of(np.stack([misfit, np.abs(projections.dispersion[0])]))
     spread = direction_of(projections.dispersion)
