@@ -283,7 +283,7 @@ def compare(
 
 
 def _clusters(
-    evaluations: Mapping[str, Evaluation], groups: Any, block_length: Any
+    evaluations: Mapping[str, Evaluation], groups: object, block_length: Any
 ) -> NDArray[np.intp] | None:
     """Return the cluster of each row that was used; None where rows are independent."""
     if groups is None and block_length is None:

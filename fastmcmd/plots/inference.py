@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from fastmcmd._base.annotations import Json
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["congruence_test", "missing_mass", "verdict"]
 
 _GREY = "0.7"
 _BARS = 30
 
 
-def congruence_test(test: Any, ax: Any = None) -> Any:
+def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
     """Draw the CCE of the observed outcomes among that of outcomes drawn from the predictions.
 
     Parameters
@@ -58,8 +61,8 @@ def congruence_test(test: Any, ax: Any = None) -> Any:
 
 
 def missing_mass(
-    curve: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
+    curve: Any, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Axes:
     """Draw observed less predicted probability near one input, with the band of right predictions.
 
     Bars for counts and classes, a line for densities, which are smoothed over y.
@@ -105,7 +108,7 @@ def missing_mass(
         ax.plot(curve.values, curve.gap, "o", color=colour, markersize=4, label=label)
         what = "probability"
         xlabel = "y"
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.locator_params(axis="x", integer=True)
     ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:

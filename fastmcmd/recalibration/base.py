@@ -223,7 +223,7 @@ def read_rows(
     return read(y, prediction, sample_weight, nan_policy)
 
 
-def to_predictive(value: Any, name: str = "prediction") -> Predictive:
+def to_predictive(value: object, name: str = "prediction") -> Predictive:
     """Return predicted distributions of numbers, as many as ``value`` has rows."""
     predictive = as_predictive(value, _rows(value), 1, name)
     if not len(predictive):
@@ -250,7 +250,7 @@ def _rows(value: Any) -> int:
     )
 
 
-def _shown_value(value: Any) -> str:
+def _shown_value(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"array{value.shape}"
     return f"{value:.6g}" if isinstance(value, float) else repr(value)
