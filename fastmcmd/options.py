@@ -17,7 +17,6 @@ from fastmcmd._base.annotations import (
     DType,
     Encoder,
     FilePath,
-    Json,
     Landmarks,
     MemoryLimit,
     RandomState,
@@ -134,7 +133,7 @@ class Options:
     @staticmethod
     def of(**arguments: Unpack[Computation]) -> Options:
         """Return checked options; `DEFAULTS` where there is no argument."""
-        given: Json = {**DEFAULTS, **arguments}
+        given: dict[str, Any] = {**DEFAULTS, **arguments}
         dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
         if dtype is not None:
             try:

@@ -243,7 +243,7 @@ class Result(PointValues):
         """
         return self._noise_source().effective_rows
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: everything that was computed, not the data."""
         return {**self.__dict__, "source": None}
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray, Json
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.memory import DeviceMemory, free_pieces
@@ -103,7 +103,7 @@ class CudaDevice(Device):
             self._memory = DeviceMemory(cp, index, self.budget)
             self.stream = cp.cuda.Stream(non_blocking=True)
             self.copies = cp.cuda.Stream(non_blocking=True)
-        self._modules: Json = {}
+        self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
         self._slots = Slots()
         self.lock = threading.RLock()

@@ -301,7 +301,7 @@ def _clusters(
 
 
 def _evaluated(
-    models: Mapping[str, Any], y: ArrayLike, x: Any, settings: Json
+    models: Mapping[str, Any], y: ArrayLike, x: Any, settings: dict[str, Any]
 ) -> dict[str, Evaluation]:
     """Evaluate predictions together, by the defaults of `evaluate` where ``settings`` say nothing."""
     for name, one in models.items():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import Json
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
 
@@ -112,7 +111,7 @@ def missing_mass(
     ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
-        style: Json = {"ha": "right", "fontsize": "small", "color": "0.4"}
+        style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes
         ax.text(0.98, 0.98, "above 0: the model puts too little there", va="top", **style)
         text = f"below 0: too much; shaded: {curve.level:.0%} of right models"
@@ -120,12 +119,12 @@ def missing_mass(
     return finish(ax, label)
 
 
-def verdict(found: Any) -> Any:
+def verdict(conclusion: Any) -> Any:
     """Draw the test, and what predictions need beside it, where there is a diagnosis.
 
     Parameters
     ----------
-    found : Verdict
+    conclusion : Verdict
         What `fastmcmd.verdict` returns.
 
     Returns
@@ -142,15 +141,15 @@ def verdict(found: Any) -> Any:
     3
     """
     plt = matplotlib()
-    if found.diagnosis is None:
+    if conclusion.diagnosis is None:
         figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-        congruence_test(found.test, ax=ax)
+        congruence_test(conclusion.test, ax=ax)
     else:
         figure, panels = plt.subplot_mosaic(
             [["test", "shift"], ["test", "factor"]], figsize=(11, 5), layout="constrained"
         )
-        congruence_test(found.test, ax=panels["test"])
-        diagnosis(found.diagnosis, axes=(panels["shift"], panels["factor"]))
+        congruence_test(conclusion.test, ax=panels["test"])
+        diagnosis(conclusion.diagnosis, axes=(panels["shift"], panels["factor"]))
         panels["shift"].sharex(panels["factor"])
-    figure.suptitle("\n".join(textwrap.wrap(plain(found.sentence), 100)), fontsize="medium")
+    figure.suptitle("\n".join(textwrap.wrap(plain(conclusion.sentence), 100)), fontsize="medium")
     return figure

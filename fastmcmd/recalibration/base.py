@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import FilePath, Json, NanPolicy
+from fastmcmd._base.annotations import FilePath, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
@@ -26,13 +26,13 @@ class Fitted:
     """Settings given to the constructor, and attributes with a trailing underscore once fitted."""
 
     @property
-    def settings(self) -> Json:
+    def settings(self) -> dict[str, Any]:
         """Arguments of the constructor."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
     @property
-    def fitted(self) -> Json:
+    def fitted(self) -> dict[str, Any]:
         """Fitted attributes by name; empty before ``fit``."""
         own = vars(self).items()
         return {name: value for name, value in own if name.endswith("_")}
