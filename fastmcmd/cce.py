@@ -21,7 +21,7 @@ from fastmcmd.estimate.arguments import check_files, common_dtype, prepared_inpu
 from fastmcmd.estimate.samples import encoded_inputs, samples_of
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.defaults import named_kernels
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.predictive.base import PredictionLike
@@ -35,8 +35,8 @@ def cce(
     y: ArrayLike,
     prediction: PredictionLike,
     at: InputsLike | None = None,
-    x_kernel: Kernel | str | None = None,
-    y_kernel: Kernel | str | None = None,
+    x_kernel: KernelLike = None,
+    y_kernel: KernelLike = None,
     lam: float | str | None = 0.1,
     draws: int | None = None,
     encoder: Encoder | None = None,

@@ -30,7 +30,8 @@ from fastmcmd.estimate.samples import encoded_inputs, samples_of, samples_of_all
 from fastmcmd.gram import check_sizes
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.defaults import named_kernels
-from fastmcmd.kernels import Kernel, Scaled, scales_of
+from fastmcmd.kernels import Scaled, scales_of
+from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import DEFAULTS, Options, where_data_are
 from fastmcmd.planning.choice import settled
@@ -74,8 +75,8 @@ class ConditionalCongruence(Parameters):
 
     def __init__(
         self,
-        x_kernel: Kernel | str | None = None,
-        y_kernel: Kernel | str | None = None,
+        x_kernel: KernelLike = None,
+        y_kernel: KernelLike = None,
         lam: float | str | None = 0.1,
         draws: int | None = None,
         encoder: Encoder | None = None,

@@ -17,7 +17,6 @@ from fastmcmd._base.annotations import (
     DType,
     Encoder,
     FilePath,
-    Json,
     Landmarks,
     MemoryLimit,
     RandomState,
@@ -26,7 +25,7 @@ from fastmcmd._base.annotations import (
 from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive, on_device
 from fastmcmd._base.memory import parse_memory
 from fastmcmd.io import destination
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import KernelLike
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -61,8 +60,8 @@ class Computation(TypedDict, total=False):
 class Estimation(Computation, total=False):
     """What is estimated, and how: the arguments of `fastmcmd.ConditionalCongruence`."""
 
-    x_kernel: Kernel | str | None
-    y_kernel: Kernel | str | None
+    x_kernel: KernelLike
+    y_kernel: KernelLike
     lam: float | str | None
     draws: int | None
     encoder: Encoder | None
@@ -134,7 +133,7 @@ class Options:
     @staticmethod
     def of(**arguments: Unpack[Computation]) -> Options:
         """Return checked options; `DEFAULTS` where there is no argument."""
-        given: Json = {**DEFAULTS, **arguments}
+        given: dict[str, Any] = {**DEFAULTS, **arguments}
         dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
         if dtype is not None:
             try:
@@ -165,7 +164,7 @@ class Options:
         )
 
 
-def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:
+def where_data_are(backend: object, devices: object, x: object) -> tuple[Any, Any]:
     """Return backend and devices for inputs: "auto" is the device that they lie on."""
     device = on_device(x) if isinstance(backend, str) and backend == "auto" else None
     return (
@@ -173,7 +172,7 @@ def where_data_are(backend: Any, devices: Any, x: Any) -> tuple[Any, Any]:
     )
 
 
-def _devices(devices: Any, backend: str) -> tuple[int, ...] | None:
+def _devices(devices: object, backend: str) -> tuple[int, ...] | None:
     if devices is None:
         return None
     _needs_cuda("devices", backend)
@@ -185,7 +184,7 @@ def _devices(devices: Any, backend: str) -> tuple[int, ...] | None:
     return indices
 
 
-def _device_limit(limit: Any, backend: str) -> int | None:
+def _device_limit(limit: object, backend: str) -> int | None:
     if limit is None:
         return None
     _needs_cuda("device_memory_limit", backend)
@@ -197,7 +196,7 @@ def _needs_cuda(name: str, backend: str) -> None:
         raise ValueError(f"{name} is an option of backend='cupy', and backend is {backend!r}")
 
 
-def _rank(rank: Any, solver: str) -> int | None:
+def _rank(rank: object, solver: str) -> int | None:
     if rank is None:
         return None
     rank = check_count(rank, "rank", optional=True)
@@ -205,7 +204,7 @@ def _rank(rank: Any, solver: str) -> int | None:
     return rank
 
 
-def _landmarks(landmarks: Any, solver: str) -> Any:
+def _landmarks(landmarks: object, solver: str) -> Any:
     if landmarks is None:
         return "uniform" if solver == "nystrom" else "rpcholesky"
     _only_low_rank("landmarks", solver)
@@ -214,7 +213,7 @@ def _landmarks(landmarks: Any, solver: str) -> Any:
     return as_rows(landmarks, "landmarks")
 
 
-def _cache_dir(cache_dir: Any) -> Path | None:
+def _cache_dir(cache_dir: object) -> Path | None:
     if cache_dir is None:
         return None
     path = _path(cache_dir, "cache_dir", "None or the path of a folder")
@@ -224,7 +223,7 @@ def _cache_dir(cache_dir: Any) -> Path | None:
     return path
 
 
-def _checkpoint(checkpoint: Any) -> Path | None:
+def _checkpoint(checkpoint: object) -> Path | None:
     if checkpoint is None:
         return None
     path = _path(checkpoint, "checkpoint", "None or the path of a file")
@@ -242,7 +241,7 @@ def _checkpoint(checkpoint: Any) -> Path | None:
     return path
 
 
-def _path(value: Any, name: str, needed: str) -> Path:
+def _path(value: object, name: str, needed: str) -> Path:
     if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} is {value!r}; {needed} is needed")
     # Absolute: it stays the same file if the working folder changes meanwhile.

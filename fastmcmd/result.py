@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.cached import cached_property
@@ -24,6 +24,7 @@ from fastmcmd.errors import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = [
     "LEAST_SUPPORT", "Info", "NoiseSource", "PointValues", "Result", "on_device_of", "on_host",
@@ -115,7 +116,7 @@ class PointValues:
         """Mean of the values."""
         return float(self.values.mean())
 
-    def quantile(self, level: Any) -> Any:
+    def quantile(self, level: ArrayLike) -> Any:
         """Return quantiles of the values at ``level`` (scalar or array, in [0, 1])."""
         levels = as_array(level, "level")
         if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
@@ -242,7 +243,7 @@ class Result(PointValues):
         """
         return self._noise_source().effective_rows
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: everything that was computed, not the data."""
         return {**self.__dict__, "source": None}
 
@@ -318,7 +319,7 @@ class Result(PointValues):
             "info": {**asdict(self.info), "notes": list(self.info.notes)},
         }
 
-    def to_frame(self, index: Any = None) -> pd.DataFrame:
+    def to_frame(self, index: object = None) -> pd.DataFrame:
         """Return values and error bounds by point as a pandas frame, with ``index`` where one is given.
 
         With `null_mean`, `excess`, `effective_rows` and whether a point has support, as far as they were
@@ -336,7 +337,7 @@ class Result(PointValues):
             columns["supported"] = columns["effective_rows"] >= LEAST_SUPPORT
         return to_frame(columns, index)
 
-    def plot(self, x: Any = None, ax: Any = None, **options: Any) -> Any:
+    def plot(self, x: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the values over inputs ``x`` (or their histogram), with matplotlib.
 
         Points without support are grey if `effective_rows` was read before.

@@ -49,7 +49,7 @@ def register(kind: str, reader: Reader) -> None:
     _READERS[kind] = reader
 
 
-def save(path: FilePath, kind: str, state: Any) -> None:
+def save(path: FilePath, kind: str, state: object) -> None:
     """Write the state of an object of the class named ``kind``."""
     arrays, document = encode(state)
     write_file(path, arrays, {"kind": kind, "state": document})

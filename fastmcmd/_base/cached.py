@@ -21,7 +21,7 @@ else:
     class cached_property(functools.cached_property):
         """The property of Python 3.12: two threads may compute a value twice, and both see the first."""
 
-        def __get__(self, instance: Any, owner: Any = None) -> Any:
+        def __get__(self, instance: object, owner: object = None) -> Any:
             if instance is None:
                 return self
             known = instance.__dict__

@@ -197,7 +197,7 @@ def _refuse_integer(value: int, name: str) -> NoReturn:
     )
 
 
-def is_cupy(value: Any) -> bool:
+def is_cupy(value: object) -> bool:
     """Tell whether a value is an array of CuPy, without importing it."""
     return type(value).__module__.partition(".")[0] == "cupy"
 
@@ -231,7 +231,7 @@ def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
             )
 
 
-def as_rows(value: Any, name: str, *, columns: int | None = None) -> HostArray:
+def as_rows(value: object, name: str, *, columns: int | None = None) -> HostArray:
     """Return ``value`` as a finite (n, d) array; (n,) is taken as (n, 1)."""
     array = as_array(value, name)
     if array.ndim == 1:
@@ -258,7 +258,7 @@ def check_same_length(**arrays: Sized) -> None:
         raise ValueError(f"rows must match: {listed}")
 
 
-def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
+def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:
     """Return nonnegative weights (n,) as float64, or None; at least one must be positive."""
     if value is None:
         return None
@@ -286,7 +286,7 @@ def as_weights(value: Any, name: str, n: int) -> NDArray[np.float64] | None:
     return result
 
 
-def weights_of_rows(value: Any, name: str, n: int) -> HostArray:
+def weights_of_rows(value: object, name: str, n: int) -> HostArray:
     """Return weights (n,) whose values are still to be checked: they may hold NaN."""
     weights = as_array(value, name)
     if weights.shape != (n,):
@@ -294,7 +294,7 @@ def weights_of_rows(value: Any, name: str, n: int) -> HostArray:
     return weights
 
 
-def check_positive(value: Any, name: str) -> float:
+def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a positive finite float."""
     number = as_float(value, name, "a positive finite number")
     if not (number > 0 and np.isfinite(number)):
@@ -302,7 +302,7 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
-def check_lam(value: Any, name: str = "lam") -> float:
+def check_lam(value: object, name: str = "lam") -> float:
     """Return a regulariser as a float that neither vanishes beside kernel values nor overflows."""
     number = check_positive(value, name)
     if not _LEAST_LAM <= number <= _MOST_LAM:
@@ -313,7 +313,7 @@ def check_lam(value: Any, name: str = "lam") -> float:
     return number
 
 
-def check_lams(value: Any, name: str = "lam") -> list[float]:
+def check_lams(value: object, name: str = "lam") -> list[float]:
     """Return one regulariser or several, an array or a sequence of them, as floats."""
     if isinstance(value, (list, tuple)):
         lams = [check_lam(one, f"{name}[{place}]") for place, one in enumerate(value)]
@@ -326,13 +326,13 @@ def check_lams(value: Any, name: str = "lam") -> list[float]:
     return lams
 
 
-def check_instance(value: Any, name: str, kind: type, needed: str) -> None:
+def check_instance(value: object, name: str, kind: type, needed: str) -> None:
     """Raise unless ``value`` is of a class; ``needed`` says how to get one."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
 
 
-def check_callable(value: Any, name: str, arguments: int, needed: str) -> None:
+def check_callable(value: object, name: str, arguments: int, needed: str) -> None:
     """Raise unless ``value`` can be called with so many arguments; ``needed`` says what it must do."""
     if not callable(value):
         raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
@@ -361,7 +361,7 @@ def as_float(value: Any, name: str, needed: str = "a number") -> float:
         raise ValueError(f"{name} is beyond the range of float64; {needed} is needed") from None
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as a message shows it: on one line, and not at full length."""
     try:
         text = " ".join(repr(value).split())
@@ -372,11 +372,11 @@ def shown(value: Any) -> str:
 
 @overload
 def check_count(
-    value: Any, name: str, least: int = 1, most: int | None = None, *, what: str = ""
+    value: object, name: str, least: int = 1, most: int | None = None, *, what: str = ""
 ) -> int: ...
 @overload
 def check_count(
-    value: Any,
+    value: object,
     name: str,
     least: int = 1,
     most: int | None = None,
@@ -386,7 +386,7 @@ def check_count(
 ) -> int | None: ...
 @overload
 def check_count(
-    value: Any,
+    value: object,
     name: str,
     least: int = 1,
     most: int | None = None,
@@ -434,7 +434,7 @@ def check_count(
     return number
 
 
-def check_labels(value: Any, name: str, n: int) -> NDArray[np.intp]:
+def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     """Return the group of each row as an integer (n,) from 0; labels are numbers or text without NaN."""
     try:
         labels = np.asarray(value)
@@ -449,13 +449,13 @@ def check_labels(value: Any, name: str, n: int) -> NDArray[np.intp]:
     return np.asarray(np.unique(plain, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Tell whether a value is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")  # where it is not loaded there are no tensors
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(
@@ -464,7 +464,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def check_path(value: Any, name: str) -> str:
+def check_path(value: object, name: str) -> str:
     """Return the path of a file as text; it need not exist."""
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{name} is {shown(value)}; the path of a file is needed")
@@ -476,7 +476,7 @@ def check_path(value: Any, name: str) -> str:
     return path
 
 
-def check_flag(value: Any, name: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
     """Return ``value`` as a bool: True or False, of Python or NumPy, or 0 or 1."""
     if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
         return bool(value)

@@ -18,7 +18,7 @@ _PATTERN = re.compile(
 )
 
 
-def parse_memory(value: Any, name: str = "memory_limit") -> int:
+def parse_memory(value: object, name: str = "memory_limit") -> int:
     """Return a number of bytes from an int or a text such as ``"2GB"`` or ``"512 MiB"``.
 
     None means half of the memory that is free now.

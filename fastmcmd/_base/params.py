@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
-from fastmcmd._base.annotations import Json
-
 __all__ = ["Parameters"]
 
 Self = TypeVar("Self", bound="Parameters")
@@ -26,7 +24,7 @@ class Parameters:
     {'lam': 0.2}
     """
 
-    def get_params(self, deep: bool = True) -> Json:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments of the constructor by name.
 
         Parameters

@@ -47,7 +47,7 @@ class Purpose(Enum):
     PLAN = "rows from which the cost of a computation is predicted"
 
 
-def seed_sequence(random_state: Any, name: str = "random_state") -> np.random.SeedSequence:
+def seed_sequence(random_state: object, name: str = "random_state") -> np.random.SeedSequence:
     """Return the seed sequence of a ``random_state``, to derive several streams from.
 
     Parameters
@@ -74,7 +74,7 @@ def seed_sequence(random_state: Any, name: str = "random_state") -> np.random.Se
 
 
 def generator(
-    random_state: Any, purpose: Purpose, name: str = "random_state"
+    random_state: object, purpose: Purpose, name: str = "random_state"
 ) -> np.random.Generator:
     """Return the generator of a purpose.
 
@@ -107,7 +107,7 @@ def generator(
     return np.random.Generator(np.random.PCG64(child))
 
 
-def _running(random_state: Any) -> np.random.Generator | None:
+def _running(random_state: object) -> np.random.Generator | None:
     """Return the generator of a ``random_state`` that is one; None for seeds."""
     if isinstance(random_state, np.random.Generator):
         return random_state

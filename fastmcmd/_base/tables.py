@@ -68,7 +68,7 @@ def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return aligned(rows, words)
 
 
-def data_frame(data: Any, **options: Any) -> pd.DataFrame:
+def data_frame(data: object, **options: Any) -> pd.DataFrame:
     """Return ``pandas.DataFrame(data, **options)``, or raise MissingDependencyError without pandas."""
     advice = "pip install 'fastmcmd[frame]'; to_dict() and table() do without"
     return require("pandas", f"to_frame needs pandas: {advice}").DataFrame(data, **options)

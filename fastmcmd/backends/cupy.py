@@ -275,7 +275,7 @@ class CupyBackend(Backend):
             blocks = row_blocks(x.n, tile)
             mine = share(blocks, place, len(self.devices))
 
-            def make(rows: slice, cols: slice) -> Any:
+            def make(rows: slice, cols: slice) -> AnyArray:
                 shape = (rows.stop - rows.start, cols.stop - cols.start)
                 return tiles.put(device, rows.start // tile, cols.start // tile, shape)
 

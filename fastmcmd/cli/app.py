@@ -54,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+def _show_warning(message: object, *_: Any, **__: Any) -> None:
     clear_line()
     print(f"fastmcmd: warning: {printable(str(message), lines=True)}", file=sys.stderr)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import CertificateName, Json
+from fastmcmd._base.annotations import CertificateName
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
@@ -163,7 +163,7 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 
 def columns_of(
     arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], progress: Progress
-) -> tuple[Columns, Json]:
+) -> tuple[Columns, dict[str, Any]]:
     """Return the file's columns, and outcomes, inputs, weights and groups among them.
 
     All columns of the command, with those of its predictions, are read together.
@@ -201,7 +201,7 @@ def columns_of(
 
 
 def _leave_out(
-    arguments: argparse.Namespace, columns: Columns, names: list[str], values: Json
+    arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
 ) -> None:
     """Apply ``--nan-policy`` to rows in which a number is missing.
 
@@ -247,7 +247,7 @@ def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
     return ",".join(numbered) or None
 
 
-def computation(arguments: argparse.Namespace) -> Json:
+def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return kernels and options as `fastmcmd.evaluate` takes them."""
     return {
         "x_kernel": kernel(arguments, "x"),
@@ -257,7 +257,7 @@ def computation(arguments: argparse.Namespace) -> Json:
     }
 
 
-def options_of(arguments: argparse.Namespace) -> Json:
+def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return how to compute, by the names of `Computation`; progress is that of the command."""
     return {
         name: value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import AnyArray, HostArray, Json
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.text import Text
@@ -133,7 +134,7 @@ class _Zarr(Columns):
             return [np.asarray(self._group[name][...]) for name in names]
 
 
-_KINDS: Json = {
+_KINDS: dict[str, Any] = {
     ".npz": _Npz,
     ".npy": _Npy,
     ".csv": Text,

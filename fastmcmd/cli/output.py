@@ -8,9 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
 from fastmcmd.io import destination, same_file
@@ -80,7 +79,7 @@ def _print(sheet: Sheet) -> None:
     from rich.text import Text
 
     # The console handles NO_COLOR, TERM and characters that the terminal cannot show.
-    options: Json = {"highlight": False, "markup": False, "emoji": False}
+    options: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
     console = Console(**options)
     head, *rows = sheet.rows
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(head))

@@ -40,7 +40,7 @@ _BOOL, _INT, _FLOAT, _NONE, _ARRAY, _TUPLE, _CLASS = range(7)
 _MARK = 8  # numbers that say which accumulator it is, a byte each
 
 
-def flatten(accumulator: Accumulator[Any], state: Any) -> Array:
+def flatten(accumulator: Accumulator[Any], state: object) -> Array:
     """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and its sums.
 
     Rows of several processes joined end to end are what `restore` reads.
@@ -92,7 +92,7 @@ def _mark(accumulator: Accumulator[Any]) -> Array:
     return np.frombuffer(hashlib.sha256(name).digest()[:_MARK], dtype=np.uint8).astype(np.float64)
 
 
-def _write(value: Any, parts: list[AnyArray]) -> None:
+def _write(value: object, parts: list[AnyArray]) -> None:
     if is_dataclass(value) and type(value) in _CLASSES:
         parts.append([_CLASS, _CLASSES.index(type(value))])
         for field in fields(value):

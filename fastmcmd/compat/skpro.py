@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
-from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import as_array, as_weights, check_choice
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.errors import require
@@ -234,7 +233,7 @@ def _metric() -> type:
         def __init__(
             self,
             metric: Callable[..., float] = metrics.mean_crps,
-            options: Json | None = None,
+            options: dict[str, Any] | None = None,
             multioutput: str | ArrayLike = "uniform_average",
             multivariate: bool = False,
             lower_is_better: bool | None = None,
@@ -287,7 +286,7 @@ def _metric() -> type:
             return as_weights(self.multioutput, "multioutput", columns)
 
         @classmethod
-        def get_test_params(cls, parameter_set: str = "default") -> list[Json]:
+        def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
             """Return arguments with which skpro tests metrics."""
             del parameter_set
             return [{}, {"metric": metrics.regression_ece}]

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import streaming
-from fastmcmd._base.annotations import AnyArray, Json
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_array
 from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
@@ -350,7 +350,7 @@ def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tu
     assert shape.plot is not None
     curves = _results(val, shape.values)
     for place, one in enumerate(curves):
-        parts: Json = {}
+        parts: dict[str, Any] = {}
         for field in fields(shape.result):
             if field.name not in shape.values._fields:
                 parts[field.name] = accumulator.settings[field.name]  # a word, such as the kind
@@ -365,7 +365,7 @@ def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tu
     return ax.figure, ax
 
 
-def _logits(kind: type, options: Json) -> bool:
+def _logits(kind: type, options: dict[str, Any]) -> bool:
     """Take ``logits`` from options, where the metric is one of classes."""
     if kind.__module__ not in _OF_CLASSES or "logits" not in options:
         return False

@@ -61,7 +61,7 @@ class Device(ABC):
         """What it is, for people."""
 
     @abstractmethod
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new C-contiguous array; raises `DeviceMemoryError` where the budget ends."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Device(ABC):
         """Set all elements of a contiguous array to zero."""
 
     @abstractmethod
-    def upload(self, host: Array) -> Any:
+    def upload(self, host: Array) -> AnyArray:
         """Return a new array with the contents of a host's."""
 
     @abstractmethod
@@ -77,15 +77,15 @@ class Device(ABC):
         """Return a host array with the contents of a device's, which may be a slice."""
 
     @abstractmethod
-    def copy(self, array: AnyArray) -> Any:
+    def copy(self, array: AnyArray) -> AnyArray:
         """Return a new contiguous array with the contents of another, which may be a slice."""
 
     @abstractmethod
-    def take_from(self, other: Device, array: AnyArray) -> Any:
+    def take_from(self, other: Device, array: AnyArray) -> AnyArray:
         """Return a new array with the contents of another device's, copied from device to device."""
 
     @abstractmethod
-    def adopted(self, array: AnyArray) -> Any:
+    def adopted(self, array: AnyArray) -> AnyArray:
         """Return the caller's array as one of this device, without a copy; None if it lies elsewhere."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Device(ABC):
         """
 
     @abstractmethod
-    def arrived(self, slot: int) -> Any:
+    def arrived(self, slot: int) -> AnyArray:
         """Return the rows (b, d) copied last into a slot; work queued from here on waits for them."""
 
     @abstractmethod
@@ -161,7 +161,7 @@ class Device(ABC):
     def peak(self) -> int:
         """Most bytes held at once."""
 
-    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array of zeros."""
         out = self.empty(shape, dtype)
         self.clear(out)
@@ -171,6 +171,6 @@ class Device(ABC):
         """Tell whether so many bytes more are within the budget."""
         return self.held + size <= self.budget
 
-    def upload_as(self, host: Array, dtype: DTypeLike) -> Any:
+    def upload_as(self, host: Array, dtype: DTypeLike) -> AnyArray:
         """Return a new array of another precision."""
         return self.upload(np.ascontiguousarray(host, dtype=dtype))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray, Json
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.memory import DeviceMemory, free_pieces
@@ -103,7 +103,7 @@ class CudaDevice(Device):
             self._memory = DeviceMemory(cp, index, self.budget)
             self.stream = cp.cuda.Stream(non_blocking=True)
             self.copies = cp.cuda.Stream(non_blocking=True)
-        self._modules: Json = {}
+        self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
         self._slots = Slots()
         self.lock = threading.RLock()
@@ -117,7 +117,7 @@ class CudaDevice(Device):
         return f"{name} (cuda:{self.index})"
 
     @on_device
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array in memory of this device."""
         made = self._memory.empty(shape, dtype)
         self._peak = max(self._peak, self.held)
@@ -129,7 +129,7 @@ class CudaDevice(Device):
         array.data.memset_async(0, array.nbytes, self.stream)
 
     @on_device
-    def upload(self, host: Array) -> Any:
+    def upload(self, host: Array) -> AnyArray:
         """Return a new array with the contents of a host's."""
         host = np.ascontiguousarray(host)
         made = self.empty(host.shape, host.dtype)
@@ -148,14 +148,14 @@ class CudaDevice(Device):
         return np.asarray(packed.get(stream=self.stream))
 
     @on_device
-    def copy(self, array: AnyArray) -> Any:
+    def copy(self, array: AnyArray) -> AnyArray:
         """Return a contiguous copy."""
         made = self.empty(array.shape, array.dtype)
         made[...] = array
         return made
 
     @on_device
-    def take_from(self, other: Device, array: AnyArray) -> Any:
+    def take_from(self, other: Device, array: AnyArray) -> AnyArray:
         """Return a copy of another device's array; each device waits for the other by events."""
         assert isinstance(other, CudaDevice)
         if not array.flags.c_contiguous:
@@ -184,7 +184,7 @@ class CudaDevice(Device):
             there, copy = int(array.device.id), self._cp.cuda.runtime.memcpyPeerAsync
             copy(out.data.ptr, self.index, array.data.ptr, there, array.nbytes, stream.ptr)
 
-    def adopted(self, array: AnyArray) -> Any:
+    def adopted(self, array: AnyArray) -> AnyArray:
         """Return a CuPy array of this device, else None."""
         here = isinstance(array, self._cp.ndarray) and int(array.device.id) == self.index
         return array if here else None
@@ -222,7 +222,7 @@ class CudaDevice(Device):
         return current
 
     @on_device
-    def arrived(self, slot: int) -> Any:
+    def arrived(self, slot: int) -> AnyArray:
         """Return the rows copied last into a slot; queued work waits for them."""
         place = self._slots.by_number[slot]
         self.stream.wait_event(place.copied)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd.device.base import ROUNDED, DeviceMemoryError
 
 __all__ = ["DeviceMemory", "free_pieces"]
@@ -46,7 +47,7 @@ class DeviceMemory:
         """Bytes of all arrays now."""
         return sum(int(pool.used_bytes()) for pool in tuple(self._pools.values()))
 
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array; raises `DeviceMemoryError` where the budget or the device has no room."""
         wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
         size = -(-wanted // ROUNDED) * ROUNDED
@@ -76,7 +77,7 @@ class DeviceMemory:
             return True
         return sum(int(p.total_bytes()) for p in self._pools.values()) + size <= self._budget
 
-    def _made(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def _made(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         if size not in self._pools:
             if len(self._pools) >= _MOST:
                 self._free()

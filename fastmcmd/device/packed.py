@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import AnyArray, DType
 from fastmcmd.device.base import Device, leading
 from fastmcmd.device.source import row_source
 
@@ -46,7 +46,7 @@ class DeviceTiles:
         """Return the rows of a block."""
         return slice(block * self.tile, min(self.n, (block + 1) * self.tile))
 
-    def put(self, device: Device, i: int, j: int, shape: tuple[int, int]) -> Any:
+    def put(self, device: Device, i: int, j: int, shape: tuple[int, int]) -> AnyArray:
         """Return room for a tile on a device."""
         made = device.empty(shape, self.dtype)
         self._tiles[i, j] = device, made
@@ -79,7 +79,7 @@ class DeviceTiles:
             out._tiles |= part._tiles
         return out
 
-    def at(self, i: int, j: int) -> Any:
+    def at(self, i: int, j: int) -> AnyArray:
         """Return a tile."""
         return self._tiles[i, j][1]
 

@@ -132,7 +132,7 @@ class DeviceRows:
             self._resident[id(device)] = block
         return block
 
-    def beside(self, device: Device, host: Array) -> Any:
+    def beside(self, device: Device, host: Array) -> AnyArray:
         """Return an array of the host on a device, in the precision of the rows; kept while it is the same.
 
         A factor over landmarks is used with block after block: it is brought there once.
@@ -195,7 +195,7 @@ class DeviceRows:
                 block.parts, leading(block.parts),
             )  # fmt: skip
 
-    def _offset(self, device: Device) -> Any:
+    def _offset(self, device: Device) -> AnyArray:
         if self.offset is None:
             return None
         if id(device) not in self._offsets:

@@ -31,7 +31,7 @@ _EXAMINED = 40  # rows on whose pairs a function is checked to be a kernel
 _TINY = 1 << 22  # bytes on a device that are copied in no time, so that equal inputs collapse
 
 
-def check_files(out: Any, checkpoint: Any, **inputs: Any) -> None:
+def check_files(out: object, checkpoint: object, **inputs: Any) -> None:
     """Refuse ``out`` and ``checkpoint`` that are each other, or one of the inputs by name."""
     if out is not None:
         check_apart(out, "out", inputs)
@@ -40,7 +40,9 @@ def check_files(out: Any, checkpoint: Any, **inputs: Any) -> None:
         check_apart(checkpoint, "checkpoint", others)
 
 
-def inputs(value: Any, name: str, options: Options, columns: int | None = None) -> HostArray | Rows:
+def inputs(
+    value: object, name: str, options: Options, columns: int | None = None
+) -> HostArray | Rows:
     """Return inputs as an (n, d) array, or as rows on disk or on a device that are too large to load."""
     rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
     if not isinstance(rows, Rows):
@@ -103,7 +105,7 @@ def _scaled(kernel: Scaled, array: HostArray | Rows, name: str) -> HostArray | R
     return array.scaled(np.array(kernel.scales))
 
 
-def prepared_inputs(kernel: Any, **arrays: HostArray | Rows) -> tuple[Any, ...]:
+def prepared_inputs(kernel: object, **arrays: HostArray | Rows) -> tuple[Any, ...]:
     """Return inputs as the kernel takes them (`Kernel.prepared`); the same array stays the same.
 
     ``arrays`` are called in messages as they are named here. Rows on disk are only looked at.
@@ -130,8 +132,8 @@ def _as_dtype(array: Any, dtype: DTypeLike) -> HostArray:
 
 
 def default_kernels(
-    x_kernel: Any,
-    y_kernel: Any,
+    x_kernel: object,
+    y_kernel: object,
     x: HostArray | Rows,
     y: HostArray,
     x_prime: HostArray | Rows | None = None,

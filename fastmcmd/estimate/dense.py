@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fastmcmd._base.annotations import Array, HostArray, Json
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -129,7 +129,7 @@ class DenseFit:
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the evaluation that is under way
 
-    def details(self) -> Json:
+    def details(self) -> dict[str, Any]:
         """Return what `Info` tells of it, and the bytes held."""
         return {
             "solver": self.solver,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array, DType, HostArray, Json
+from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.primal import Truncation
@@ -159,7 +159,7 @@ class LowRankFit:
         kinds = {s.kind for part in self.parts for s in part.solutions}
         return "sampled" if "sampled" in kinds or not self.truncation.rigorous else "rigorous"
 
-    def details(self) -> Json:
+    def details(self) -> dict[str, Any]:
         """Return what `Info` tells of it, and the bytes held."""
         ranks = [part.features.rank for part in self.parts]
         return {

@@ -8,11 +8,12 @@ have the same regulariser, one solve with the difference of the features serves 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray, Json
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
@@ -112,7 +113,7 @@ class PrimalFit:
     truncation: Truncation
     certificate: str
 
-    def details(self) -> Json:
+    def details(self) -> dict[str, Any]:
         """Return what `Info` tells of it, and the bytes held."""
         solved = [part.solved for part in self.parts]
         operators = [each.operator for each in solved]

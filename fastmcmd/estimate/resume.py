@@ -55,7 +55,7 @@ def begin(
     }
     known: dict[int, str] = {}
 
-    def of_once(data: Any) -> str:  # the same object often comes as grid, x and x_prime
+    def of_once(data: object) -> str:  # the same object often comes as grid, x and x_prime
         if id(data) not in known:
             known[id(data)] = fingerprint_of(data)
         return known[id(data)]
@@ -95,7 +95,7 @@ def _first(outputs: Outputs) -> HostArray:
     return np.asarray(outputs.flat[:4])
 
 
-def _parts(value: Any) -> list[Any]:
+def _parts(value: object) -> list[Any]:
     """Return arrays, numbers and texts that tell a value from others."""
     if isinstance(value, DrawnOutputs):
         return ["drawn", value.values, value.weights]

@@ -283,7 +283,7 @@ def compare(
 
 
 def _clusters(
-    evaluations: Mapping[str, Evaluation], groups: Any, block_length: Any
+    evaluations: Mapping[str, Evaluation], groups: object, block_length: Any
 ) -> NDArray[np.intp] | None:
     """Return the cluster of each row that was used; None where rows are independent."""
     if groups is None and block_length is None:
@@ -301,7 +301,7 @@ def _clusters(
 
 
 def _evaluated(
-    models: Mapping[str, Any], y: ArrayLike, x: Any, settings: Json
+    models: Mapping[str, Any], y: ArrayLike, x: Any, settings: dict[str, Any]
 ) -> dict[str, Evaluation]:
     """Evaluate predictions together, by the defaults of `evaluate` where ``settings`` say nothing."""
     for name, one in models.items():

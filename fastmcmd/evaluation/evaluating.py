@@ -23,7 +23,7 @@ from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import column_names
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive.base import PredictionLike
 
@@ -47,8 +47,8 @@ def evaluate(
     confidence: float = 0.95,
     by: ArrayLike | None = None,
     test: bool | None = None,
-    x_kernel: Kernel | str | None = None,
-    y_kernel: Kernel | str | None = None,
+    x_kernel: KernelLike = None,
+    y_kernel: KernelLike = None,
     lam: float | str | None = 0.1,
     draws: int | None = None,
     encoder: Encoder | None = None,

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import HostArray, InputsLike, Json
+from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.progress import Progress
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.samples import encoded_inputs
@@ -231,10 +231,10 @@ def _measure(
     return tuple(measured), skipped
 
 
-def _curves(context: Context) -> Json:
+def _curves(context: Context) -> dict[str, Any]:
     if not context.numbers:
         return {}
-    curves: Json = {
+    curves: dict[str, Any] = {
         "reliability": context.reliability("quantile"),
         "reliability_interval": context.reliability("interval"),
         "pit": context.histogram,

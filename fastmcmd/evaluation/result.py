@@ -392,7 +392,7 @@ def _interval(one: Measured) -> str:
     return "" if one.low is None else f"{one.low:.4g} to {one.high:.4g}"
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

@@ -8,12 +8,13 @@ is factored so (feature form), and the input kernel (low-rank solver).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, HostArray, Json
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall_skinny import row_squares
@@ -54,7 +55,7 @@ class KernelFeatures:
     offset: NDArray[np.float64] | None = None
     entry: float = 0.0
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle holds: rows prepared by the backend are made again."""
         return {name: value for name, value in self.__dict__.items() if name != "_points"}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, HostArray, Json
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
@@ -73,7 +73,7 @@ class GramOperator:
             self.max_norm2 = largest_norm2(x, self.offset)
         check_finite(kernel, self.diagonal, self.max_norm2)
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle holds: prepared rows and tiles are made again when needed."""
         made_again = {"_points": None, "_exact_points": None, "_packed": None}
         return {**self.__dict__, **made_again}

@@ -65,7 +65,7 @@ class Chance:
             return "the inputs are on disk or on a device; it needs them in memory, as NumPy arrays"
         return ""
 
-    def at(self, grid: Any) -> Chance:
+    def at(self, grid: object) -> Chance:
         """Return the same at other points."""
         return replace(self, grid=grid)
 

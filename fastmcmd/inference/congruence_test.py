@@ -256,8 +256,8 @@ class _Test:
             excess = float(misfit[0] - null.mean())  # pairs of rows of one cluster are noise, too
         if self.delta is not None:
             assert projections.residuals is not None
-            found = excess_of(basis, inputs, projections.residuals, self.reported, rng)
-            p_value, bound = found.p_value(self.delta**2), found.bound(0.05)
+            relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
+            p_value, bound = relevance.p_value(self.delta**2), relevance.bound(0.05)
         levels = (5, 25, 50, 75, 95)
         return CongruenceTest(
             p_value=p_value,

@@ -188,7 +188,7 @@ class Diagnosis:
         """Return the values by input as a pandas data frame; rows keep the labels of ``x`` or ``at``."""
         return to_frame(self.columns(), self.labels)
 
-    def plot(self, x: Any = None, **options: Any) -> Any:
+    def plot(self, x: object = None, **options: Any) -> Any:
         """Draw shift and factor with their bands, over an input or a projection of the inputs.
 
         Parameters

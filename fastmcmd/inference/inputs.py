@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ class InputMap:
         return np.asarray((x - self.offset) / self.scales)
 
 
-def input_map(x: Array, x_kernel: Any) -> InputMap:
+def input_map(x: Array, x_kernel: object) -> InputMap:
     """Return the kernel given, or the default for inputs (n, d).
 
     The default is the mean of RBFs at l, l/2 and l/4 on standardised columns, l the median distance of at
@@ -61,6 +60,6 @@ def input_map(x: Array, x_kernel: Any) -> InputMap:
     return InputMap(offset, scales, kernel)
 
 
-def checked_lam(lam: Any) -> float:
+def checked_lam(lam: object) -> float:
     """Return a regulariser; None is the default."""
     return LAM if lam is None else check_lam(lam)

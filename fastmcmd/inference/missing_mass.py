@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["MissingMass", "missing_mass"]
 
@@ -53,7 +56,7 @@ class MissingMass:
     level: float
     bandwidth: float
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the gap over y, with its band; see `fastmcmd.plots.missing_mass`."""
         from fastmcmd.plots import missing_mass as draw
 
@@ -61,7 +64,7 @@ class MissingMass:
 
 
 def missing_mass(
-    x: Any,
+    x: object,
     y: ArrayLike,
     prediction: PredictionLike,
     at: ArrayLike,

@@ -21,6 +21,7 @@ from fastmcmd._base.tables import aligned
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["RejectionCurve", "rejection_curve"]
 
@@ -126,7 +127,7 @@ class RejectionCurve:
             {**columns, "random_low": low, "random_high": high, "best_loss": self.best_loss}, None
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curves with the band of random rejection; returns the matplotlib axes."""
         from fastmcmd import plots
 
@@ -246,7 +247,7 @@ def rejection_curve(
     )
 
 
-def _column(value: Any, name: str, *, infinite: bool) -> Array:
+def _column(value: object, name: str, *, infinite: bool) -> Array:
     """Return numbers (n,) in float64, without NaN."""
     numbers = as_array(value, name).astype(np.float64)
     if numbers.ndim == 2 and numbers.shape[1] == 1:
@@ -284,7 +285,7 @@ def _gain(area: float, random: float, best: float) -> float:
         )
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return [_json(one) for one in value.tolist()]
     if isinstance(value, list):

@@ -126,8 +126,8 @@ def _largest(masses: Array, log_weights: Array) -> Array:
 def _tilted(masses: Array, log_weights: Array) -> Array:
     """Return ``masses exp(log_weights)``, with sums of 1 over each row."""
     # A node without mass may have the largest weight of its row: the others must not underflow for it.
-    found = masses * np.exp(np.minimum(log_weights - _largest(masses, log_weights), 0.0))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    tilted = masses * np.exp(np.minimum(log_weights - _largest(masses, log_weights), 0.0))
+    return np.asarray(tilted / tilted.sum(axis=1, keepdims=True))
 
 
 def normal_levels(count: int) -> tuple[Array, Array]:

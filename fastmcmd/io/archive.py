@@ -119,7 +119,7 @@ def member_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> HostArray:
     return array
 
 
-def write_member(file: zipfile.ZipFile, member: str, array: Any) -> None:
+def write_member(file: zipfile.ZipFile, member: str, array: object) -> None:
     """Write an array as a member of a zip file."""
     if "\0" in member:
         raise ValueError(f"an array is named {member!r}; a name without null characters is needed")

@@ -9,7 +9,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd.io.paths import destination
@@ -109,7 +109,7 @@ class AtomicFile:
     def __enter__(self) -> AtomicFile:
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is None:
             self.commit()
         else:
@@ -148,7 +148,7 @@ class AtomicFolder:
     def __enter__(self) -> AtomicFolder:
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
                 with _naming_errors(self._failed):

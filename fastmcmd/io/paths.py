@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["as_path", "destination", "same_file", "source"]
 
 
-def as_path(value: Any, name: str) -> Path:
+def as_path(value: object, name: str) -> Path:
     """Return an argument as an absolute path; nothing is looked at on disk.
 
     Raises
@@ -27,7 +27,7 @@ def as_path(value: Any, name: str) -> Path:
     return Path(text).absolute()
 
 
-def source(value: Any, name: str, *, folders: bool = False) -> Path:
+def source(value: object, name: str, *, folders: bool = False) -> Path:
     """Return the path of an existing file to read.
 
     A FIFO, a socket or a device is refused at once: reading it could wait for ever.

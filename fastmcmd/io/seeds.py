@@ -20,7 +20,7 @@ _KINDS = {
 _MOST = {"pos": 624, "buffer_pos": 4}  # places in the buffers of MT19937 and Philox
 
 
-def seed_to_json(seed: Any, name: str) -> Any:
+def seed_to_json(seed: object, name: str) -> Any:
     """Return a random state as a JSON-safe value.
 
     Parameters
@@ -128,7 +128,7 @@ def _bits_of(document: Json) -> Any:
     return bits
 
 
-def _plain(state: Any) -> Any:
+def _plain(state: object) -> Any:
     if isinstance(state, dict):
         return {name: _plain(value) for name, value in state.items()}
     if isinstance(state, np.ndarray):

@@ -28,7 +28,7 @@ _KIND = "class"  # of a state, for unions; no field can have this name
 _SCALARS = (bool, int, float, str)
 
 
-def encode(state: Any) -> tuple[Arrays, dict[str, Any]]:
+def encode(state: object) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a state by the paths of their fields, not copied, and a document of the rest.
 
     Parameters
@@ -62,7 +62,7 @@ def encode(state: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, document
 
 
-def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
+def _encoded(value: object, path: str, arrays: Arrays) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, _SCALARS):
@@ -80,7 +80,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
     raise TypeError(f"{path} is a {type(value).__name__}, which a state cannot hold")
 
 
-def decode(kind: type[T], arrays: Mapping[str, HostArray], document: Any) -> T:
+def decode(kind: type[T], arrays: Mapping[str, HostArray], document: object) -> T:
     """Return the state of type ``kind`` that `encode` took apart.
 
     Raises
@@ -92,7 +92,7 @@ def decode(kind: type[T], arrays: Mapping[str, HostArray], document: Any) -> T:
     return state
 
 
-def _decoded(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
+def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: object) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return arrays[path] if value is None and path in arrays else value
@@ -147,7 +147,9 @@ def _stored(field: Field[Any]) -> str:
     return str(field.metadata.get("stored", field.name))
 
 
-def _member(kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
+def _member(
+    kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], value: object
+) -> Any:
     """Return the member of a union that a value is of."""
     if value is None:
         wanted: Any = np.ndarray if path in arrays else NoneType
@@ -162,15 +164,15 @@ def _member(kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], 
     return kinds[0]  # whose decoding fails, and says what is needed
 
 
-def _join(path: str, name: Any) -> str:
+def _join(path: str, name: object) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def _named(kind: Any) -> str:
+def _named(kind: object) -> str:
     return getattr(kind, "__name__", None) or str(kind)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

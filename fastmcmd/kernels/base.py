@@ -7,10 +7,10 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import as_float
@@ -20,6 +20,7 @@ __all__ = [
     "Array",
     "Instruction",
     "Kernel",
+    "KernelLike",
     "as_rows",
     "check_number",
     "fits",
@@ -37,7 +38,7 @@ UNIT = float(np.finfo(np.float64).eps) / 2  # unit roundoff of float64, 2^-53
 _BLOCK = 1 << 20  # elements of a temporary array
 
 
-def as_rows(x: Any) -> Array:
+def as_rows(x: ArrayLike) -> Array:
     """Return (n,) as (n, 1), and (n, d) as it is; whole numbers and half precision as float64."""
     x = np.asarray(x)
     if x.dtype.kind != "f" or x.dtype.itemsize < 4:
@@ -87,7 +88,7 @@ def power_of_two(size: float) -> float:
     return math.ldexp(1.0, min(1000, -round(math.log2(size))))
 
 
-def check_number(value: Any, name: str, *, least: float = 0.0, strict: bool = True) -> float:
+def check_number(value: object, name: str, *, least: float = 0.0, strict: bool = True) -> float:
     """Return ``value`` as a finite float above ``least`` (or equal to it where not strict)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; a number is needed")
@@ -98,7 +99,7 @@ def check_number(value: Any, name: str, *, least: float = 0.0, strict: bool = Tr
     return number
 
 
-def squared_norms(x: Any) -> Array:
+def squared_norms(x: ArrayLike) -> Array:
     """Return ``|x_i|_2^2`` (n,), summed in float64 at least."""
     rows = as_rows(x)
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float64)))
@@ -132,7 +133,7 @@ class Kernel(ABC):
     scale_free: ClassVar[bool] = False  # whether each row may be multiplied by a positive number
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
-    def __call__(self, x: Any, z: Any = None) -> Array:
+    def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
         """Return the kernel matrix (n, m) of rows x (n, d) and z (m, d) by its plain definition.
 
         In the precision of the inputs (float64 unless both are float32); (n,) is taken as (n, 1);
@@ -152,7 +153,7 @@ class Kernel(ABC):
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return the matrix of a block of rows; ``x`` and ``z`` have the same columns."""
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: ArrayLike) -> Array:
         """Return k(x_i, x_i) (n,)."""
         rows = as_rows(x)
         zeros = self.translation_invariant  # then the norms are not asked for
@@ -207,7 +208,7 @@ class Kernel(ABC):
             return 16 * (dim + 8) * unit * largest
         return self.entry_error(unit, dim, max_norm2, direct)
 
-    def resolve(self, data: Any) -> Kernel:
+    def resolve(self, data: ArrayLike) -> Kernel:
         """Return the kernel with parameters that depend on the data (n, d) replaced by numbers."""
         del data
         return self
@@ -256,16 +257,20 @@ class Kernel(ABC):
         }
         return {"kernel": type(self).__name__, **values}
 
-    def __add__(self, other: Any) -> Kernel:
+    def __add__(self, other: object) -> Kernel:
         if isinstance(other, numbers.Real):
             value = check_number(other, "the number added to a kernel", strict=False)
             other = _OPERATIONS["constant"](value)
         return _OPERATIONS["sum"](self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Any) -> Kernel:
+    def __mul__(self, other: object) -> Kernel:
         if isinstance(other, numbers.Real):
             other = _OPERATIONS["constant"](check_number(other, "the factor of a kernel"))
         return _OPERATIONS["product"](self, other) if isinstance(other, Kernel) else NotImplemented
 
     __radd__ = __add__
     __rmul__ = __mul__
+
+
+# A kernel, the name of a choice such as "auto", or None for the default.
+KernelLike: TypeAlias = Kernel | str | None

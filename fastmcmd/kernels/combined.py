@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels.base import (
@@ -132,7 +133,7 @@ class _Pair(Kernel):
         """Whether both parts are."""
         return self.left.compiled and self.right.compiled
 
-    def resolve(self, data: Any) -> Kernel:
+    def resolve(self, data: ArrayLike) -> Kernel:
         """Return the combination of the resolved parts."""
         return replace(self, left=self.left.resolve(data), right=self.right.resolve(data))
 
@@ -146,7 +147,7 @@ class Sum(_Pair):
         """Return a block of the matrix."""
         return np.asarray(self.left.evaluate(x, z) + self.right.evaluate(x, z))
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: ArrayLike) -> Array:
         """Return the sum of the diagonals (n,)."""
         return np.asarray(self.left.diagonal(x) + self.right.diagonal(x))
 
@@ -184,7 +185,7 @@ class Product(_Pair):
         """Return a block of the matrix."""
         return np.asarray(self.left.evaluate(x, z) * self.right.evaluate(x, z))
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: ArrayLike) -> Array:
         """Return the product of the diagonals (n,)."""
         return np.asarray(self.left.diagonal(x) * self.right.diagonal(x))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import check_callable
@@ -69,7 +70,7 @@ class CustomKernel(Kernel):
                 out[i, j] = self._value(row, other)
         return out
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: ArrayLike) -> Array:
         """Return f(x_i, x_i) (n,)."""
         return np.array([self._value(row, row) for row in as_rows(x)], dtype=np.float64)
 

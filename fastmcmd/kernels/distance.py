@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd.kernels.base import (
     Array,
@@ -155,7 +156,7 @@ class Exponential(Stationary):
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
 
-    def resolve(self, data: Any) -> Exponential:
+    def resolve(self, data: ArrayLike) -> Exponential:
         """Return the kernel with a numeric gamma."""
         return replace(self, gamma=resolve_gamma(self.gamma, data, self.metric))
 

@@ -18,7 +18,7 @@ _MEDIAN_ROWS = 1000  # rows whose distances give the median
 _BLOCK = 1 << 20  # elements of a temporary array
 
 
-def check_gamma(gamma: Any) -> Gamma:
+def check_gamma(gamma: object) -> Gamma:
     """Return a valid ``gamma``: a positive number, "variance", "median" or None."""
     if gamma is None or (isinstance(gamma, str) and gamma in _RULES):
         return gamma
@@ -86,7 +86,7 @@ def _parts(rows: Array) -> Iterator[Array]:
         yield rows[start : start + step]
 
 
-def _finite(value: float, rule: Any) -> float:
+def _finite(value: float, rule: object) -> float:
     if not np.isfinite(value) or value <= 0:
         raise ValueError(
             f"gamma={rule!r} gives {value:g} for these data; give a number or scale them"

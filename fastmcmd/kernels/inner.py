@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd.kernels.base import (
     Array,
@@ -57,7 +58,7 @@ class Polynomial(Kernel):
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
         object.__setattr__(self, "coef0", check_number(self.coef0, "coef0", strict=False))
 
-    def resolve(self, data: Any) -> Polynomial:
+    def resolve(self, data: ArrayLike) -> Polynomial:
         """Return the kernel with a numeric gamma."""
         return replace(self, gamma=resolve_gamma(self.gamma, data, "euclidean"))
 
@@ -142,7 +143,7 @@ class Cosine(Kernel):
         del name
         return _moderate(x)
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: ArrayLike) -> Array:
         """Return ones (n,), zero for zero rows."""
         return (as_rows(x) != 0).any(axis=1).astype(np.float64)
 

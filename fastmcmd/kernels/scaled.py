@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import as_array, as_float
 from fastmcmd.kernels.base import Array, Instruction, Kernel, as_rows
@@ -94,7 +95,7 @@ class Scaled(Kernel):
         """Whether the inner kernel is."""
         return self.inner.compiled
 
-    def rows(self, x: Any, name: str = "x") -> Array:
+    def rows(self, x: ArrayLike, name: str = "x") -> Array:
         """Return the scaled rows (n, d) in float64."""
         x = as_rows(x)
         if x.shape[1] != len(self.scales):
@@ -108,7 +109,7 @@ class Scaled(Kernel):
         """Return a block of the matrix."""
         return self.inner.evaluate(self.rows(x), self.rows(z))
 
-    def diagonal(self, x: Any) -> Array:
+    def diagonal(self, x: ArrayLike) -> Array:
         """Return k(x_i, x_i) (n,)."""
         return self.inner.diagonal(self.rows(x))
 

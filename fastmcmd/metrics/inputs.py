@@ -330,10 +330,10 @@ def _stand_in(arrays: Namespace, array: AnyArray, least: float) -> AnyArray:
     return numbers if arrays.on_host else arrays.from_host(numbers)
 
 
-def _stand_ins(arrays: Namespace, prediction: Any) -> Any:
+def _stand_ins(arrays: Namespace, prediction: object) -> Any:
     """Return a placeholder prediction without NaN in its arrays."""
 
-    def one(part: Any, least: float) -> Any:
+    def one(part: object, least: float) -> Any:
         if not _is_array(part):
             return part
         array = as_array(part, "prediction") if arrays.on_host else part

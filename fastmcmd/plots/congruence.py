@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import InputsLike, Json
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import as_array, as_float, as_rows, check_instance, check_same_length
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.projection import Projection, line
@@ -126,7 +126,7 @@ def witness(
     ax.set(xlabel="y", ylabel="witness h(x, y)")
     ax.margins(y=0.16)  # space for the meaning of the signs
     if not ax.texts:
-        style: Json = {"ha": "right", "fontsize": "small", "color": "0.4"}
+        style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes
         ax.text(0.98, 0.98, "above 0: the model puts too little mass", va="top", **style)
         ax.text(0.98, 0.02, "below 0: too much", va="bottom", **style)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fastmcmd._base.checks import as_rows, check_same_length
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, matplotlib, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["diagnosis"]
 
@@ -84,7 +87,7 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     return axes
 
 
-def _draw_line(ax: Any, place: Any, values: Any, band: Any, known: Any) -> None:
+def _draw_line(ax: Axes, place: Any, values: Any, band: Any, known: Any) -> None:
     """Draw a line with a band, interrupted where there is no support."""
     order = np.argsort(place, kind="stable")
     place, values, band = place[order], values[order].copy(), band[order].copy()
@@ -94,7 +97,7 @@ def _draw_line(ax: Any, place: Any, values: Any, band: Any, known: Any) -> None:
     ax.plot(place, values, color=COLOURS[0], linewidth=1.6)
 
 
-def _draw_points(ax: Any, place: Any, values: Any, band: Any, known: Any, wrong: Any) -> None:
+def _draw_points(ax: Axes, place: Any, values: Any, band: Any, known: Any, wrong: Any) -> None:
     """Draw points with bars, of evenly spread rows where there are many."""
     some = np.flatnonzero(known)
     some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), _BANDS)).astype(np.intp))]

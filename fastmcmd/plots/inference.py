@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import Json
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["congruence_test", "missing_mass", "verdict"]
 
@@ -17,7 +19,7 @@ _GREY = "0.7"
 _BARS = 30
 
 
-def congruence_test(test: Any, ax: Any = None) -> Any:
+def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
     """Draw the CCE of the observed outcomes among that of outcomes drawn from the predictions.
 
     Parameters
@@ -58,8 +60,8 @@ def congruence_test(test: Any, ax: Any = None) -> Any:
 
 
 def missing_mass(
-    curve: Any, ax: Any = None, label: str | None = None, colour: str = COLOURS[0]
-) -> Any:
+    curve: Any, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+) -> Axes:
     """Draw observed less predicted probability near one input, with the band of right predictions.
 
     Bars for counts and classes, a line for densities, which are smoothed over y.
@@ -105,11 +107,11 @@ def missing_mass(
         ax.plot(curve.values, curve.gap, "o", color=colour, markersize=4, label=label)
         what = "probability"
         xlabel = "y"
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.locator_params(axis="x", integer=True)
     ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
-        style: Json = {"ha": "right", "fontsize": "small", "color": "0.4"}
+        style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes
         ax.text(0.98, 0.98, "above 0: the model puts too little there", va="top", **style)
         text = f"below 0: too much; shaded: {curve.level:.0%} of right models"
@@ -117,12 +119,12 @@ def missing_mass(
     return finish(ax, label)
 
 
-def verdict(found: Any) -> Any:
+def verdict(conclusion: Any) -> Any:
     """Draw the test, and what predictions need beside it, where there is a diagnosis.
 
     Parameters
     ----------
-    found : Verdict
+    conclusion : Verdict
         What `fastmcmd.verdict` returns.
 
     Returns
@@ -139,15 +141,15 @@ def verdict(found: Any) -> Any:
     3
     """
     plt = matplotlib()
-    if found.diagnosis is None:
+    if conclusion.diagnosis is None:
         figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-        congruence_test(found.test, ax=ax)
+        congruence_test(conclusion.test, ax=ax)
     else:
         figure, panels = plt.subplot_mosaic(
             [["test", "shift"], ["test", "factor"]], figsize=(11, 5), layout="constrained"
         )
-        congruence_test(found.test, ax=panels["test"])
-        diagnosis(found.diagnosis, axes=(panels["shift"], panels["factor"]))
+        congruence_test(conclusion.test, ax=panels["test"])
+        diagnosis(conclusion.diagnosis, axes=(panels["shift"], panels["factor"]))
         panels["shift"].sharex(panels["factor"])
-    figure.suptitle("\n".join(textwrap.wrap(plain(found.sentence), 100)), fontsize="medium")
+    figure.suptitle("\n".join(textwrap.wrap(plain(conclusion.sentence), 100)), fontsize="medium")
     return figure

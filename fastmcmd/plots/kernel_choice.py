@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd._base.checks import check_count, check_instance
 from fastmcmd.plots.style import COLOURS, axes, finish, plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.inference.kernel_report import KernelReport
     from fastmcmd.inference.select_kernel import KernelChoice
 
 __all__ = ["kernel_choice", "kernel_power"]
 
 
-def kernel_choice(choice: KernelChoice, ax: Any = None, most: int = 6) -> Any:
+def kernel_choice(choice: KernelChoice, ax: Axes | None = None, most: int = 6) -> Axes:
     """Draw the share of the outcomes' embedding that kernels explain, against the regulariser.
 
     Parameters
@@ -54,7 +56,7 @@ def kernel_choice(choice: KernelChoice, ax: Any = None, most: int = 6) -> Any:
     return finish(ax, "kernels")
 
 
-def kernel_power(report: KernelReport, ax: Any = None) -> Any:
+def kernel_power(report: KernelReport, ax: Axes | None = None) -> Axes:
     """Draw how often wrong models are seen, by plain CCE and with standardised outcomes.
 
     Parameters

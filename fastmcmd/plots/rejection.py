@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.inference.rejection import RejectionCurve
 
 __all__ = ["rejection"]
 
 
-def rejection(curve: RejectionCurve, ax: Any = None, label: str = "score") -> Any:
+def rejection(curve: RejectionCurve, ax: Axes | None = None, label: str = "score") -> Axes:
     """Draw the mean loss of the rows that are left over the share of rejected rows.
 
     Parameters

@@ -286,14 +286,16 @@ class Predictive(ABC):
 PredictionLike: TypeAlias = Predictive | ArrayLike | tuple[ArrayLike, ArrayLike] | DistributionLike
 
 
-def _numbers(value: Any, name: str) -> Array:
+def _numbers(value: object, name: str) -> Array:
     """Return real numbers as float64: NaN and infinity are taken; text, complex numbers and masks not."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value
     return as_array(value, name).astype(np.float64, copy=False)
 
 
-def parameter(value: Any, name: str, *, least: float | None = None, strict: bool = False) -> Array:
+def parameter(
+    value: object, name: str, *, least: float | None = None, strict: bool = False
+) -> Array:
     """Return a parameter as finite float64, checked to be (strictly) above ``least``."""
     array = as_array(value, name).astype(np.float64)
     if not np.isfinite(array).all():

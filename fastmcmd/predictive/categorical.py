@@ -58,7 +58,7 @@ class Categorical(Predictive):
 
     discrete = True
 
-    def __init__(self, probs: Any, values: Any = None) -> None:
+    def __init__(self, probs: ArrayLike, values: ArrayLike | None = None) -> None:
         probs = parameter(probs, "probs")
         if probs.ndim != 2 or probs.shape[1] == 0:
             raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: a row an input")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +19,7 @@ _QUANTILES = 1 << 18  # found together: 2 MB each of a few temporaries
 _STEPS = 4  # to counts nearby, before they are searched for: 64 cdfs
 
 
-def vector(value: Any, name: str) -> Array:
+def vector(value: object, name: str) -> Array:
     """Return a nonnegative parameter (n,)."""
     array = parameter(value, name, least=0.0)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -30,7 +29,7 @@ def vector(value: Any, name: str) -> Array:
     return array
 
 
-def beside(value: Any, name: str, like: Array, strict: bool = True) -> Array:
+def beside(value: object, name: str, like: Array, strict: bool = True) -> Array:
     """Return a positive parameter as (n,), the length of another one; scalars are repeated."""
     array = parameter(value, name, least=0.0, strict=strict)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,7 +70,7 @@ class DoublePoisson(Predictive):
 
     discrete = True
 
-    def __init__(self, mean: ArrayLike, phi: Any) -> None:
+    def __init__(self, mean: ArrayLike, phi: ArrayLike) -> None:
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
         # The bound from which the loops start: windows are somewhat shorter.

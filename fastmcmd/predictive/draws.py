@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,7 +56,7 @@ class Draws(Predictive):
 
     has_density = False
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: ArrayLike) -> None:
         given = as_array(array, "array")
         if given.ndim not in (1, 2, 3) or given.size == 0:
             raise ValueError(

@@ -415,7 +415,7 @@ class Mixture(Predictive):
         return out
 
 
-def _weights(value: Any, n: int, count: int) -> Array:
+def _weights(value: object, n: int, count: int) -> Array:
     if value is None:
         return np.full((n, count), 1.0 / count)
     weights = as_array(value, "weights").astype(np.float64)

@@ -326,7 +326,7 @@ class Quantiles(Predictive):
         return out
 
 
-def _levels(value: Any) -> Array:
+def _levels(value: object) -> Array:
     levels = as_array(value, "levels").astype(np.float64)
     if levels.ndim != 1 or not len(levels):
         raise ValueError(f"levels have shape {levels.shape}; (j,) is needed")

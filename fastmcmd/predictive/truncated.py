@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import scipy
@@ -85,7 +84,9 @@ class Truncated(Predictive):
     [0.0]
     """
 
-    def __init__(self, base: Predictive, low: Any = -np.inf, high: Any = np.inf) -> None:
+    def __init__(
+        self, base: Predictive, low: ArrayLike = -np.inf, high: ArrayLike = np.inf
+    ) -> None:
         if not isinstance(base, Predictive):
             raise TypeError(
                 f"base is a {type(base).__name__}; a fastmcmd distribution such as Gaussian(mean, std) is "
@@ -467,7 +468,7 @@ def _partly_discrete(base: Predictive) -> bool:
     return False
 
 
-def _end(value: Any, name: str, shape: tuple[int, ...]) -> Array:
+def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
     """Return an end (n,), which may be infinite."""
     from fastmcmd._base.checks import as_array
 

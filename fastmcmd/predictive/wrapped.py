@@ -94,13 +94,13 @@ class Wrapped(Predictive):
         return repr(self.base)
 
 
-def _forwarding(name: str, member: Any) -> Any:
+def _forwarding(name: str, member: object) -> Any:
     """Return the property or method that asks the base."""
     if not callable(member):
         return property(lambda self: getattr(self.base, name), doc=getattr(member, "__doc__", None))
 
     def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
-        ask: Callable[..., Any] = getattr(self.base, name)
+        ask: Callable[..., Array] = getattr(self.base, name)
         return ask(*args, **kwargs)
 
     functools.update_wrapper(method, member)

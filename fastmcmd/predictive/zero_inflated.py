@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -64,7 +62,7 @@ class ZeroInflated(Predictive):
     [0.5677, 0.5034]
     """
 
-    def __init__(self, base: Predictive, probability: Any) -> None:
+    def __init__(self, base: Predictive, probability: ArrayLike) -> None:
         if not isinstance(base, Predictive):
             raise TypeError(
                 f"base is a {type(base).__name__}; a fastmcmd distribution such as Poisson(mean) is needed"

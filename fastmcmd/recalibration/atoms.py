@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,7 +101,7 @@ class RecalibratedAtoms(RecalibratedCDF):
             return None
         return shared[0], self._masses(shared[1])
 
-    def closed_form(self, kernel: Any, points: Array) -> None:
+    def closed_form(self, kernel: object, points: Array) -> None:
         """Return None: sums over outcomes are exact."""
         del kernel, points
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import FilePath, Json, NanPolicy
+from fastmcmd._base.annotations import FilePath, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
@@ -26,13 +26,13 @@ class Fitted:
     """Settings given to the constructor, and attributes with a trailing underscore once fitted."""
 
     @property
-    def settings(self) -> Json:
+    def settings(self) -> dict[str, Any]:
         """Arguments of the constructor."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
     @property
-    def fitted(self) -> Json:
+    def fitted(self) -> dict[str, Any]:
         """Fitted attributes by name; empty before ``fit``."""
         own = vars(self).items()
         return {name: value for name, value in own if name.endswith("_")}
@@ -223,7 +223,7 @@ def read_rows(
     return read(y, prediction, sample_weight, nan_policy)
 
 
-def to_predictive(value: Any, name: str = "prediction") -> Predictive:
+def to_predictive(value: object, name: str = "prediction") -> Predictive:
     """Return predicted distributions of numbers, as many as ``value`` has rows."""
     predictive = as_predictive(value, _rows(value), 1, name)
     if not len(predictive):
@@ -250,7 +250,7 @@ def _rows(value: Any) -> int:
     )
 
 
-def _shown_value(value: Any) -> str:
+def _shown_value(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"array{value.shape}"
     return f"{value:.6g}" if isinstance(value, float) else repr(value)

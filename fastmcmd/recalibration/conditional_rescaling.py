@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fastmcmd._base.annotations import RandomState
@@ -21,7 +19,7 @@ from fastmcmd.inference.local_corrections import (
     smoothing_filter,
 )
 from fastmcmd.inference.smoother import Basis, Smoother
-from fastmcmd.kernels import Constant
+from fastmcmd.kernels import Constant, Kernel
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
@@ -98,8 +96,8 @@ class ConditionalRescaling(LocalRecalibrator):
 
     def __init__(
         self,
-        x_kernel: Any = None,
-        lam: Any = "auto",
+        x_kernel: Kernel | None = None,
+        lam: float | str = "auto",
         folds: int = 5,
         landmarks: int = 300,
         random_state: RandomState = 0,

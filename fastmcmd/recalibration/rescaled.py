@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,7 +15,7 @@ from fastmcmd.predictive.wrapped import Derived
 __all__ = ["Rescaled", "rescale"]
 
 
-def rescale(prediction: Predictive, scale: Any, shift: Any = 0.0) -> Predictive:
+def rescale(prediction: Predictive, scale: ArrayLike, shift: ArrayLike = 0.0) -> Predictive:
     """Return the predictions with their distance from the mean multiplied by ``scale``, then moved.
 
     Gaussians stay Gaussians and draws stay draws; other continuous distributions become `Rescaled`.
@@ -75,7 +73,7 @@ class Rescaled(Derived):
     [2.0, 18.0]
     """
 
-    def __init__(self, inner: Predictive, scale: Any, shift: Any = 0.0) -> None:
+    def __init__(self, inner: Predictive, scale: ArrayLike, shift: ArrayLike = 0.0) -> None:
         if inner.discrete:
             raise ValueError(
                 f"prediction is discrete ({inner!r}): rescaled, its outcomes would no longer be those of "

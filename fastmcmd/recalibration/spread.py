@@ -175,7 +175,7 @@ class IsotonicStd(Recalibrator):
     variances_: Array
     errors_: Array
 
-    def __init__(self, bins: Any = "auto") -> None:
+    def __init__(self, bins: int | str | None = "auto") -> None:
         self.bins: Any = check_count(bins, "bins", also=("auto",), optional=True)
 
     def check_state(self) -> None:

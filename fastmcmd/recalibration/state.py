@@ -9,14 +9,14 @@ import numpy as np
 __all__ = ["check_map", "check_number", "check_vector"]
 
 
-def check_number(value: Any, name: str) -> None:
+def check_number(value: object, name: str) -> None:
     """Raise unless ``value`` is a positive finite float."""
     if type(value) is not float or not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} is {value!r:.60}; a positive finite number is needed")
 
 
 def check_vector(
-    value: Any,
+    value: object,
     name: str,
     length: int | None = None,
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastmcmd import storage
-from fastmcmd._base.annotations import FilePath, Json
+from fastmcmd._base.annotations import FilePath
 from fastmcmd.io.state import decode
 from fastmcmd.kernels import Kernel, kernel_from_dict
 
@@ -25,8 +25,8 @@ _KINDS: list[str] = []
 class RecalibratorState:
     """Arguments of the constructor and fitted attributes, both by name."""
 
-    settings: Json
-    fitted: Json
+    settings: dict[str, Any]
+    fitted: dict[str, Any]
 
 
 def register(kind: type[Fitted]) -> None:
@@ -75,7 +75,9 @@ def load(path: FilePath) -> Any:
     return storage.load_kind(path, _KINDS, "recalibrator")
 
 
-def _restored(kind: type[Fitted], arrays: Json, document: Json, version: int) -> Fitted:
+def _restored(
+    kind: type[Fitted], arrays: dict[str, Any], document: dict[str, Any], version: int
+) -> Fitted:
     if version < 3:
         state = RecalibratorState(document["settings"], {**document["numbers"], **arrays})
     else:

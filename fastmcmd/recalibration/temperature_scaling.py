@@ -238,7 +238,7 @@ def _root(likelihood: _Likelihood, guess: float) -> float:
     return inverse
 
 
-def _logits(value: Any) -> NDArray[Any]:
+def _logits(value: object) -> NDArray[Any]:
     scores = as_array(value, "logits")
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]

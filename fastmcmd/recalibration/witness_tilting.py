@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from fastmcmd.inference.tilting import (
     output_metric,
     score_tilts,
 )
+from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
@@ -105,8 +105,8 @@ class WitnessTilting(LocalRecalibrator):
 
     def __init__(
         self,
-        x_kernel: Any = None,
-        lam: Any = "auto",
+        x_kernel: Kernel | None = None,
+        lam: float | str = "auto",
         rounds: int = 4,
         folds: int = 5,
         landmarks: int = 200,

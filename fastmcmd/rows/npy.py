@@ -83,7 +83,7 @@ class Mapped(Source):
         return block
 
 
-def is_mapped(value: Any) -> bool:
+def is_mapped(value: object) -> bool:
     """Return whether a map is behind ``value``; results of arithmetic have its type, and none."""
     return isinstance(value, np.memmap) and getattr(value, "_mmap", None) is not None
 

@@ -24,7 +24,7 @@ __all__ = []
 
 
 def open_rows(
-    value: Any, name: str, *, columns: int | None = None, stays: bool = False
+    value: object, name: str, *, columns: int | None = None, stays: bool = False
 ) -> Array | Rows:
     """Return what lies on disk as `Rows`, and everything else as a finite (n, d) array.
 

@@ -30,7 +30,7 @@ class DeviceBlock(np.ndarray):
 
     there: Any = None
 
-    def __array_finalize__(self, of: Any) -> None:
+    def __array_finalize__(self, of: object) -> None:
         """Forget the place: it is that of one block only."""
         self.there = None
 
@@ -109,7 +109,7 @@ def package(name: str, where: str) -> Any:
     return require(name, f"{where} is read with {name}, {advice}")
 
 
-def package_of(value: Any) -> str:
+def package_of(value: object) -> str:
     """Return the name of the package that ``value`` is an object of; it need not be imported."""
     return type(value).__module__.partition(".")[0]
 

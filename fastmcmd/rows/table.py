@@ -114,7 +114,7 @@ class Rows:
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(f"{self._label} is read in blocks; {self.name}[:] would load it whole")
 
-    def __getitem__(self, rows: Any) -> Array:
+    def __getitem__(self, rows: object) -> Array:
         """Return the asked rows (m, d) as a new array, C-contiguous.
 
         Parameters
@@ -242,7 +242,7 @@ class Rows:
             begin = end
         return out
 
-    def _row_numbers(self, rows: Any) -> NDArray[np.intp]:
+    def _row_numbers(self, rows: object) -> NDArray[np.intp]:
         n, index = len(self), np.asarray(rows)
         if index.size == 0 and index.dtype == np.float64:  # an empty list
             index = index.astype(np.intp)

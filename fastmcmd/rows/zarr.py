@@ -34,7 +34,7 @@ class Zarr(Source):
         return cls(array, path, where)
 
     @classmethod
-    def from_object(cls, value: Any) -> Zarr:
+    def from_object(cls, value: object) -> Zarr:
         """Take an array that the caller has opened."""
         if not hasattr(value, "chunks"):
             raise TypeError(f"an array of Zarr is needed, not a {type(value).__name__}")
@@ -53,7 +53,7 @@ class Zarr(Source):
         return np.asarray(self._array[start:stop])
 
 
-def is_zarr(value: Any) -> bool:
+def is_zarr(value: object) -> bool:
     """Return whether ``value`` is of Zarr, of any version, or selects as its arrays do."""
     selects = hasattr(value, "oindex") or hasattr(value, "get_orthogonal_selection")
     return package_of(value) == "zarr" or (selects and hasattr(value, "chunks"))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -75,7 +74,7 @@ class RowSums:
 
     def add(
         self,
-        f: Any,
+        f: object,
         rhs: Array,
         residual_diagonal: Array,
         diagonal: Array,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import Json, NanPolicy, RandomState
+from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics import (
     check_score,
@@ -163,7 +163,7 @@ class WeightedIntervalScore(MeanOf):
     """Mean weighted interval score; see `fastmcmd.metrics.weighted_interval_score`."""
 
     def __init__(self, *, levels: ArrayLike | None = None, nan_policy: NanPolicy = "raise") -> None:
-        chosen: Json = {} if levels is None else {"levels": levels}
+        chosen: dict[str, Any] = {} if levels is None else {"levels": levels}
         super().__init__(weighted_interval_score, nan_policy=nan_policy, **chosen)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import aligned
 from fastmcmd.compat.uncertainty_toolbox.inputs import documented
 from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
@@ -99,7 +100,7 @@ def get_all_average_calibration(
 @documented
 def get_all_adversarial_group_calibration(
     y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike, num_bins: int, verbose: bool = True
-) -> dict[str, Json]:
+) -> dict[str, dict[str, Any]]:
     """Return both errors of adversarial group calibration: "ma_adv_group_cal" and "rms_adv_group_cal".
 
     Returns
@@ -172,7 +173,7 @@ def get_all_metrics(
     resolution: int = 99,
     scaled: bool = True,
     verbose: bool = True,
-) -> Json:
+) -> dict[str, Any]:
     """Return all metrics of Gaussian predictions, by family.
 
     Parameters
@@ -202,7 +203,7 @@ def get_all_metrics(
     >>> found["sharpness"]
     {'sharp': 1.0}
     """
-    results: Json = {
+    results: dict[str, Any] = {
         "accuracy": get_all_accuracy_metrics(y_pred, y_true, verbose),
         "avg_calibration": get_all_average_calibration(y_pred, y_std, y_true, num_bins, verbose),
         "adv_group_calibration": get_all_adversarial_group_calibration(
@@ -223,7 +224,7 @@ def _tell(verbose: bool, family: str) -> None:
         print(f"computing {family}")
 
 
-def _show(results: Json) -> None:
+def _show(results: dict[str, Any]) -> None:
     """Print all numbers; of group calibration some sizes, the smallest left out."""
     rows = [["metric", "value"]]
     for family in results.values():

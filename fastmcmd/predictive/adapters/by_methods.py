@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -79,7 +77,7 @@ class MethodsPredictive(Predictive):
     [1.0, 1.0]
     """
 
-    def __init__(self, value: Any, n: int, discrete: bool | None = None) -> None:
+    def __init__(self, value: object, n: int, discrete: bool | None = None) -> None:
         self.value = value
         self._call = Caller(value)
         shape = self._call(_CDF, np.zeros((1, 1))).shape

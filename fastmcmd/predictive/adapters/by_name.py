@@ -69,7 +69,7 @@ def _first(shape: tuple[int, ...], n: int) -> int:
     return int(shape[0]) if shape else n
 
 
-def _family(value: Any, one: Parameter) -> Predictive | None:
+def _family(value: object, one: Parameter) -> Predictive | None:
     """Return a known family, its parameters read by ``one(name, ...)``, the first that there is."""
     match type(value).__name__:
         case "Normal":
@@ -120,7 +120,7 @@ def _flat(array: Array) -> Array:
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
-def _array(value: Any, *names: str) -> Array:
+def _array(value: object, *names: str) -> Array:
     """Return the first parameter or moment that there is, an attribute or a method."""
     for name in names:
         attribute = getattr(value, name, None)
@@ -171,7 +171,7 @@ def _independent(value: Any, n: int, name: str) -> Predictive:
     )
 
 
-def _mixture(value: Any, n: int, name: str) -> Predictive:
+def _mixture(value: object, n: int, name: str) -> Predictive:
     """Return a mixture of K components, the last axis of their batch."""
     from fastmcmd.predictive.mixture import Mixture
 

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def as_predictive(
-    value: Any, n: int, columns: int = 1, name: str = "prediction", *, y: ArrayLike | None = None
+    value: object, n: int, columns: int = 1, name: str = "prediction", *, y: ArrayLike | None = None
 ) -> Predictive:
     """Return predicted distributions for n outputs of ``columns`` components.
 
@@ -74,7 +74,7 @@ def as_predictive(
     return prediction
 
 
-def _convert(value: Any, n: int, columns: int, name: str, y: ArrayLike | None) -> Predictive:
+def _convert(value: object, n: int, columns: int, name: str, y: ArrayLike | None) -> Predictive:
     if isinstance(value, Predictive):
         return value
     if isinstance(value, tuple):
@@ -102,7 +102,7 @@ def _gaussian(mean: Any, std: Any, n: int) -> Gaussian:
     return Gaussian(np.full(n, mean) if np.ndim(mean) == 0 else mean, std)
 
 
-def _from_draws(value: Any, columns: int, name: str, y: ArrayLike | None) -> Draws:
+def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> Draws:
     from fastmcmd._base.checks import as_array
 
     if columns == 1:
@@ -122,7 +122,7 @@ def _from_draws(value: Any, columns: int, name: str, y: ArrayLike | None) -> Dra
     return Draws(array)
 
 
-def _from_methods(value: Any, n: int) -> Predictive:
+def _from_methods(value: object, n: int) -> Predictive:
     """Return a distribution by its methods; the new normal and uniform ones of SciPy as ours."""
     own = {"Normal": ("mu", "sigma"), "Uniform": ("a", "b")}.get(type(value).__name__)
     if library(value) == "scipy" and own is not None:
@@ -145,7 +145,7 @@ _SUM_OFF = 1e-3  # of probabilities that were rounded or computed in single prec
 _LEAST_ROWS = 3  # of fewer, draws may sum to 1 by accident
 
 
-def check_column_names(value: Any, name: str) -> None:
+def check_column_names(value: object, name: str) -> None:
     """Refuse a data frame whose columns are named as parameters or quantiles: it would be read as draws."""
     columns = getattr(value, "columns", None)
     if columns is None or not hasattr(value, "shape"):
@@ -220,7 +220,7 @@ def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
         raise TypeError(f"y is {given}; outcomes are needed: the order of arguments is {what}")
 
 
-def row_hint(value: Any, rows: int, n: int) -> str:
+def row_hint(value: object, rows: int, n: int) -> str:
     """Return what may be wrong with a prediction that has another number of rows than y."""
     shape = tuple(getattr(value, "shape", ()) or ())
     if (isinstance(value, list) or len(shape) == 2) and rows == 2:

@@ -16,12 +16,12 @@ __all__ = ["Caller", "bounds", "has_methods", "library", "rows_of", "says_discre
 _DENSITIES = ("log_prob", "logpdf", "logpmf")
 
 
-def library(value: Any) -> str:
+def library(value: object) -> str:
     """Return the name of the library that a distribution is from, such as ``"torch"``."""
     return type(value).__module__.partition(".")[0]
 
 
-def has_methods(value: Any) -> bool:
+def has_methods(value: object) -> bool:
     """Tell whether ``value`` has a cdf and a log density, as distributions of other libraries do."""
     if isinstance(value, type) or hasattr(value, "freeze"):  # a family of scipy.stats, not frozen
         return False
@@ -37,7 +37,7 @@ class Caller:
         Bytes of the numbers that come out: 4 or 8, or the fewer of several calls.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = _lenient(value)
         self._name = f"{library(value)} {type(value).__name__}"
         self._known: dict[tuple[str, ...], bool] = {}
@@ -105,13 +105,13 @@ class Caller:
                 return np.asarray(y, dtype=getattr(kind, "as_numpy_dtype", kind))
         return y
 
-    def _array(self, attribute: Any, name: str) -> Array:
+    def _array(self, attribute: object, name: str) -> Array:
         array = as_array(attribute, f"{self._name}.{name}")
         self.size = min(self.size, array.dtype.itemsize)
         return array.astype(np.float64)
 
 
-def bounds(value: Any) -> tuple[Any, Any]:
+def bounds(value: object) -> tuple[Any, Any]:
     """Return the ends of the support, numbers or (n,), infinite where they are not known."""
     support = _attribute(value, "support")
     if callable(support) and not hasattr(support, "is_discrete"):  # SciPy's method
@@ -128,7 +128,7 @@ def bounds(value: Any) -> tuple[Any, Any]:
     )
 
 
-def _end(value: Any, level: float) -> Any:
+def _end(value: object, level: float) -> Any:
     """Return the quantiles of level 0 or 1; None where they are not implemented, or NaN."""
     try:
         end = np.asarray(_lenient(value).quantile(np.float32(level)))
@@ -137,7 +137,7 @@ def _end(value: Any, level: float) -> Any:
     return None if np.isnan(end).any() else end
 
 
-def says_discrete(value: Any) -> bool | None:
+def says_discrete(value: object) -> bool | None:
     """Tell whether a distribution says that it is discrete; None if it says nothing."""
     if any(kind.__name__ == "DiscreteDistribution" for kind in type(value).__mro__):
         return True
@@ -174,7 +174,7 @@ def _torch_rows(rows: NDArray[np.intp], like: Any) -> Any:
     return torch.as_tensor(np.ascontiguousarray(rows), device=like.device)
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _attribute(value: object, name: str) -> Any:
     """Return an attribute, None where there is none or its property is not implemented."""
     try:
         return getattr(value, name, None)
@@ -197,7 +197,7 @@ def _lenient(value: Any) -> Any:
     return copied
 
 
-def _device(value: Any) -> Any:
+def _device(value: object) -> Any:
     """Return the device of the first tensor in a PyTorch distribution."""
     for part in vars(value).values():
         if hasattr(part, "device"):

@@ -25,7 +25,7 @@ _LOST_MASS = 1e-9  # of a discrete distribution, before it is an error
 _ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
 
 
-def is_frozen(value: Any) -> bool:
+def is_frozen(value: object) -> bool:
     """Tell whether ``value`` is a frozen univariate distribution of scipy.stats."""
     return hasattr(value, "dist") and hasattr(value, "ppf") and hasattr(value, "rvs")
 
@@ -77,7 +77,7 @@ class ScipyPredictive(Predictive):
         """``(n,)``."""
         return (self._n,)
 
-    def _all(self, value: Any) -> Array:
+    def _all(self, value: object) -> Array:
         return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (self._n,)))
 
     @property
@@ -142,7 +142,7 @@ class ScipyPredictive(Predictive):
         """Return the distributions of some rows."""
         frozen = self.frozen
 
-        def one(value: Any) -> Any:
+        def one(value: object) -> Any:
             value = np.asarray(value)
             return value if value.size == 1 else value[rows]
 

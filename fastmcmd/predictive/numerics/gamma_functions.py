@@ -140,7 +140,7 @@ def upper_inverse(a: Array, p: Array) -> Array:
     return _inverse(scipy.special.gammainccinv(a, p), a, p, -1.0)
 
 
-def _tail(tail: Any, a: Array, x: Array, below: bool) -> Array:
+def _tail(tail: object, a: Array, x: Array, below: bool) -> Array:
     large = (a >= LARGE_SHAPE) & (x > 0) & np.isfinite(x)
     if not large.any():
         return np.asarray(tail)
@@ -154,7 +154,7 @@ def _tail(tail: Any, a: Array, x: Array, below: bool) -> Array:
     return tail
 
 
-def _inverse(quantile: Any, a: Array, p: Array, sign: float) -> Array:
+def _inverse(quantile: object, a: Array, p: Array, sign: float) -> Array:
     """Return the quantiles, at large shapes by Newton's method in the logarithm of the smaller tail.
 
     From the cube of a normal quantile (Wilson & Hilferty, *The Distribution of Chi-Square*, 1931).

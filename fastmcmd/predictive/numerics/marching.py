@@ -39,9 +39,9 @@ class Tail:
         1 for the lower tail, -1 for the upper one.
     """
 
-    quantile: Callable[..., Any]
-    mass: Callable[..., Any]
-    density: Callable[..., Any]
+    quantile: Callable[..., Array]
+    mass: Callable[..., Array]
+    density: Callable[..., Array]
     slope: Callable[..., Array]
     sign: float
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ __all__ = ["by_rows"]
 _STEP = 1 << 14  # values a block: temporaries of 128 kB stay in the cache, and a thread has work
 
 
-def by_rows(function: Callable[..., Any], *arrays: Array) -> Array:
+def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
     """Return an elementwise ``function`` of arrays, in blocks of rows.
 
     Parameters
