@@ -8,6 +8,7 @@ CCE, whatever the regulariser. All data sets go through the same products of sin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
+from fastmcmd.backends.cpu import core
 from fastmcmd.inference.exchangeable import ROWS, Outcomes
 from fastmcmd.inference.outcome_features import BlockOutcomes, OutcomeFeatures
 from fastmcmd.inference.smoother import Basis
@@ -125,33 +127,48 @@ def project(
     spread, signed = np.zeros((len(kinds), data_sets)), np.zeros((len(kinds), data_sets))
     noise, extreme = np.zeros(data_sets), np.zeros(data_sets)
     residuals = np.empty((len(x), kinds[0].rank), dtype=np.float32) if keep_residuals else None
+    threads = get_num_threads()
+    vectors = np.ascontiguousarray(basis.vectors[:, basis.kept])
 
-    def block_of(rows: slice) -> tuple[slice, Single, list[Single], Array, Array]:
+    def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        """Return ``a b``. Beside other threads not by BLAS, which would start more in each of them."""
+        if threads == 1:
+            return np.asarray(a @ b)
+        out = np.empty((len(a), b.shape[1]))
+        core().dense_matmul(np.ascontiguousarray(a), b, out, 1)
+        return out
+
+    def sums_of(rows: slice) -> tuple[slice, list[NDArray[Any]], Array, Array, Array]:
+        """Return the sums of a block: projections, spread and dispersion, noise, extremes."""
         block = BlockOutcomes(outcomes.block(rows.start // ROWS))
         made = [kind.transform(block) for kind in kinds]
         squares = np.empty((len(kinds), len(block.raw), data_sets))
         for features, norms in zip(made, squares, strict=True):
             centre_rows(features, norms)
         far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
-        return rows, basis.coordinates(x[rows]).astype(np.float32), made, squares, far
+        coordinates = product(basis.smoother.transform(x[rows]), vectors)
+        own = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii
+        flipped, some = np.zeros((len(kinds), data_sets)), np.einsum("i,ib->b", own, squares[0])
+        if residuals is not None:
+            residuals[rows] = made[0][:, 0]
+        if signs is not None:
+            flips = signs.of_rows(rows)
+            above = squares[:, :, 0] - squares[:, :, 1:].mean(axis=2)
+            flipped, some = np.einsum("ki,ib->kb", above, flips), np.full(data_sets, some[0])
+            made = [features[:, :1] * flips[:, :, None] for features in made]
+        sums = np.stack([squares.sum(axis=1), flipped])
+        transposed = coordinates.T.astype(np.float32)
+        products = [product(transposed, features.reshape(len(features), -1)) for features in made]
+        return rows, products, sums, some, far
 
     blocks = row_blocks(len(x), ROWS)
     sweep = progress.sweep(f"exact test, {outcomes.simulations} simulated data sets", len(x))
-    for rows, coordinates, made, squares, far in ahead(block_of, blocks, get_num_threads()):
-        spread += squares.sum(axis=1)
-        if residuals is not None:
-            residuals[rows] = made[0][:, 0]
-        own = np.square(coordinates) @ energy  # S_ii
-        if signs is None:
-            noise += own @ squares[0]
-        else:
-            flips = signs.of_rows(rows)
-            above = squares[:, :, 0] - squares[:, :, 1:].mean(axis=2)
-            signed += above @ flips
-            noise += own @ squares[0][:, 0]
-            made = [features[:, :1] * flips[:, :, None] for features in made]
-        for total, features in zip(totals, made, strict=True):
-            total += coordinates.T @ features.reshape(len(features), -1)
+    for rows, products, sums, some, far in ahead(sums_of, blocks, threads):
+        for total, one in zip(totals, products, strict=True):
+            total += one
+        spread += sums[0]
+        signed += sums[1]
+        noise += some
         np.maximum(extreme, far, out=extreme)
         sweep.done(rows.stop)
     correction = outcomes.correction
