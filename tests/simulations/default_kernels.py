@@ -5,7 +5,7 @@
     python tests/simulations/default_kernels.py --table ranking.json power.json
 
 Everything about the CCE is its plain definition in NumPy, but for the scales, which are those of
-`fastmcmd.inference.defaults`. The table in docs/kernels.md was made by the commands above.
+`fastmcmd.default_kernels`. The tables in docs/decisions/default_kernels.md were made by the commands above.
 
 *Ranking*: four models, the right one, its spread times 1.3, the marginal distribution of the outcomes, and
 the right one with its means mirrored at their average; a candidate is right where mean CCE has this order.
@@ -27,7 +27,7 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import nbinom, norm, poisson
 from scipy.stats import t as student
 
-from fastmcmd.inference import defaults
+from fastmcmd import default_kernels as defaults
 
 Array = np.ndarray
 ATOMS = 41  # quantiles that stand for a predicted distribution that is no Gaussian
