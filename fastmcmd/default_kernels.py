@@ -43,8 +43,10 @@ DEFAULT_LAM = 0.01
 PAPER_LAM = 0.1
 _NAMES = ("auto", "paper")
 _ROWS = 10_000  # rows whose spreads are measured
-_ENTRIES = 1 << 23  # of their inputs, at most: 64 MB
+_ENTRIES = 1 << 21  # of their inputs, at most: a few hundredths of a second
 _COLUMNS = 64  # whose spreads are measured together
+_WIDE = 64  # columns beyond which distances come from inner products
+_NEAR = 1e-4  # of the squared norms: nearer rows are subtracted; beyond, 12 digits are right
 _PAIRS = 1_000  # rows whose distances are measured
 _RIDGE = 500  # rows of the kernel ridge regression: one eigendecomposition of a few hundredths of a second
 _LAMS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # regularisers of that regression
@@ -54,7 +56,7 @@ _NEIGHBOURS = 3
 _IQR = 1.349  # interquartile range of a standard normal
 _Q50, _Q75 = 0.6745, 1.1503  # quantiles of |z|, z standard normal
 _WINSOR = 4.0  # marginal spreads from the median beyond which outcomes are pulled in
-_DIGITS = 36  # binary digits of residual spreads: other numbers of threads round the rest otherwise
+_DIGITS = 36  # binary digits of what products give: other numbers of threads round the rest otherwise
 
 Array = NDArray[np.float64]
 
@@ -101,7 +103,7 @@ def default_kernels_of(
     Parameters
     ----------
     x, y : array_like
-        Finite inputs and outcomes; of more than 10,000 rows a random 10,000 are examined, fewer beyond 839
+        Finite inputs and outcomes; of more than 10,000 rows a random 10,000 are examined, fewer beyond 209
         columns.
     classes : bool
         Whether outcomes are labels without an order, as bool is: the output kernel is `Delta`.
@@ -308,14 +310,30 @@ def _input_scales(x: NDArray[Any]) -> tuple[Array, float, Array, NDArray[np.intp
     scales = column_scales(x)
     some = _sample(len(x), _PAIRS, 1)
     distances = _distances(np.asarray(x[some], dtype=np.float64) * scales)
-    return scales, _median_length(distances), distances, some
+    length = _median_length(distances)
+    return scales, _rounded(length) if x.shape[1] > _WIDE else length, distances, some
 
 
 def _distances(x: Array) -> Array:
     """Return the distances (m, m) of scaled inputs."""
+    if x.shape[1] > _WIDE:
+        return _distances_by_products(x)
     from scipy.spatial.distance import pdist, squareform  # slow to load: only when used
 
     return np.asarray(squareform(pdist(x)))
+
+
+def _distances_by_products(x: Array) -> Array:
+    """Return the same from inner products, but for near rows, where they would cancel."""
+    x = x - x.mean(axis=0)
+    norms = np.einsum("ij,ij->i", x, x)
+    both = norms[:, None] + norms
+    squares = both - 2 * (x @ x.T)
+    first, second = np.nonzero(np.triu(squares < _NEAR * both))
+    for start in range(0, len(first), len(x)):
+        i, j = first[start : start + len(x)], second[start : start + len(x)]
+        squares[i, j] = squares[j, i] = np.square(x[i] - x[j]).sum(axis=1)
+    return np.sqrt(squares)
 
 
 def median_distance(x: Array) -> float:

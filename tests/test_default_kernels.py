@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 
 import fastmcmd as fm
-from fastmcmd.default_kernels import chosen_kernels, default_kernels_of, paper_kernels
+from fastmcmd.default_kernels import _distances, chosen_kernels, default_kernels_of, paper_kernels
 from fastmcmd.downsampling import downsampled_cce
 from fastmcmd.inference.smoother import Smoother
 
@@ -303,3 +303,12 @@ def test_integers_and_single_rows(rng):
     assert len(fm.cce(x[:1], y[:1], y[:1], y_kernel=fm.RBF(1.0))) == 1
     vectors = np.column_stack([y, 10 * y])
     assert fm.cce(x, vectors, vectors[::-1].copy()).mean > 0
+
+
+def test_distances_of_wide_rows_are_those_of_narrow_ones(rng):
+    """Equal and near rows, too, far from the origin."""
+    x = rng.normal(size=(80, 200)) + 100
+    x[10], x[11] = x[12], x[12] + 1e-6 * rng.normal(size=200)
+    plain = squareform(pdist(x))
+    np.testing.assert_allclose(_distances(x), plain, rtol=1e-9, atol=0)
+    assert _distances(np.ones((5, 100))).max() == 0
