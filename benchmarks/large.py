@@ -68,6 +68,7 @@ class Problem:
             x_kernel=self.kernel,
             y_kernel=fm.RBF(gamma),
             **options,
+            lam=0.1,
         )
 
     def shuffled(self) -> Problem:

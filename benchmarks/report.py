@@ -60,9 +60,9 @@ def peak_beyond_inputs(n, d, limit):
         f"data, kernels, _ = report.problem({n}, {d})\n"
         "import fastmcmd as fm\n"
         "small = [a[:400] for a in data]\n"
-        "fm.cce(*small, x_kernel=kernels[0], y_kernel=kernels[1])\n"
+        "fm.cce(*small, x_kernel=kernels[0], y_kernel=kernels[1], lam=0.1)\n"
         "before = report.memory('VmRSS:', reset=True)\n"
-        f"fm.cce(*data, x_kernel=kernels[0], y_kernel=kernels[1], memory_limit={limit!r})\n"
+        f"fm.cce(*data, x_kernel=kernels[0], y_kernel=kernels[1], lam=0.1, memory_limit={limit!r})\n"
         "print(report.memory('VmHWM:') - before)"
     )
     done = subprocess.run(
@@ -91,7 +91,7 @@ def estimates(quick):
         data, kernels, plain = problem(n, d)
 
         def run(data=data, kernels=kernels, **options):
-            return fm.cce(*data, x_kernel=kernels[0], y_kernel=kernels[1], **options)
+            return fm.cce(*data, x_kernel=kernels[0], y_kernel=kernels[1], **options, lam=0.1)
 
         exact = run(dtype=np.float64, tol=1e-9, certificate="rigorous")
         result = run()
@@ -129,7 +129,7 @@ def torch_published():
     gamma = kernels[1].gamma
     mcmd_torch(x[:100], y[:100], p[:100], plain[0], gamma, 0.1, np.float32)
     theirs = best_of(lambda: mcmd_torch(x, y, p, plain[0], gamma, 0.1, np.float32), 3)
-    ours = best_of(lambda: fm.cce(x, y, p, x_kernel=kernels[0], y_kernel=kernels[1]))
+    ours = best_of(lambda: fm.cce(x, y, p, x_kernel=kernels[0], y_kernel=kernels[1], lam=0.1))
     return {"torch n=3000": theirs, "ours": ours, "speedup": theirs[0] / ours[0]}
 
 
@@ -171,7 +171,7 @@ def small_user():
     x, y, p = smooth(300, 2, dtype=np.float64)
 
     def ours():
-        return fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9)
+        return fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9, lam=0.1)
 
     def theirs():
         return mcmd_numpy(x, y, p, rbf(0.25), rbf(0.5), 0.1, np.float64)
@@ -194,7 +194,7 @@ def many_draws():
 
     x, y, p = smooth(2000, 8)
     draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((2000, 100))
-    options = {"x_kernel": fm.RBF(1 / 16), "y_kernel": fm.RBF(0.5), "tol": 1e-9}
+    options = {"x_kernel": fm.RBF(1 / 16), "y_kernel": fm.RBF(0.5), "lam": 0.1, "tol": 1e-9}
     one = best_of(lambda: fm.cce(x, y, draws[:, :1], **options), 9)
     many = best_of(lambda: fm.cce(x, y, draws, **options), 9)
     pool = np.unique(np.concatenate([y, draws.ravel()]))[:, None]
@@ -216,7 +216,7 @@ def growth():
 
         def run(x=x, y=y, p=p):
             return fm.cce(
-                x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB"
+                x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB", lam=0.1
             )
 
         result = run()

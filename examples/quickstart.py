@@ -13,11 +13,11 @@ y = np.sin(x) + (0.1 + 0.15 * np.abs(x)) * rng.normal(size=2000)
 # A model that has the right mean and a constant standard deviation.
 prediction = fm.Gaussian(np.sin(x), 0.35)
 
-result = fm.cce(x, y, prediction, x_kernel=fm.RBF(2.0))
+result = fm.cce(x, y, prediction)
 print(result)
 print("best calibrated near x =", round(float(x[result.values.argmin()]), 2))
 
-congruence = fm.ConditionalCongruence(x_kernel=fm.RBF(2.0)).fit(x, y, prediction)
+congruence = fm.ConditionalCongruence().fit(x, y, prediction)
 print("CCE at new, unlabelled inputs:", congruence.score_samples([0.0, 1.5, 3.0]).round(3))
 h = congruence.witness([0.0], np.linspace(-1, 1, 5))
 print("at x = 0 the model puts too much mass where this is negative:", h.round(3))

@@ -17,10 +17,9 @@ from fastmcmd._base.annotations import (
     RandomState,
     SolverName,
 )
-from fastmcmd.estimate.arguments import check_files, common_dtype, prepared_inputs, scaled_inputs
-from fastmcmd.estimate.samples import encoded_inputs, samples_of
+from fastmcmd.estimate.arguments import check_files, common_dtype
+from fastmcmd.estimate.samples import encoded_inputs, problem_of
 from fastmcmd.inference.chance import Chance
-from fastmcmd.inference.defaults import named_kernels
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import Options, where_data_are
@@ -37,7 +36,7 @@ def cce(
     at: InputsLike | None = None,
     x_kernel: KernelLike = None,
     y_kernel: KernelLike = None,
-    lam: float | str | None = 0.1,
+    lam: float | str | None = None,
     draws: int | None = None,
     encoder: Encoder | None = None,
     weights: ArrayLike | None = None,
@@ -72,12 +71,15 @@ def cce(
     at : array_like (q, d) or (q,), optional
         Inputs to score; default ``x`` itself. They need no outputs.
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs; default the paper's ``Polynomial(degree=3, gamma=None, coef0=1)``. "auto": chosen
-        from the scales of x and y, see docs/kernels.md.
+        Kernel on inputs. Default ("auto"): the mean of three RBFs at l, l/2 and l/4 on standardised
+        columns, l the median distance. "paper": the published
+        ``Polynomial(degree=3, gamma=None, coef0=1)``.
     y_kernel : Kernel, "auto" or "paper", optional
-        Kernel on outputs; default the paper's ``RBF("variance")``.
-    lam : float, "auto" or "paper"
-        Regulariser, positive; 0.1 in the paper. None: 0.01 with ``x_kernel="auto"``, else 0.1.
+        Kernel on outputs. Default ("auto"): the mean of two RBFs, as wide as all outcomes and as those at
+        one input; `Delta` where the prediction is `Categorical` or y is bool. "paper": the published
+        ``RBF("variance")``.
+    lam : float, "auto" or "paper", optional
+        Regulariser, positive. Default: 0.01; with ``x_kernel="paper"`` the published 0.1.
     draws : int, optional
         None: exact expectations under the predictions (all draws, if the prediction is draws), no
         Monte-Carlo noise. An integer: that many random draws per input, as published (1).
@@ -108,6 +110,9 @@ def cce(
     ``CCE(x) = MCMD(x)`` between S = (x_i, y_i) and S' = (x_i, draws of the prediction at x_i)
     (Young et al., arXiv 2405.12412, section 4).
 
+    The default kernels depend on x and y, never on the prediction: values of several models can be
+    compared. Values of other data or other kernels cannot. docs/kernels.md has the definition.
+
     Examples
     --------
     >>> import numpy as np, fastmcmd as fm
@@ -131,14 +136,12 @@ def cce(
     columns = rows.shape[1]
     grid = rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
     rows, grid = common_dtype(rows, grid)
-    kernel_on_x, kernel_on_y, regulariser = named_kernels(
-        rows, y, (prediction,), x_kernel, y_kernel, lam, weights
+    problem = problem_of(
+        rows, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state, options, grid
     )
-    kernel_on_x, options, (rows, grid) = scaled_inputs(kernel_on_x, options, x=rows, at=grid)
-    rows, grid = prepared_inputs(kernel_on_x, x=rows, at=grid)
-    nature, model, kernels = samples_of(
-        rows, y, prediction, kernel_on_x, kernel_on_y, regulariser, draws, weights, random_state
-    )
-    result = evaluate_at(nature, model, *kernels, options, grid, "CCE", out, "at")[1]
-    result = replace(result, source=Chance(nature, model, *kernels, grid))
+    nature, (model,), kernels = problem.nature, problem.models, problem.kernels
+    result = evaluate_at(nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at")[
+        1
+    ]
+    result = replace(result, source=Chance(nature, model, *kernels, problem.grid))
     return result if out is not None else on_device_of(result, x)

@@ -24,17 +24,17 @@ from fastmcmd._base.checks import (
     as_weights,
     check_choice,
     check_count,
-    check_lam,
     check_same_length,
 )
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.cce import cce
-from fastmcmd.estimate.arguments import common_dtype, default_kernels, scaled_inputs
+from fastmcmd.default_kernels import chosen_kernels
+from fastmcmd.estimate.arguments import common_dtype, resolved_kernels, scaled_inputs
 from fastmcmd.estimate.samples import encoded
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive import as_predictive
+from fastmcmd.predictive import Categorical, as_predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.result import Info, PointValues
 from fastmcmd.rows import open_rows
@@ -177,9 +177,9 @@ def downsampled_cce(
     at: InputsLike | None = None,
     random_state: RandomState = None,
     strata: int = 10,
-    x_kernel: Kernel | None = None,
-    y_kernel: Kernel | None = None,
-    lam: float = 0.1,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
     draws: int | None = None,
     encoder: Encoder | None = None,
     weights: ArrayLike | None = None,
@@ -216,9 +216,9 @@ def downsampled_cce(
         For "stratified" only: number of strata, from 1 to ``size``. Equal outputs are spread over
         neighbouring strata at random, anew in each repeat. Vector outputs are ordered along their
         first principal component (unscaled, as the default output kernel measures distance).
-    x_kernel, y_kernel : Kernel, optional
-        As in `cce`. Parameters that depend on the data are taken from all n rows, once, so that all
-        repeats estimate the same thing.
+    x_kernel, y_kernel : Kernel, "auto" or "paper", optional
+        As in `cce`. What depends on the data is taken from all n rows, once, so that all repeats estimate
+        the same thing.
     lam, draws, encoder, weights
         As in `cce`. Draws are made anew in each repeat. Rows of zero weight are never drawn.
     tol, solver, backend, dtype, memory_limit, progress, certificate, cache_dir, devices
@@ -274,10 +274,18 @@ def downsampled_cce(
     n = len(inputs)
     predictive = as_predictive(prediction, n, outputs.shape[1], y=outputs)
     masses = as_weights(weights, "weights", n)
-    lam = check_lam(lam)
     check_choice(method, "method", METHODS)
     repeats = check_count(repeats, "repeats")
-    x_kernel, y_kernel = default_kernels(x_kernel, y_kernel, inputs, outputs)
+    x_kernel, y_kernel, lam = chosen_kernels(
+        inputs,
+        outputs,
+        x_kernel,
+        y_kernel,
+        lam,
+        classes=isinstance(predictive, Categorical),
+        weights=masses,
+    )
+    x_kernel, y_kernel = resolved_kernels(x_kernel, y_kernel, inputs, outputs)
     part = np.arange(n) if masses is None else np.flatnonzero(masses)
     size = check_count(size, "size", 2, len(part), what="the rows that take part")
     if method == "stratified":

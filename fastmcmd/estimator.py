@@ -26,11 +26,10 @@ from fastmcmd._base.params import Parameters
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.arguments import prepared_inputs, scaled_inputs
 from fastmcmd.estimate.fit import Fit, fit
-from fastmcmd.estimate.samples import encoded_inputs, samples_of, samples_of_all
+from fastmcmd.estimate.samples import encoded_inputs, problem_of
 from fastmcmd.gram import check_sizes
 from fastmcmd.inference.chance import Chance
-from fastmcmd.inference.defaults import named_kernels
-from fastmcmd.kernels import Scaled, scales_of
+from fastmcmd.kernels import Kernel, Scaled
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
 from fastmcmd.options import DEFAULTS, Options, where_data_are
@@ -59,6 +58,10 @@ class ConditionalCongruence(Parameters):
         Columns of the (encoded) inputs.
     result_ : Result
         CCE at the inputs it was fitted on.
+    x_kernel_, y_kernel_ : Kernel
+        The kernels of the fit, chosen from its inputs and outcomes unless they were given.
+    lam_ : float
+        Its regulariser.
 
     Examples
     --------
@@ -77,7 +80,7 @@ class ConditionalCongruence(Parameters):
         self,
         x_kernel: KernelLike = None,
         y_kernel: KernelLike = None,
-        lam: float | str | None = 0.1,
+        lam: float | str | None = None,
         draws: int | None = None,
         encoder: Encoder | None = None,
         random_state: RandomState = None,
@@ -142,20 +145,18 @@ class ConditionalCongruence(Parameters):
         options = self.options(x)
         files = files_of(x=x, y=y, prediction=prediction, weights=weights)
         rows = encoded_inputs(x, self.encoder, "x", options)
-        chosen, y_kernel, lam = named_kernels(
-            rows, y, (prediction,), self.x_kernel, self.y_kernel, self.lam, weights
-        )
-        x_kernel, options, (rows,) = scaled_inputs(chosen, options, x=rows)
-        (rows,) = prepared_inputs(x_kernel, x=rows)
-        nature, model, kernels = samples_of(
-            rows, y, prediction, x_kernel, y_kernel, lam, self.draws, weights,
-            self.random_state,
+        problem = problem_of(
+            rows, y, [prediction], self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            self.random_state, options,
         )  # fmt: skip
-        self._fit, result = evaluate_at(nature, model, *kernels, options, rows, "CCE")
-        self._set_chance(result, Chance(nature, model, *kernels, rows))
-        self._files, self._scales = files, scales_of(chosen)
+        nature, (model,), kernels = problem.nature, problem.models, problem.kernels
+        self._fit, result = evaluate_at(
+            nature, model, *kernels, problem.options, problem.grid, "CCE"
+        )
+        self._set_chance(result, Chance(nature, model, *kernels, problem.grid))
+        self._files, self._scales, self.lam_ = files, problem.scales, nature.lam
         self.n_features_in_ = rows.shape[1]
-        self.input_dtype_ = rows.dtype
+        self.input_dtype_ = problem.grid.dtype
         self.output_columns_ = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
         return self
 
@@ -216,15 +217,12 @@ class ConditionalCongruence(Parameters):
         options = self.options(x)
         files = files_of(x=x, y=y, weights=weights)
         rows = encoded_inputs(x, self.encoder, "x", options)
-        chosen, y_kernel, lam = named_kernels(
-            rows, y, list(predictions.values()), self.x_kernel, self.y_kernel, self.lam, weights
-        )
-        x_kernel, options, (rows,) = scaled_inputs(chosen, options, x=rows)
-        (rows,) = prepared_inputs(x_kernel, x=rows)
-        nature, models, kernels = samples_of_all(
-            rows, y, predictions.values(), x_kernel, y_kernel, lam, self.draws, weights,
-            self.random_state,
+        problem = problem_of(
+            rows, y, predictions.values(), self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+            self.random_state, options,
         )  # fmt: skip
+        nature, models, kernels = problem.nature, problem.models, problem.kernels
+        rows, options = problem.grid, problem.options
         estimators: dict[str, ConditionalCongruence] = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
@@ -236,7 +234,7 @@ class ConditionalCongruence(Parameters):
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
                 one.restore(
                     fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype,
-                    scales_of(chosen),
+                    problem.scales, nature.lam,
                 )  # fmt: skip
                 one._set_chance(
                     one.result_, Chance(nature, models[len(estimators)], *kernels, rows)
@@ -258,11 +256,23 @@ class ConditionalCongruence(Parameters):
         features: int,
         columns: int,
         dtype: np.dtype[Any],
-        scales: tuple[float, ...] | None = None,
+        scales: tuple[float, ...] | None,
+        lam: float,
     ) -> None:
         """Set what `fit` sets, from a saved file or a fit of several models."""
-        self._fit, self.result_, self._scales = fitted, result, scales
+        self._fit, self.result_, self._scales, self.lam_ = fitted, result, scales, lam
         self.n_features_in_, self.output_columns_, self.input_dtype_ = features, columns, dtype
+
+    @property
+    def x_kernel_(self) -> Kernel:
+        """Kernel on inputs of the fit, its parameters numbers."""
+        kernel = self.fitted().x_kernel
+        return kernel if self._scales is None else Scaled(kernel, self._scales)
+
+    @property
+    def y_kernel_(self) -> Kernel:
+        """Kernel on outputs of the fit, its parameters numbers."""
+        return self.fitted().y_kernel
 
     def _set_chance(self, result: Result, chance: Chance) -> None:
         self._chance, self.result_ = chance, replace(result, source=chance)
@@ -272,14 +282,12 @@ class ConditionalCongruence(Parameters):
         """The samples it was fitted on with their kernels; None where it was loaded from a file."""
         return self._chance
 
-    def _grid(self, x_new: InputsLike) -> HostArray | Rows:
+    def _grid(self, x_new: InputsLike, encoder: Encoder | None) -> HostArray | Rows:
         self.fitted()
-        grid = encoded_inputs(x_new, self.encoder, "x_new", self.options(), self.n_features_in_)
+        grid = encoded_inputs(x_new, encoder, "x_new", self.options(), self.n_features_in_)
         if not isinstance(grid, Rows):
             grid = grid.astype(np.result_type(grid.dtype, self.input_dtype_), copy=False)
-        if self._scales is not None:
-            scaled = Scaled(self.fitted().x_kernel, self._scales)
-            grid = scaled_inputs(scaled, self.options(), x_new=grid)[2][0]
+        grid = scaled_inputs(self.x_kernel_, self.options(), x_new=grid)[2][0]
         check_sizes(self.fitted().x_kernel, x_new=grid)
         return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 
@@ -287,7 +295,7 @@ class ConditionalCongruence(Parameters):
         """Return the CCE at unlabelled inputs (q, d) with its certificate."""
         options = self.options()
         fitted = self.fitted()
-        grid = self._grid(x_new)
+        grid = self._grid(x_new, self.encoder)
         progress = Progress(options.progress, options.tol)
         try:
             values, errors, info = fitted.evaluate(grid, progress)
@@ -312,7 +320,16 @@ class ConditionalCongruence(Parameters):
         difference of the embeddings. That changes the value by about ``||r||^2 / (2 v)`` only, but the
         witness by up to ``||r|| sqrt(k(y, y))``. A smaller ``tol`` reduces both.
         """
-        grid = self._grid(x_new)
+        return self._witness(x_new, y_grid, self.encoder)
+
+    def witness_of_encoded(self, x_new: InputsLike, y_grid: ArrayLike) -> NDArray[np.float64]:
+        """Return the `witness` at inputs (q, d) that are encoded already."""
+        return self._witness(x_new, y_grid, None)
+
+    def _witness(
+        self, x_new: InputsLike, y_grid: ArrayLike, encoder: Encoder | None
+    ) -> NDArray[np.float64]:
+        grid = self._grid(x_new, encoder)
         y = as_rows(y_grid, "y_grid", columns=self.output_columns_)
         (y,) = prepared_inputs(self.fitted().y_kernel, y_grid=y.astype(np.float64))
         return self.fitted().witness(grid, y)
@@ -320,8 +337,9 @@ class ConditionalCongruence(Parameters):
     def save(self, path: FilePath) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically.
 
-        `fastmcmd.load` returns an estimator with the same values and parameters: kernels that depend on
-        the data are resolved anew when it is fitted again, and ``random_state`` is as it was.
+        `fastmcmd.load` returns an estimator with the same values, kernels and parameters: it scores new
+        inputs with the kernels of its fit, and chooses anew where it is fitted again; ``random_state`` is
+        as it was.
         ``cache_dir``, ``checkpoint``, ``devices`` and ``device_memory_limit`` belong to the machine, and
         come back as None. Kernels made of Python functions and encoders cannot be saved. A file that it was
         fitted on is refused.
@@ -333,8 +351,9 @@ class ConditionalCongruence(Parameters):
         storage.save(path, "ConditionalCongruence", state_of(self))
 
     def __repr__(self) -> str:
-        head = f"ConditionalCongruence(lam={self.lam})"
-        return head if self._fit is None else f"{head}, fitted\n{self.result_!r}"
+        if self._fit is None:
+            return f"ConditionalCongruence(lam={self.lam})"
+        return f"ConditionalCongruence(lam={self.lam_}), fitted\n{self.result_!r}"
 
 
 def _restored(arrays: dict[str, HostArray], document: dict[str, Any], version: int) -> Any:

@@ -19,13 +19,14 @@ from fastmcmd._base.annotations import (
 )
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd._base.progress import Progress
+from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.arguments import (
     check_files,
     common_dtype,
-    default_kernels,
     inputs,
     prepared_inputs,
+    resolved_kernels,
     scaled_inputs,
 )
 from fastmcmd.estimate.fit import Fit, fit
@@ -47,9 +48,9 @@ def mcmd(
     y: ArrayLike,
     x_prime: InputsLike,
     y_prime: ArrayLike,
-    x_kernel: Kernel | None = None,
-    y_kernel: Kernel | None = None,
-    lam: float = 0.1,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = 0.1,
     lam_prime: float | None = None,
     weights: ArrayLike | None = None,
     weights_prime: ArrayLike | None = None,
@@ -81,13 +82,15 @@ def mcmd(
         a Zarr array, an HDF5 dataset, an Arrow table, or a path: ``"x.npy"``, ``"x.zarr"``,
         ``"x.h5::/name"``, ``"x.parquet::a,b"``. Large ones are read in blocks of rows, never loaded whole.
         CuPy arrays and CUDA tensors of torch stay on their device with backend "cupy", as "auto" then is.
-    x_kernel : Kernel, optional
-        Kernel on inputs; default ``Polynomial(degree=3, gamma=None, coef0=1)``, that is
-        ``(x.z / d + 1)^3``. Data-dependent parameters are resolved on ``x``.
-    y_kernel : Kernel, optional
-        Kernel on outputs; default ``RBF("variance")``, resolved on ``y``.
-    lam, lam_prime : float
-        Regularisers, positive; the system of S is ``K_X + n lam I``. ``lam_prime=None`` takes ``lam``.
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default, unlike that of `cce`, the published ("paper")
+        ``Polynomial(degree=3, gamma=None, coef0=1)``, that is ``(x.z / d + 1)^3``. Parameters that depend
+        on the data are resolved on ``x``. "auto": the default of `cce`, chosen from ``x`` and ``y``.
+    y_kernel : Kernel, "auto" or "paper", optional
+        Kernel on outputs; default the published ``RBF("variance")``, resolved on ``y``.
+    lam, lam_prime : float, "auto" or "paper"
+        Regularisers, positive; the system of S is ``K_X + n lam I``. ``lam=None`` is 0.01 with
+        ``x_kernel="auto"``, else 0.1; ``lam_prime=None`` takes ``lam``.
     weights, weights_prime : array_like (n,), (m,), optional
         Nonnegative weights of the rows: counts or importance weights. Only ratios matter.
     tol : float
@@ -164,6 +167,9 @@ def mcmd(
     Kernel Conditional Mean Embeddings*, 2020, section 5.1; Young et al., *Beyond Calibration*,
     arXiv 2405.12412, equation 2). It is computed in feature form, see ``docs/theory.md``.
 
+    With the outcomes of a prediction as second sample this is the CCE; `cce` takes the prediction itself.
+    The published kernels stay the default here, so that this function is the published one.
+
     Examples
     --------
     >>> import numpy as np, fastmcmd as fm
@@ -196,16 +202,18 @@ def mcmd(
     check_same_length(x=first, y=outputs)
     check_same_length(x_prime=second, y_prime=outputs_prime)
     first, second, points = common_dtype(first, second, points)
+    masses = as_weights(weights, "weights", len(first))
+    masses_prime = as_weights(weights_prime, "weights_prime", len(second))
+    x_kernel, y_kernel, lam = chosen_kernels(
+        first, outputs, x_kernel, y_kernel, lam, weights=masses, none="paper"
+    )
     x_kernel, options, (first, second, points) = scaled_inputs(
         x_kernel, options, x=first, x_prime=second, grid=points
     )
     first, second, points = prepared_inputs(x_kernel, x=first, x_prime=second, grid=points)
     outputs, outputs_prime = prepared_inputs(y_kernel, y=outputs, y_prime=outputs_prime)
-    masses = as_weights(weights, "weights", len(first))
-    masses_prime = as_weights(weights_prime, "weights_prime", len(second))
-    lam = check_lam(lam)
     lam_prime = lam if lam_prime is None else check_lam(lam_prime, "lam_prime")
-    kernels = default_kernels(x_kernel, y_kernel, first, outputs, second, outputs_prime)
+    kernels = resolved_kernels(x_kernel, y_kernel, first, outputs, second, outputs_prime)
     nature = Sample(first, DrawnOutputs(outputs[:, None, :]), masses, lam)
     model = Sample(second, DrawnOutputs(outputs_prime[:, None, :]), masses_prime, lam_prime)
     result = evaluate_at(nature, model, *kernels, options, points, "MCMD", out)[1]

@@ -35,7 +35,9 @@ def test_witness_is_the_difference_of_embeddings(rng, y_kernel):
 
     x, y, p = rng.normal(size=(350, 2)), rng.normal(size=350), rng.normal(size=350) + 0.4
     points, new = np.linspace(-2, 2, 9)[:, None], rng.normal(size=(5, 2))
-    cc = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, tol=1e-9).fit(x, y, p)
+    cc = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, tol=1e-9, lam=0.1).fit(
+        x, y, p
+    )
     a = oracle.coefficients(fm.RBF(0.5), x, new, 0.1)
     rows = y_kernel(y[:, None], points) - y_kernel(p[:, None], points)
     np.testing.assert_allclose(cc.witness(new, points), a.T @ rows, atol=1e-8)
@@ -212,7 +214,7 @@ def test_kinked_kernels_go_by_closed_forms(rng, y_kernel, std):
     y = x + rng.normal(size=120)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        found = fm.cce(x, y, (x, std), x_kernel=fm.RBF(1.0), y_kernel=y_kernel)
+        found = fm.cce(x, y, (x, std), x_kernel=fm.RBF(1.0), y_kernel=y_kernel, lam=0.1)
 
     # The definition, by Gauss-Legendre panels on either side of the kink: over a normal gap of two outputs.
     panels = np.concatenate([[0.0], std * 2.0 ** np.arange(-9, 6)])

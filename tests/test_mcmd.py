@@ -142,7 +142,7 @@ def test_paper_defaults(rng):
     x = rng.normal(size=(150, 6))
     y = x.sum(1) + rng.normal(size=150)
     draws = x.sum(1) + rng.normal(size=150)
-    result = fm.cce(x, y, draws)
+    result = fm.cce(x, y, draws, x_kernel="paper", y_kernel="paper")
     expected = oracle.mcmd(
         x, x, y, x, draws, lambda a, b: (a @ b.T / 6 + 1) ** 3,
         lambda a, b: np.exp(-((a - b.T) ** 2) / (2 * np.var(y, ddof=1))),
@@ -155,7 +155,7 @@ def test_draws_per_input_are_repeated_rows(rng):
     x, y = rng.normal(size=(80, 2)), rng.normal(size=80)
     draws = rng.normal(size=(80, 7))
     kernels = fm.RBF(0.5), fm.RBF("variance").resolve(y[:, None])
-    ours = fm.cce(x, y, draws, x_kernel=kernels[0], tol=1e-9)
+    ours = fm.cce(x, y, draws, x_kernel=kernels[0], tol=1e-9, y_kernel="paper", lam=0.1)
     repeated = fm.mcmd(
         x, x, y, np.repeat(x, 7, axis=0), draws.ravel(), x_kernel=kernels[0], tol=1e-9
     )
@@ -280,7 +280,7 @@ def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
     """No solver is certified to less than the rounding of a certificate: the work ends, and says so."""
     x = rng.normal(size=(2500, 64)).astype(np.float32)
     y, p = rng.normal(size=2500), rng.normal(size=2500)
-    options = {"y_kernel": fm.RBF(0.5), "lam": 1e-2, "tol": 2e-10}
+    options = {"x_kernel": "paper", "y_kernel": fm.RBF(0.5), "lam": 1e-2, "tol": 2e-10}
     with pytest.warns(fm.ToleranceWarning, match="float64 rounding is what is left"):
         found = fm.cce(x, y, p, solver=solver, **options)
     with pytest.warns(fm.ToleranceWarning):
@@ -295,7 +295,7 @@ def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
 def test_float32_is_refined_below_its_own_rounding(rng):
     x = rng.normal(size=(1500, 40)).astype(np.float32)
     y, p = rng.normal(size=1500), rng.normal(size=1500)
-    options = {"x_kernel": fm.RBF(1 / 80), "y_kernel": fm.RBF(0.5), "solver": "cg"}
+    options = {"x_kernel": fm.RBF(1 / 80), "y_kernel": fm.RBF(0.5), "lam": 0.1, "solver": "cg"}
     result = fm.cce(x, y, p, tol=1e-9, **options)
     exact = fm.cce(x, y, p, tol=3e-11, dtype=np.float64, **options)
     assert result.info.dtype == "float32"

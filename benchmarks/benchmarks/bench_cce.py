@@ -43,7 +43,9 @@ class Base:
 
     def run(self, **options):
         x, y, p = self.data
-        return fm.cce(x, y, p, x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma), **options)
+        return fm.cce(
+            x, y, p, x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma), **options, lam=0.1
+        )
 
 
 class Estimate(Base):
@@ -119,7 +121,7 @@ class SmallUser:
 
     def time_cce(self):
         x, y, p = self.data
-        fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9)
+        fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9, lam=0.1)
 
     def time_published_float64(self):
         mcmd_numpy(*self.data, rbf(0.25), rbf(0.5), 0.1, np.float64)
@@ -136,10 +138,26 @@ class Draws:
         self.draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((2000, draws))
 
     def time_cce(self, draws):
-        fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), tol=1e-9)
+        fm.cce(
+            self.x,
+            self.y,
+            self.draws,
+            x_kernel=fm.RBF(1 / 16),
+            y_kernel=fm.RBF(0.5),
+            tol=1e-9,
+            lam=0.1,
+        )
 
     def peakmem_cce(self, draws):
-        fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), tol=1e-9)
+        fm.cce(
+            self.x,
+            self.y,
+            self.draws,
+            x_kernel=fm.RBF(1 / 16),
+            y_kernel=fm.RBF(0.5),
+            tol=1e-9,
+            lam=0.1,
+        )
 
 
 class Growth:
@@ -157,12 +175,12 @@ class Growth:
 
     def time_cce(self, n):
         x, y, p = self.data
-        fm.cce(x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB")
+        fm.cce(x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB", lam=0.1)
 
     def track_error_bound(self, n):
         x, y, p = self.data
         return fm.cce(
-            x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB"
+            x, y, p, x_kernel=fm.RBF(1 / 128), y_kernel=fm.RBF(0.5), memory_limit="8GB", lam=0.1
         ).error_bound
 
 
@@ -179,7 +197,9 @@ class Several(Base):
         self.inputs = x, y
 
     def congruence(self):
-        return fm.ConditionalCongruence(x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma))
+        return fm.ConditionalCongruence(
+            x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma), lam=0.1
+        )
 
     def together(self):
         self.congruence().fit_each(*self.inputs, self.models)
@@ -207,7 +227,7 @@ class Planned(Base):
     params: tuple = ([12000], ["clip d=512", "rbf d=8"])
 
     def time_plan(self, n, problem):
-        fm.plan(self.data[0], self.x_kernel)
+        fm.plan(self.data[0], self.x_kernel, lam=0.1)
 
 
 class Hard:
@@ -227,7 +247,9 @@ class Hard:
         warnings.simplefilter("ignore", fm.ToleranceWarning)  # rounding alone may leave more
 
     def run(self, lam, tol, **options):
-        return fm.cce(*self.data, x_kernel=self.kernel, lam=lam, tol=tol, **options)
+        return fm.cce(
+            *self.data, x_kernel=self.kernel, lam=lam, tol=tol, **options, y_kernel="paper"
+        )
 
     def time_auto(self, problem, lam, tol):
         self.run(lam, tol)

@@ -44,7 +44,16 @@ class Exponent:
             if path == "evaluate":
                 fm.evaluate(y, prediction)
             else:
-                fm.cce(x, y, prediction, x_kernel=fm.RBF(1 / (2 * d)), tol=1e-4, **options)
+                fm.cce(
+                    x,
+                    y,
+                    prediction,
+                    x_kernel=fm.RBF(1 / (2 * d)),
+                    tol=1e-4,
+                    **options,
+                    y_kernel="paper",
+                    lam=0.1,
+                )
 
         taken = []
         for _ in range(3):

@@ -26,7 +26,7 @@ class LowRank:
     def setup(self, problem):
         n, d = (200_000, 2) if "d=2" in problem else (100_000, 1)
         self.data = smooth(n, d, dtype=np.float64)
-        self.kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
+        self.kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "lam": 0.1}
 
     def run(self, **options):
         return fm.cce(*self.data, **self.kernels, **options)
@@ -66,7 +66,7 @@ class FixedRank:
         gamma = 1 / (2 * np.var(y, ddof=1))
         self.arguments = {
             "x": x, "y": y, "prediction": p, "x_kernel": fm.Polynomial(3), "y_kernel": fm.RBF(gamma),
-            "solver": "lowrank", "rank": 500, "tol": 1e-2, "certificate": "sampled",
+            "lam": 0.1, "solver": "lowrank", "rank": 500, "tol": 1e-2, "certificate": "sampled",
         }  # fmt: skip
 
     def time_cce(self):

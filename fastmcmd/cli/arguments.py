@@ -85,17 +85,23 @@ def add_nan_policy(parser: argparse.ArgumentParser) -> None:
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:
     """Add kernels and regulariser."""
-    for side, default in (("x", "polynomial"), ("y", "rbf")):
-        parser.add_argument(f"--{side}-kernel", choices=(*_KERNELS, *_NAMES), default=default)
+    for side in ("x", "y"):
+        parser.add_argument(
+            f"--{side}-kernel",
+            choices=(*_NAMES, *_KERNELS),
+            help="default: auto, chosen from the scales of x and y",
+        )
         parser.add_argument(
             f"--{side}-gamma",
             metavar="G",
-            help="a number, 'variance', 'median' or '1/d' (default: the paper's)",
+            help="a number, 'variance', 'median' or '1/d', of the kernel named, else of the published one",
         )
     parser.add_argument("--degree", type=int, default=3, help="of polynomial kernels")
     parser.add_argument("--nu", type=float, default=1.5, help="of Matern kernels: 0.5, 1.5 or 2.5")
     parser.add_argument("--length-scale", type=float, default=1.0, help="of Matern kernels")
-    parser.add_argument("--lam", type=_regulariser, default=0.1, help="regulariser, or 'auto'")
+    parser.add_argument(
+        "--lam", type=_regulariser, help="regulariser (default: 0.01, with --x-kernel paper 0.1)"
+    )
 
 
 def _regulariser(text: str) -> float | str:
@@ -272,6 +278,12 @@ def kernel(arguments: argparse.Namespace, side: str) -> Kernel | str | None:
 
     name = getattr(arguments, f"{side}_kernel")
     choice = getattr(arguments, f"{side}_gamma")
+    if choice is not None and name in _NAMES:
+        raise UsageError(f"--{side}-gamma needs a kernel such as --{side}-kernel rbf, not {name}")
+    if name is None:
+        if choice is None:
+            return None
+        name = "polynomial" if side == "x" else "rbf"
     default = "variance" if side == "y" and name == "rbf" else None
     gamma: Any = default
     if choice == "1/d":

@@ -70,8 +70,17 @@ def _measured(progress: Progress) -> list[Json]:
     for n, d in ((3_000, 512), (12_000, 8), (200_000, 2)):
         x = rng.normal(size=(n, d)).astype(np.float32)
         y = x[:, 0] + rng.normal(size=n)
-        kernel = fm.RBF(0.5) if d < 10 else None
-        call = partial(fm.cce, x, y, (x[:, 0], 1.0), x_kernel=kernel, progress=progress.shown)
+        kernel = fm.RBF(0.5) if d < 10 else "paper"
+        call = partial(
+            fm.cce,
+            x,
+            y,
+            (x[:, 0], 1.0),
+            x_kernel=kernel,
+            y_kernel="paper",
+            lam=0.1,
+            progress=progress.shown,
+        )
         result = measure(f"CCE, n = {n:,}, d = {d}", call)
         rows[-1]["error <="] = result.error_bound
     y = rng.normal(size=1_000_000)

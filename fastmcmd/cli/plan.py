@@ -45,12 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     if (arguments.file is None) == (arguments.shape is None):
         raise UsageError("either FILE or --shape N,D is needed")
-    x_kernel, lam = kernel(arguments, "x"), arguments.lam
-    if "auto" in (x_kernel, lam):
-        raise UsageError("'auto' looks at the outcomes, which a plan does not read; name a kernel")
     plan = fm.plan(
-        _inputs(arguments), None if isinstance(x_kernel, str) else x_kernel,
-        0.1 if isinstance(lam, str) else lam, **options_of(arguments),
+        _inputs(arguments), kernel(arguments, "x"), arguments.lam, **options_of(arguments),
     )  # fmt: skip
     if arguments.format == "json":
         print(json.dumps(plan.to_dict(), indent=2))

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
-from fastmcmd.kernels import RBF, Kernel, Polynomial, Scaled, split_scales
+from fastmcmd.kernels import Kernel, Scaled, split_scales
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows, check_apart, open_rows
@@ -19,9 +19,9 @@ from fastmcmd.rows import Rows, check_apart, open_rows
 __all__ = [
     "check_files",
     "common_dtype",
-    "default_kernels",
     "inputs",
     "prepared_inputs",
+    "resolved_kernels",
     "scaled_inputs",
 ]
 
@@ -131,7 +131,7 @@ def _as_dtype(array: Any, dtype: DTypeLike) -> HostArray:
     return np.asarray(array.astype(dtype, copy=False))
 
 
-def default_kernels(
+def resolved_kernels(
     x_kernel: object,
     y_kernel: object,
     x: HostArray | Rows,
@@ -139,16 +139,15 @@ def default_kernels(
     x_prime: HostArray | Rows | None = None,
     y_prime: HostArray | None = None,
 ) -> tuple[Kernel, Kernel]:
-    """Return both kernels, the paper's where None, with their parameters resolved on x and y.
+    """Return both kernels with their parameters resolved on x and y.
 
     Kernels that are Python functions are examined on rows of both samples.
     """
     resolved = []
-    for kernel, default, data, other, name in (
-        (x_kernel, Polynomial(degree=3, gamma=None, coef0=1.0), x, x_prime, "x_kernel"),
-        (y_kernel, RBF("variance"), y, y_prime, "y_kernel"),
+    for kernel, data, other, name in (
+        (x_kernel, x, x_prime, "x_kernel"),
+        (y_kernel, y, y_prime, "y_kernel"),
     ):
-        kernel = default if kernel is None else kernel
         if not isinstance(kernel, Kernel):
             raise TypeError(
                 f"{name} is {kernel!r}; a fastmcmd kernel is needed, such as fastmcmd.RBF(0.5) or "

@@ -1,8 +1,9 @@
-"""Both samples of a CCE, checked, from what a person passes as inputs, outcomes and prediction."""
+"""What a CCE is computed from: samples and kernels, from the caller's inputs, outcomes and predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,20 +14,25 @@ from fastmcmd._base.checks import (
     as_weights,
     check_callable,
     check_count,
-    check_lam,
     check_same_length,
 )
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
-from fastmcmd.estimate.arguments import default_kernels, inputs, prepared_inputs
-from fastmcmd.kernels import Kernel
+from fastmcmd.estimate.arguments import (
+    inputs,
+    prepared_inputs,
+    resolved_kernels,
+    scaled_inputs,
+)
+from fastmcmd.kernels import Kernel, scales_of
 from fastmcmd.options import Options
-from fastmcmd.predictive import Draws, as_predictive
+from fastmcmd.predictive import Categorical, Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
-from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.rows import Rows
 
-__all__ = ["encoded", "encoded_inputs", "samples_of", "samples_of_all"]
+__all__ = ["Problem", "encoded", "encoded_inputs", "problem_of"]
 
 
 def encoded(x: InputsLike | Rows, encoder: Encoder | None) -> InputsLike | Rows:
@@ -49,55 +55,85 @@ def encoded_inputs(
     return inputs(encoded(value, encoder), description, options, columns)
 
 
-def samples_of(
-    x: HostArray | Rows,
-    y: ArrayLike,
-    prediction: PredictionLike,
-    x_kernel: Kernel | None,
-    y_kernel: Kernel | None,
-    lam: float,
-    draws: int | None,
-    weights: ArrayLike | None,
-    random_state: RandomState,
-) -> tuple[Sample, Sample, tuple[Kernel, Kernel]]:
-    """Check the caller's arguments, and return both samples and the resolved kernels."""
-    nature, (model,), kernels = samples_of_all(
-        x, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state
-    )
-    return nature, model, kernels
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a CCE is computed from.
+
+    Attributes
+    ----------
+    nature : Sample
+        Inputs and observed outcomes.
+    models : list of Sample
+        The same inputs with the outcomes of each prediction.
+    x_kernel, y_kernel : Kernel
+        Resolved kernels, of inputs and outcomes as the samples have them.
+    scales : tuple of float (d,) or None
+        What the columns of the caller's inputs were multiplied by.
+    grid : ndarray (q, d) or Rows
+        Points to score, scaled alike; the inputs themselves where none were given.
+    options : Options
+        How to compute, landmarks scaled alike.
+    """
+
+    nature: Sample
+    models: list[Sample]
+    x_kernel: Kernel
+    y_kernel: Kernel
+    scales: tuple[float, ...] | None
+    grid: HostArray | Rows
+    options: Options
+
+    @property
+    def kernels(self) -> tuple[Kernel, Kernel]:
+        """Both kernels."""
+        return self.x_kernel, self.y_kernel
 
 
-def samples_of_all(
+def problem_of(
     x: HostArray | Rows,
     y: ArrayLike,
     predictions: Iterable[PredictionLike],
-    x_kernel: Kernel | None,
-    y_kernel: Kernel | None,
-    lam: float,
+    x_kernel: Kernel | str | None,
+    y_kernel: Kernel | str | None,
+    lam: float | str | None,
     draws: int | None,
     weights: ArrayLike | None,
     random_state: RandomState,
-) -> tuple[Sample, list[Sample], tuple[Kernel, Kernel]]:
-    """Check the caller's arguments, and return the sample of nature, those of models, resolved kernels."""
+    options: Options,
+    grid: HostArray | Rows | None = None,
+) -> Problem:
+    """Check the caller's arguments, choose the kernels, and return what the CCE is computed from.
+
+    The kernels follow from inputs and outcomes, so that they are the same for every prediction; outcomes
+    are classes if any prediction is `Categorical`. ``x`` and ``grid`` are checked and encoded already.
+    """
     check_order(y, "(x, y, prediction)")
     observed = as_rows(y, "y")
     check_same_length(x=x, y=observed)
-    (observed,) = prepared_inputs(y_kernel, y=observed)
-    outputs = [_predicted_outputs(p, observed, draws, random_state) for p in predictions]
-    outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
+    predictives = [as_predictive(p, *observed.shape, y=y) for p in predictions]
     masses = as_weights(weights, "weights", len(x))
-    lam = check_lam(lam)
-    kernels = default_kernels(x_kernel, y_kernel, x, observed)
+    classes = any(isinstance(one, Categorical) for one in predictives)
+    x_kernel, y_kernel, lam = chosen_kernels(
+        x, observed, x_kernel, y_kernel, lam, classes=classes, weights=masses
+    )
+    scales = scales_of(x_kernel)
+    points = x if grid is None else grid
+    x_kernel, options, (x, points) = scaled_inputs(x_kernel, options, x=x, at=points)
+    x, points = prepared_inputs(x_kernel, x=x, at=points)
+    (observed,) = prepared_inputs(y_kernel, y=observed)
+    outputs = [_predicted_outputs(one, draws, random_state) for one in predictives]
+    outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
+    kernels = resolved_kernels(x_kernel, y_kernel, x, observed)
     nature = Sample(x, DrawnOutputs(observed[:, None, :]), masses, lam)
-    return nature, [Sample(x, each, masses, lam, nature) for each in outputs], kernels
+    models = [Sample(x, each, masses, lam, nature) for each in outputs]
+    return Problem(nature, models, *kernels, scales, points, options)
 
 
 def _predicted_outputs(
-    prediction: PredictionLike, y: Array, draws: int | None, random_state: RandomState
+    predictive: Predictive, draws: int | None, random_state: RandomState
 ) -> Outputs:
     """Return the outputs of the model's side: draws, or distributions used exactly."""
-    n, columns = y.shape
-    predictive = as_predictive(prediction, n, columns, y=y)
+    n, columns = len(predictive), predictive.columns
     draws = check_count(draws, "draws", optional=True)
     if draws is None:
         if isinstance(predictive, Draws):

@@ -92,6 +92,7 @@ def state_of(estimator: ConditionalCongruence) -> EstimatorState:
         error_bounds=result.error_bounds,
         tol=result.tol,
         info=result.info,
+        chosen_lam=estimator.lam_,
     )
 
 
@@ -174,7 +175,10 @@ def parameters_of(state: EstimatorState) -> Json:
     marks = state.landmarks
     if isinstance(marks, np.ndarray):
         marks = _numbers(marks, "landmarks", None, state.features_in)
-    kernels = {name: _given_kernel(state.given[name], name) for name in ("x_kernel", "y_kernel")}
+    none = "paper" if state.chosen_lam is None else None
+    kernels = {
+        name: _given_kernel(state.given[name], name) or none for name in ("x_kernel", "y_kernel")
+    }
     return {
         **state.options,
         **kernels,
@@ -195,8 +199,8 @@ def _given_kernel(given: Any, name: str) -> Any:
 
 def fit_of(
     state: EstimatorState, options: Options
-) -> tuple[Fit, Result, int, int, DType, tuple[float, ...] | None]:  # fmt: skip
-    """Return the fit, its result, columns of inputs and outputs, precision and scales of the inputs.
+) -> tuple[Fit, Result, int, int, DType, tuple[float, ...] | None, float]:  # fmt: skip
+    """Return what `ConditionalCongruence.restore` takes.
 
     Raises
     ------
@@ -222,7 +226,9 @@ def fit_of(
     if not ((values >= 0).all() and (bounds >= 0).all()):  # NaN neither
         raise ValueError("its values or their error bounds are negative or NaN")
     result = Result(values, bounds, state.tol, state.info, "CCE")
-    return fitted, result, features_in, columns, _float_dtype(state.x_dtype), scales
+    lam = state.options["lam"] if state.chosen_lam is None else state.chosen_lam
+    _check_size(lam, "chosen_lam")
+    return fitted, result, features_in, columns, _float_dtype(state.x_dtype), scales, lam
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,8 @@ class EstimatorState:
         Distinct inputs of both samples.
     working : int
         Bytes that the fit needed beside its matrices.
+    chosen_lam : float or None
+        The regulariser of the fit. None in files from when kernels of None were the published ones.
     """
 
     options: Json
@@ -168,6 +170,7 @@ class EstimatorState:
     error_bounds: Array
     tol: float
     info: Info
+    chosen_lam: float | None = None
 
 
 Arrays = dict[str, NDArray[Any]]

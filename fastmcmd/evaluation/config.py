@@ -15,11 +15,11 @@ from fastmcmd._base.checks import (
     check_choice,
     check_count,
     check_flag,
-    check_lam,
     check_positive,
     check_same_length,
 )
 from fastmcmd._base.seeds import seed_sequence
+from fastmcmd.default_kernels import check_lam_or_name, kernel_or_name
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
@@ -94,8 +94,9 @@ class EvaluationConfig:
         bins = check_count(bins, "bins")
         n_boot = check_count(n_boot, "n_boot", least=0)
         adversarial = check_flag(adversarial, "adversarial")
-        if estimation["lam"] not in (None, "auto", "paper"):
-            check_lam(estimation["lam"])
+        check_lam_or_name(estimation["lam"])
+        kernel_or_name(estimation["x_kernel"], "x_kernel")
+        kernel_or_name(estimation["y_kernel"], "y_kernel")
         check_count(estimation["draws"], "draws", optional=True)
         level, confidence = _share(level, "level"), _share(confidence, "confidence")
         congruence, random_state = ConditionalCongruence(**estimation), estimation["random_state"]

@@ -49,7 +49,7 @@ def evaluate(
     test: bool | None = None,
     x_kernel: KernelLike = None,
     y_kernel: KernelLike = None,
-    lam: float | str | None = 0.1,
+    lam: float | str | None = None,
     draws: int | None = None,
     encoder: Encoder | None = None,
     tol: float = 1e-6,

@@ -15,12 +15,17 @@ from fastmcmd._base.checks import (
     check_count,
     check_flag,
     check_labels,
-    check_lam,
     check_positive,
     check_same_length,
 )
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.default_kernels import (
+    chosen_lam,
+    default_input_kernel,
+    kernel_or_name,
+    paper_kernels,
+)
 from fastmcmd.inference.combination import (
     direction_of,
     evidence_of,
@@ -31,7 +36,6 @@ from fastmcmd.inference.combination import (
 )
 from fastmcmd.inference.conditioning import inputs_of, points_of
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
-from fastmcmd.inference.defaults import default_input_kernel, paper_kernels
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
@@ -171,7 +175,7 @@ def congruence_test(
     labels = None if groups is None else _clusters(groups, len(y))
     delta = _limit(null, delta, statistic, groups, alpha)
     x_kernel, y_kernel, lam = _named(x_kernel, y_kernel, lam)
-    lams = LAMS if lam is None else (check_lam(lam),)
+    lams = LAMS if lam is None else (lam,)
     inputs, condition = inputs_of(condition_on, x, predictive)
     points = None if at is None else points_of(at, inputs, condition)
     if x_kernel is None:
@@ -329,27 +333,16 @@ def _named(
     x_kernel: Kernel | str | None, y_kernel: Kernel | str | None, lam: float | str | None
 ) -> tuple[Kernel | None, Kernel | None, float | None]:
     """Return kernels and regulariser that arguments mean; None for the defaults of the test."""
-    paper = paper_kernels()
     kernels: list[Kernel | None] = []
-    for kernel, published, name in (
-        (x_kernel, paper[0], "x_kernel"),
-        (y_kernel, paper[1], "y_kernel"),
+    for given, published, name in zip(
+        (x_kernel, y_kernel), paper_kernels()[:2], ("x_kernel", "y_kernel"), strict=True
     ):
-        if kernel is None or isinstance(kernel, Kernel):
-            kernels.append(kernel)
-        elif isinstance(kernel, str) and kernel in ("auto", "paper"):
-            kernels.append(None if kernel == "auto" else published)
-        else:
-            raise TypeError(
-                f'{name} is {kernel!r}; a fastmcmd kernel, "auto", "paper" or None is needed'
-            )
-    if isinstance(lam, str):
-        if lam not in ("auto", "paper"):
-            raise ValueError(
-                f'lam is {lam!r}; a positive number, "auto", "paper" or None is needed'
-            )
-        lam = None if lam == "auto" else paper[2]
-    return kernels[0], kernels[1], lam
+        kernel = kernel_or_name(given, name)
+        if isinstance(kernel, str):
+            kernel = published if kernel == "paper" else None
+        kernels.append(kernel)
+    ladder = lam is None or (isinstance(lam, str) and lam == "auto")
+    return kernels[0], kernels[1], None if ladder else chosen_lam(lam)
 
 
 def _kinds_of(

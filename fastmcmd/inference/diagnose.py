@@ -17,6 +17,7 @@ from fastmcmd._base.checks import (
     shown,
 )
 from fastmcmd.backends import get_backend
+from fastmcmd.default_kernels import chosen_lam, kernel_or_name, paper_kernels
 from fastmcmd.embedding.features import output_features
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.corrections import (
@@ -29,7 +30,7 @@ from fastmcmd.inference.corrections import (
     starting_point,
 )
 from fastmcmd.inference.diagnosis import Diagnosis
-from fastmcmd.inference.inputs import checked_lam, input_map
+from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.local_corrections import (
     CorrectionFit,
     RowBlocks,
@@ -63,9 +64,9 @@ def diagnose(
     y: Any,
     prediction: Any,
     at: Any = None,
-    x_kernel: Kernel | None = None,
-    y_kernel: Kernel | None = None,
-    lam: float | None = None,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
     level: float = 0.9,
     weights: Any = None,
     random_state: Any = None,
@@ -82,14 +83,14 @@ def diagnose(
         The predicted distributions of numbers.
     at : array_like (q, d) or (q,), optional
         Inputs to answer for; default ``x``.
-    x_kernel : Kernel, optional
-        Kernel on inputs. Default: the mean of three RBF kernels at l, l/2 and l/4 on standardised
-        columns, l the median distance.
-    y_kernel : Kernel, optional
-        Kernel on outputs. Default: an RBF kernel of length 1 on standardised outcomes ``(y - mean) / std``,
-        which sees a wrong spread also where the means vary faster than ``x_kernel`` resolves.
-    lam : float, optional
-        Regulariser, 0.01 by default.
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default ("auto") that of `cce`.
+    y_kernel : Kernel, "auto" or "paper", optional
+        Kernel on outputs. Default ("auto"), unlike that of `cce`: an RBF kernel of length 1 on standardised
+        outcomes ``(y - mean) / std``, which sees a wrong spread also where the means vary faster than
+        ``x_kernel`` resolves.
+    lam : float, "auto" or "paper", optional
+        Regulariser; default as in `cce`.
     level : float
         Confidence level of the bands, pointwise.
     weights : array_like (n,), optional
@@ -144,14 +145,16 @@ def diagnose(
     level = as_float(level, "level")
     if not 0 < level < 1:
         raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
-    lam, seen = checked_lam(lam), input_map(x, x_kernel)
-    if y_kernel is not None and not isinstance(y_kernel, Kernel):
-        raise TypeError(f"y_kernel is {shown(y_kernel)}; a fastmcmd kernel or None is needed")
+    lam, seen = chosen_lam(lam, x_kernel), input_map(x, x_kernel, weights)
+    y_kernel = kernel_or_name(y_kernel, "y_kernel")
     reason = reason_against(predictive)
     if reason is not None:
         return _nothing(grid, level, reason, labels)
     start = starting_point(predictive, y[:, 0], row_weights)
-    outputs = None if y_kernel is None else output_map(y_kernel, predictive, y)
+    outputs = None
+    if y_kernel != "auto":
+        chosen = y_kernel if isinstance(y_kernel, Kernel) else paper_kernels()[1]
+        outputs = output_map(chosen, predictive, y)
     model = correctable(predictive, *start, outputs)
     smoother = Smoother.of(
         seen.kernel, seen(x), LANDMARKS, 0 if random_state is None else random_state

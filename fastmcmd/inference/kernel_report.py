@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import NumericalError
-from fastmcmd.inference.defaults import chosen_kernels
 from fastmcmd.inference.select_kernel import described, leave_one_out
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels import RBF, Kernel

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd._base.checks import as_array, as_float, as_rows, as_weights, check_same_length, shown
-from fastmcmd.inference.inputs import checked_lam, input_map
+from fastmcmd.default_kernels import chosen_lam
+from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
@@ -69,8 +70,8 @@ def missing_mass(
     prediction: PredictionLike,
     at: ArrayLike,
     values: ArrayLike | None = None,
-    x_kernel: Kernel | None = None,
-    lam: float | None = None,
+    x_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
     level: float = 0.95,
     weights: ArrayLike | None = None,
 ) -> MissingMass:
@@ -136,7 +137,7 @@ def missing_mass(
     predictive = as_predictive(prediction, len(y), 1, y=y)
     given = as_weights(weights, "weights", len(y))
     row_weights = np.ones(len(y)) if given is None else given
-    seen, lam = input_map(x, x_kernel), checked_lam(lam)
+    seen, lam = input_map(x, x_kernel, given), chosen_lam(lam, x_kernel)
     smoother = Smoother.of(seen.kernel, seen(x), _LANDMARKS, 0)
     basis = smoother.basis(seen(x), row_weights)
     near = basis.coordinates(seen(point))[0] * basis.shrinkage(lam)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_array, as_rows, check_count, check_lam, check_positive, shown
+from fastmcmd._base.checks import as_array, as_rows, check_count, check_positive, shown
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import require
-from fastmcmd.estimate.samples import samples_of
+from fastmcmd.estimate.arguments import resolved_kernels
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
@@ -23,7 +24,7 @@ from fastmcmd.inference.outcome_features import OutcomeFeatures, landmark_featur
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
-from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive import Categorical, Predictive, as_predictive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,9 +173,9 @@ def weak_regions(
     x: Any,
     y: Any,
     prediction: Any,
-    x_kernel: Kernel | None = None,
-    y_kernel: Kernel | None = None,
-    lam: float = 0.1,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
     *,
     max_depth: int = 2,
     simulations: int = 199,
@@ -246,7 +247,7 @@ def weak_regions(
         raise ValueError(
             f"there are {n} rows; at least {LEAST_ROWS} are needed to split and to test"
         )
-    lam, level = check_lam(lam), check_positive(level, "level")
+    level = check_positive(level, "level")
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
     max_depth, simulations = (
@@ -258,14 +259,14 @@ def weak_regions(
     order = rng.permutation(n)
     halves = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
     half = halves[0]
-    _, _, kernels = samples_of(
-        x[half], y[half], predictive.take(half), x_kernel, y_kernel, lam, None, None, None
+    part = predictive.take(half)
+    input_kernel, output_kernel, lam = chosen_kernels(
+        x[half], y[half], x_kernel, y_kernel, lam, classes=isinstance(part, Categorical)
     )
+    kernels = resolved_kernels(input_kernel, output_kernel, x[half], y[half])
     some = predictive.take(half[:: -(-len(half) // _SUBSAMPLE)])
     kind = landmark_features(kernels[1], _drawn(some, rng), rng, "y")
-    e, beyond = _residuals(
-        kind.features, np.asarray(y[half], dtype=np.float64), predictive.take(half), rng
-    )
+    e, beyond = _residuals(kind.features, np.asarray(y[half], dtype=np.float64), part, rng)
     local = _local_excess(_basis(kernels[0], x[half], rng), e, lam)
     standard = _standardised(table)
     local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)

@@ -25,7 +25,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
-from fastmcmd.inference.defaults import chosen_kernels, column_scales, median_distance
+from fastmcmd.default_kernels import chosen_kernels, column_scales, median_distance
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import (
     RBF,

@@ -128,7 +128,7 @@ def project(
     noise, extreme = np.zeros(data_sets), np.zeros(data_sets)
     residuals = np.empty((len(x), kinds[0].rank), dtype=np.float32) if keep_residuals else None
     threads = get_num_threads()
-    vectors = np.ascontiguousarray(basis.vectors[:, basis.kept])
+    vectors = np.ascontiguousarray(basis.vectors[:, basis.significant])
 
     def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         """Return ``a b``. Beside other threads not by BLAS, which would start more in each of them."""

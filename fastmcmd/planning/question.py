@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.annotations import CertificateName, FilePath, MemoryLimit, SolverName
-from fastmcmd._base.checks import check_count, check_lam
+from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.estimate.arguments import default_kernels, inputs, scaled_inputs
+from fastmcmd.default_kernels import chosen_input_kernel, chosen_lam
+from fastmcmd.estimate.arguments import inputs, resolved_kernels, scaled_inputs
 from fastmcmd.estimate.task import backend_of
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
@@ -26,8 +27,8 @@ __all__ = ["plan"]
 
 def plan(
     x: Any,
-    x_kernel: Kernel | None = None,
-    lam: float = 0.1,
+    x_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
     features: int = FEATURES,
     tol: float = 1e-6,
     solver: SolverName = "auto",
@@ -46,12 +47,13 @@ def plan(
     ----------
     x : array_like (n, d), rows on disk, or tuple (n, d)
         Inputs, or only their shape; then kernel matrices are taken to have no low rank.
-    x_kernel : Kernel, optional
-        Kernel on inputs; default as in `cce`.
-    lam : float
-        Regulariser.
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default as in `cce`, chosen from ``x``.
+    lam : float, "auto" or "paper", optional
+        Regulariser; default as in `cce`.
     features : int
-        Features that the output kernel needs: 20 to 35 for an RBF kernel on scalar outputs.
+        Features that the output kernel needs: 20 to 35 for an RBF kernel on scalar outputs, more where the
+        default kernel resolves outcomes that scatter little around steep means.
     tol, solver, backend, dtype, memory_limit, certificate, rank, cache_dir, devices
     device_memory_limit
         As in `mcmd`.
@@ -88,12 +90,13 @@ def plan(
         progress=False, certificate=certificate, rank=rank, cache_dir=cache_dir,
         devices=devices, device_memory_limit=device_memory_limit,
     )  # fmt: skip
-    lam = check_lam(lam)
+    lam = chosen_lam(lam, x_kernel)
     features = check_count(features, "features")
     shaped = _is_shape(x)
     rows = _of_shape(x) if shaped else inputs(x, "x", options)
-    x_kernel, options, (rows,) = scaled_inputs(x_kernel, options, x=rows)
-    kernels = default_kernels(x_kernel, None, rows, np.array([[0.0], [1.0]]))
+    chosen = chosen_input_kernel(rows, x_kernel)
+    chosen, options, (rows,) = scaled_inputs(chosen, options, x=rows)
+    kernels = resolved_kernels(chosen, RBF("variance"), rows, np.array([[0.0], [1.0]]))
     like = Subsample(x[0], rows) if isinstance(rows, np.ndarray) and shaped else rows
     options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]

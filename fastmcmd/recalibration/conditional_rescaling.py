@@ -41,8 +41,8 @@ class ConditionalRescaling(LocalRecalibrator):
 
     Parameters
     ----------
-    x_kernel : Kernel, optional
-        Kernel on inputs; default three RBF lengths on standardised columns, see `fastmcmd.diagnose`.
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default ("auto") three RBF lengths on standardised columns, as in `cce`.
     lam : "auto", float or sequence of float, default "auto"
         Regularisers to choose from; "auto" for 0.1, 0.01 and 0.001.
     folds : int, default 5
@@ -109,7 +109,7 @@ class ConditionalRescaling(LocalRecalibrator):
         reason = reason_against(rows.prediction)
         if reason is not None:
             raise ValueError(f"prediction cannot be rescaled: {reason}")
-        seen = input_map(x, self.x_kernel)
+        seen = input_map(x, self.x_kernel, rows.weights)
         x, y = seen(x), rows.y
         weights = np.ones(len(y)) if rows.weights is None else rows.weights
         fold = folds_of(rows, self.folds, self.random_state)

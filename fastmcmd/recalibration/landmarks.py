@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import RandomState
-from fastmcmd._base.checks import check_count, check_lams, shown
+from fastmcmd._base.checks import check_count, check_lams
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
+from fastmcmd.default_kernels import kernel_or_name
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.inputs import InputMap
 from fastmcmd.inference.smoother import Smoother
-from fastmcmd.kernels import Kernel, kernel_from_dict
+from fastmcmd.kernels import kernel_from_dict
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Recalibrator
@@ -30,8 +31,8 @@ class LocalRecalibrator(Recalibrator):
 
     Parameters
     ----------
-    x_kernel : Kernel, optional
-        Kernel on inputs; default three RBF lengths on standardised columns, see `fastmcmd.diagnose`.
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default ("auto") three RBF lengths on standardised columns, as in `cce`.
     lam : "auto", float or sequence of float
         Regularisers to choose from by cross-fitting.
     folds : int
@@ -54,8 +55,7 @@ class LocalRecalibrator(Recalibrator):
     def _set_options(
         self, x_kernel: Any, lam: Any, folds: int, landmarks: int, random_state: RandomState
     ) -> None:
-        if x_kernel is not None and not isinstance(x_kernel, Kernel):
-            raise TypeError(f"x_kernel is {shown(x_kernel)}; a fastmcmd kernel or None is needed")
+        kernel_or_name(x_kernel, "x_kernel")
         self.x_kernel = x_kernel
         if isinstance(lam, str):
             if lam != "auto":
@@ -93,7 +93,7 @@ class LocalRecalibrator(Recalibrator):
         features = KernelFeatures(
             kernel, self.landmarks_, self.factor_, get_backend("auto", kernel), self.origin_
         )
-        return features.transform((x - self.offset_) / self.scales_)
+        return features.transform((x - self.offset_) * self.scales_)
 
     def check_state(self) -> None:
         """Raise ValueError where the fitted smoother is none."""
@@ -111,8 +111,8 @@ class LocalRecalibrator(Recalibrator):
                 raise ValueError(f"{name} is no array of float64")
             if value.shape != shape or not np.isfinite(value).all():
                 raise ValueError(f"{name} has shape {value.shape} or values that are not finite")
-        if not (self.scales_ > 0).all() or not (np.diagonal(self.factor_) > 0).all():
-            raise ValueError("scales_ or the diagonal of factor_ are not positive")
+        if not (self.scales_ >= 0).all() or not (np.diagonal(self.factor_) > 0).all():
+            raise ValueError("scales_ are negative, or the diagonal of factor_ is not positive")
         kernel_from_dict(json.loads(self.kernel_))
 
 

@@ -43,8 +43,8 @@ class WitnessTilting(LocalRecalibrator):
 
     Parameters
     ----------
-    x_kernel : Kernel, optional
-        Kernel on inputs; default three RBF lengths on standardised columns, see `fastmcmd.diagnose`.
+    x_kernel : Kernel, "auto" or "paper", optional
+        Kernel on inputs; default ("auto") three RBF lengths on standardised columns, as in `cce`.
     lam : "auto", float or sequence of float, default "auto"
         Regularisers to choose from; "auto" for 0.1 and 0.01.
     rounds : int, default 4
@@ -121,7 +121,7 @@ class WitnessTilting(LocalRecalibrator):
         y = rows.y
         weights = np.ones(len(y)) if rows.weights is None else rows.weights
         offset, factor = starting_point(rows.prediction, y, weights)
-        seen = input_map(x, self.x_kernel)
+        seen = input_map(x, self.x_kernel, rows.weights)
         smoother = Smoother.of(seen.kernel, seen(x), self.landmarks, 0)
         nodes = nodes_of(rows.prediction, offset, factor, LEARNING_NODES)
         task = _Task(

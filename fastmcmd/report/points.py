@@ -127,9 +127,8 @@ def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> st
     outputs = np.linspace(low, high, _GRID)
     if evaluation.prediction.discrete and high - low < _GRID:
         outputs = np.arange(np.floor(low), np.ceil(high) + 1)
-    # Of encoded inputs, which the fitted object would encode once more.
-    grid = inputs.take(np.array([at])).astype(evaluation.congruence.input_dtype_, copy=False)
-    h = evaluation.congruence.fitted().witness(grid, outputs[:, None].astype(np.float64))[0]
+    grid = inputs.take(np.array([at]))
+    h = evaluation.congruence.witness_of_encoded(grid, outputs)[0]
     title = "Witness of the worst point"
     drawn = svg(
         lambda ax: witness(outputs, h, ax, colour=colour, outcome=float(evaluation.y[at])), title

@@ -34,10 +34,10 @@ def _settings(material: Material) -> Section:
             rows.append([Cell(key), Cell(str(value), kind="text")])
         if evaluation.congruence is not None and evaluation.cce is not None:
             info = evaluation.cce.info
-            fitted = evaluation.congruence.fitted()
-            rows.append([Cell("kernel on x"), Cell(repr(fitted.x_kernel), kind="text")])
-            rows.append([Cell("kernel on y"), Cell(repr(fitted.y_kernel), kind="text")])
-            rows.append([Cell("lam"), Cell(f"{evaluation.congruence.lam:g}", kind="text")])
+            congruence = evaluation.congruence
+            rows.append([Cell("kernel on x"), Cell(repr(congruence.x_kernel_), kind="text")])
+            rows.append([Cell("kernel on y"), Cell(repr(congruence.y_kernel_), kind="text")])
+            rows.append([Cell("lam"), Cell(f"{congruence.lam_:g}", kind="text")])
             bound = f"every value right to {evaluation.cce.error_bound:.1e} ({info.certificate})"
             rows.append([Cell("certificate of CCE"), Cell(bound, kind="text")])
             how = f"{info.solver}, {info.backend}, {info.dtype}, {info.seconds:.3g} s"

@@ -124,7 +124,7 @@ def test_clearly_faster_is_asked_for(gpu, speeds, any_size, monkeypatch):
     assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
     speeds.update(cupy=1e12)
     rates._KNOWN.clear()
-    whole, there = (fm.plan(x, KERNEL, backend=name).seconds for name in ("cpu", "cupy"))
+    whole, there = (fm.plan(x, KERNEL, backend=name, lam=0.1).seconds for name in ("cpu", "cupy"))
     # The nominal speed knows nothing of so slow a processor.
     monkeypatch.setattr(choice, "nominal_seconds", lambda *_: whole)
     for share, backend in ((1.1, "auto"), (0.9, "cupy")):

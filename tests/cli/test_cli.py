@@ -171,8 +171,11 @@ def test_names_of_choices_of_kernels(predictions, capsys):
     names = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
     expected = fm.cce(arrays["x"], arrays["y"], prediction, **names)
     assert told["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
-    assert main(["plan", "--shape", "500,2", "--x-kernel", "auto"]) == 2
-    assert "does not read" in capsys.readouterr().err
+    assert main(["evaluate", str(path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cce"]["mean"] == told["cce"]["mean"]
+    assert main(["plan", "--shape", "500,2", "--x-kernel", "auto"]) == 0
+    assert main(["plan", "--shape", "500,2", "--x-kernel", "auto", "--x-gamma", "1"]) == 2
+    assert "--x-gamma needs a kernel" in capsys.readouterr().err
 
 
 def test_interruption_and_failure(predictions, monkeypatch, capsys):

@@ -192,7 +192,9 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
     monkeypatch.setattr(fitting, "fit_features", counted)
     seen = {}
     for limit in (24_000_000, 30_000_000, 34_000_000, 38_000_000, 400_000_000):
-        made = fm.ConditionalCongruence(x_kernel=KERNEL, solver="cg", memory_limit=limit)
+        made = fm.ConditionalCongruence(
+            x_kernel=KERNEL, solver="cg", memory_limit=limit, y_kernel="paper", lam=0.1
+        )
         groups.clear()
         try:
             for prediction in models.values():
@@ -245,7 +247,7 @@ def test_dense_and_feature_forms_side_by_side(rng):
     x = rng.normal(size=(n, 2))
     y = rng.integers(0, 3, n).astype(float)
     models = {"few": rng.integers(0, 3, n).astype(float), "many": rng.normal(size=n)}
-    made = fm.ConditionalCongruence(x_kernel=KERNEL, y_kernel=fm.Laplacian(1.0))
+    made = fm.ConditionalCongruence(x_kernel=KERNEL, y_kernel=fm.Laplacian(1.0), lam=0.1)
     found = made.fit_each(x, y, models)
     assert [one.result_.info.form for one in found.values()] == ["feature", "dense"]
     for name, draws in models.items():
@@ -258,11 +260,16 @@ def test_small_regulariser_shares_a_preconditioner(rng):
     x = rng.uniform(-2, 2, (n, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {"a": fm.Gaussian(x[:, 0], 0.3), "b": fm.Gaussian(x[:, 1], 1.0)}
-    made = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0), lam=1e-5, solver="cg", tol=1e-4)
+    made = fm.ConditionalCongruence(
+        x_kernel=fm.RBF(1.0), lam=1e-5, solver="cg", tol=1e-4, y_kernel="paper"
+    )
     found = made.fit_each(x, y, models)
     for name, prediction in models.items():
         assert any("preconditioned" in note for note in found[name].result_.info.notes)
-        _agree(found[name], fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction))
+        _agree(
+            found[name],
+            fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction),
+        )
 
 
 def test_saved_and_loaded(data, tmp_path):
@@ -357,11 +364,13 @@ def test_budget_without_room_serves_as_none():
 def test_streams_abreast(rng):
     """Right-hand sides side by side, each stream with its own account, also from a saved state."""
     from fastmcmd.embedding.features import output_features
-    from fastmcmd.estimate.samples import samples_of_all
+    from fastmcmd.estimate.samples import problem_of
 
     x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
     draws = [rng.normal(size=50), 3 * rng.normal(size=50)]
-    nature, models, kernels = samples_of_all(x, y, draws, KERNEL, None, 0.1, None, None, 0)
+    options = fm.ConditionalCongruence().options()
+    problem = problem_of(x, y, draws, KERNEL, "paper", 0.1, None, None, 0, options)
+    nature, models, kernels = problem.nature, problem.models, problem.kernels
     backend = fm.backends.get_backend("numpy", kernels[1])
     streams = []
     for k, model in enumerate(models):
@@ -394,18 +403,16 @@ def test_streams_abreast(rng):
 
 def test_low_rank_is_not_considered_for_few_rows(data):
     from fastmcmd._base.progress import Progress
-    from fastmcmd.estimate.samples import samples_of_all
+    from fastmcmd.estimate.samples import problem_of
     from fastmcmd.estimate.task import Task
     from fastmcmd.options import Options
 
     x, y, models = data
-    nature, samples, kernels = samples_of_all(
-        x, y, models.values(), KERNEL, None, 0.1, None, None, 0
-    )
     options = fm.ConditionalCongruence().options()
     assert isinstance(options, Options)
-    task = Task(*kernels, options, x)
-    assert low_rank_forms(nature, samples, task, Progress(False, 1e-6)) == [None] * 5
+    problem = problem_of(x, y, models.values(), KERNEL, "paper", 0.1, None, None, 0, options)
+    task = Task(*problem.kernels, options, x)
+    assert low_rank_forms(problem.nature, problem.models, task, Progress(False, 1e-6)) == [None] * 5
 
 
 def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch):
@@ -430,7 +437,7 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
         ),
     )
     made = fm.ConditionalCongruence(
-        x_kernel=KERNEL, y_kernel=fm.RBF(1.0), solver="lowrank", tol=1e-4
+        x_kernel=KERNEL, y_kernel=fm.RBF(1.0), solver="lowrank", tol=1e-4, lam=0.1
     )
     found = made.fit_each(x, y, models)
     assert rounds[0] == [0, 1]

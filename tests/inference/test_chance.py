@@ -131,11 +131,19 @@ def test_landmarks_agree_with_the_dense_factor(monkeypatch):
 def test_rows_at_one_input_support_it_as_many_as_they_are():
     x = np.repeat([[0.0], [100.0], [200.0]], [1, 7, 12], axis=0)
     y = np.arange(20.0)
-    found = fm.cce(x, y, fm.Gaussian(y, 1.0), [[0.0], [100.0], [200.0], [150.0]], X_KERNEL)
+    found = fm.cce(
+        x,
+        y,
+        fm.Gaussian(y, 1.0),
+        [[0.0], [100.0], [200.0], [150.0]],
+        X_KERNEL,
+        y_kernel="paper",
+        lam=0.1,
+    )
     np.testing.assert_allclose(found.effective_rows, [1, 7, 12, 0], atol=1e-9)
     # A row of large weight is one row.
     heavy = fm.cce(x[:1], y[:1], fm.Gaussian(y[:1], 1.0), x_kernel=X_KERNEL, y_kernel=fm.RBF(1.0),
-                   weights=[50.0])  # fmt: skip
+                   weights=[50.0], lam=0.1)  # fmt: skip
     np.testing.assert_allclose(heavy.effective_rows, [1.0])
 
 
@@ -201,9 +209,11 @@ def test_copies(copied):
 def test_fitted_estimators_score_new_inputs_with_support():
     _, x, y = data()
     models = {"a": fm.Gaussian(y, 1.0), "b": fm.Gaussian(np.sin(x[:, 0]), 0.3)}
-    found = fm.ConditionalCongruence(x_kernel=X_KERNEL).fit_each(x, y, models)
+    found = fm.ConditionalCongruence(x_kernel=X_KERNEL, y_kernel="paper", lam=0.1).fit_each(
+        x, y, models
+    )
     for name, prediction in models.items():
-        alone = fm.cce(x, y, prediction, x_kernel=X_KERNEL)
+        alone = fm.cce(x, y, prediction, x_kernel=X_KERNEL, y_kernel="paper", lam=0.1)
         np.testing.assert_allclose(found[name].result_.excess, alone.excess, atol=1e-5)
     far = found["b"].evaluate([[0.0, 0.0], [30.0, 0.0]])
     assert far.effective_rows[0] > 5

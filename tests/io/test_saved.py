@@ -31,7 +31,8 @@ def data(rows=60):
 
 
 def estimator(**options):
-    return fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), **options).fit(*data())
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": "paper", "lam": 0.1, **options}
+    return fm.ConditionalCongruence(**options).fit(*data())
 
 
 ESTIMATORS = {

@@ -19,6 +19,7 @@ def data(rng):
 
 def both(data, kernel, **options):
     x, y, prediction = data
+    options |= {"y_kernel": "paper", "lam": 0.1}
     scaled = fm.cce(x, y, prediction, x_kernel=fm.Scaled(kernel, SCALES), **options)
     plain = fm.cce(x * SCALES, y, prediction, x_kernel=kernel, **options)
     return scaled.values, plain.values
@@ -51,10 +52,24 @@ def test_landmarks_are_inputs(data):
     x, y, prediction = data
     kernel = fm.RBF(0.001)
     scaled = fm.cce(
-        x, y, prediction, x_kernel=fm.Scaled(kernel, SCALES), solver="lowrank", landmarks=x[::2]
+        x,
+        y,
+        prediction,
+        x_kernel=fm.Scaled(kernel, SCALES),
+        solver="lowrank",
+        landmarks=x[::2],
+        y_kernel="paper",
+        lam=0.1,
     )
     plain = fm.cce(
-        x * SCALES, y, prediction, x_kernel=kernel, solver="lowrank", landmarks=x[::2] * SCALES
+        x * SCALES,
+        y,
+        prediction,
+        x_kernel=kernel,
+        solver="lowrank",
+        landmarks=x[::2] * SCALES,
+        y_kernel="paper",
+        lam=0.1,
     )
     np.testing.assert_array_equal(scaled.values, plain.values)
 
@@ -104,12 +119,21 @@ def test_mcmd_downsampling_and_plan(data):
     for method in ("uniform", "leverage"):
         some, known = (
             fm.downsampled_cce(
-                rows, y, prediction, 60, repeats=2, method=method, x_kernel=k, random_state=0
+                rows,
+                y,
+                prediction,
+                60,
+                repeats=2,
+                method=method,
+                x_kernel=k,
+                random_state=0,
+                y_kernel="paper",
+                lam=0.1,
             )
             for rows, k in ((x, scaled), (z, kernel))
         )
         np.testing.assert_array_equal(some.values, known.values)
-    assert fm.plan(x, scaled).landmarks == fm.plan(z, kernel).landmarks
+    assert fm.plan(x, scaled, lam=0.1).landmarks == fm.plan(z, kernel, lam=0.1).landmarks
 
 
 def test_fitted_estimators_scale_new_inputs_and_are_saved(data, tmp_path):

@@ -86,8 +86,8 @@ def alike(told, was):
 def test_the_call_does_what_the_plan_says(kind, n, d, kernel, options):
     x = inputs_of(kind, n, d)
     y, prediction = outputs_of(x)
-    found = fm.plan(x, kernel, **options)
-    info = fm.cce(x, y, prediction, x_kernel=kernel, **options).info
+    found = fm.plan(x, kernel, **options, lam=0.1)
+    info = fm.cce(x, y, prediction, x_kernel=kernel, **options, y_kernel="paper", lam=0.1).info
     assert (found.solver, found.cache, found.backend) == (info.solver, info.cache, info.backend)
     assert alike(found.landmarks, info.landmarks)
     assert alike(found.passes, info.passes)
@@ -208,9 +208,11 @@ def test_fewer_distinct_rows_than_landmarks(solver):
 def test_rows_that_repeat():
     """CG works on the distinct ones, in a call as in the plan."""
     x = np.repeat(inputs_of("uniform", 300, 2), 20, axis=0)
-    found = fm.plan(x, fm.RBF(0.5), solver="cg")
+    found = fm.plan(x, fm.RBF(0.5), solver="cg", lam=0.1)
     y, prediction = outputs_of(x)
-    info = fm.cce(x, y, prediction, x_kernel=fm.RBF(0.5), solver="cg").info
+    info = fm.cce(
+        x, y, prediction, x_kernel=fm.RBF(0.5), solver="cg", y_kernel="paper", lam=0.1
+    ).info
     assert (info.n, found.n) == (300, 6000)
     assert "300 distinct inputs" in found.reasons
     assert found.memory_bytes < 10e6 + info.peak_bytes
@@ -291,5 +293,7 @@ def test_a_small_problem_is_its_own_plan():
         Subsample(900, x), get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1,
         0.74e-6, 30,
     )  # fmt: skip
-    info = fm.cce(x, y, drawn, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg").info
+    info = fm.cce(
+        x, y, drawn, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg", lam=0.1
+    ).info
     assert abs(found.passes - info.passes) <= 1

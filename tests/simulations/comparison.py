@@ -15,7 +15,7 @@ import argparse
 import numpy as np
 
 import fastmcmd as fm
-from fastmcmd.estimate.samples import samples_of_all
+from fastmcmd.estimate.samples import problem_of
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import congruence_losses, holm, paired
 
@@ -30,11 +30,12 @@ def _inner(mean, std, other_mean, other_std):
 
 def _chances(x, y, models):
     """Return the samples of each model; the comparison needs no CCE."""
-    nature, samples, kernels = samples_of_all(
+    problem = problem_of(
         np.asarray(x, dtype=float).reshape(len(y), -1), y, models.values(), X_KERNEL, Y_KERNEL, LAM,
-        None, None, None,
+        None, None, None, fm.ConditionalCongruence().options(),
     )  # fmt: skip
-    return [Chance(nature, sample, *kernels, nature.x) for sample in samples]
+    nature = problem.nature
+    return [Chance(nature, one, *problem.kernels, nature.x) for one in problem.models]
 
 
 def misfit(x, truth, model):

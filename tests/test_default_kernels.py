@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 
 import fastmcmd as fm
-from fastmcmd.inference.defaults import chosen_kernels, default_kernels_of
+from fastmcmd.default_kernels import _distances, chosen_kernels, default_kernels_of, paper_kernels
+from fastmcmd.downsampling import downsampled_cce
 from fastmcmd.inference.smoother import Smoother
 
 
@@ -164,11 +165,12 @@ def test_names_in_the_public_functions(rng, tmp_path):
     prediction = fm.Gaussian(np.sin(x[:, 0]), 0.2)
     found = default_kernels_of(x, y)
     known = fm.cce(x, y, prediction, None, found.x_kernel, found.y_kernel, 0.01)
-    names = {"x_kernel": "auto", "y_kernel": "auto", "lam": None}
+    names = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
+    np.testing.assert_array_equal(fm.cce(x, y, prediction).values, known.values)
     np.testing.assert_array_equal(fm.cce(x, y, prediction, **names).values, known.values)
     np.testing.assert_array_equal(
-        fm.cce(x[:, 0], y, prediction, x_kernel="paper", y_kernel="paper", lam="paper").values,
-        fm.cce(x[:, 0], y, prediction).values,
+        fm.cce(x[:, 0], y, prediction, x_kernel="paper", y_kernel="paper").values,
+        fm.cce(x[:, 0], y, prediction, None, *paper_kernels()).values,
     )
     cc = fm.ConditionalCongruence(**names).fit(x, y, prediction)
     np.testing.assert_array_equal(cc.result_.values, known.values)
@@ -176,7 +178,7 @@ def test_names_in_the_public_functions(rng, tmp_path):
     cc.save(tmp_path / "cc.npz")
     again = fm.load(tmp_path / "cc.npz")
     np.testing.assert_array_equal(again.score_samples(x[:5]), cc.score_samples(x[:5]))
-    assert (again.x_kernel, again.lam) == ("auto", None)
+    assert (again.x_kernel, again.lam, again.lam_) == ("auto", "auto", 0.01)
     evaluated = fm.evaluate(y, prediction, x, **names)
     assert evaluated["mean_cce"] == known.mean
 
@@ -197,3 +199,116 @@ def test_rows_of_weight_zero_do_not_count(rng):
     weights = (np.arange(300) < 200).astype(float)
     wild = np.where(weights[:, None] > 0, x, 1e9)
     assert default_kernels_of(wild, y, weights=weights) == default_kernels_of(x[:200], y[:200])
+
+
+def test_every_function_takes_the_names(rng):
+    """None is "auto", and the published kernels have a name."""
+    x, y = problem(rng, 160, 2)
+    model = fm.Gaussian(np.sin(x[:, 0]), 0.3)
+    some = {"size": 60, "repeats": 2, "random_state": 0}
+    calls = {
+        "downsampled": lambda **k: downsampled_cce(x, y, model, **some, **k).values,
+        "plan": lambda **k: fm.plan((4_000, 2), k.get("x_kernel"), k.get("lam")).passes,
+        "compare": lambda **k: fm.compare({"a": model}, y, x, test=False, **k).evaluations["a"]["mean_cce"],
+        "diagnose": lambda **k: fm.diagnose(x, y, model, **k).shift,
+        "report": lambda **k: fm.kernel_report(x, y, model, simulations=19, **k).effective_dimension,
+    }  # fmt: skip
+    paper = {"x_kernel": "paper", "y_kernel": "paper"}
+    auto = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
+    for name, call in calls.items():
+        np.testing.assert_array_equal(call(), call(**auto), name)
+        np.testing.assert_array_equal(call(**paper), call(**paper, lam=0.1), name)
+        with pytest.raises(ValueError, match="x_kernel is 'rbf'"):
+            call(x_kernel="rbf")
+        with pytest.raises(TypeError, match="x_kernel is 3"):
+            call(x_kernel=3)
+    np.testing.assert_array_equal(
+        fm.mcmd(x, x, y, x, -y).values, fm.mcmd(x, x, y, x, -y, *paper_kernels()).values
+    )
+
+
+def test_kernels_do_not_depend_on_the_model(rng):
+    x, y = problem(rng, 100, 2)
+    models = {"narrow": fm.Gaussian(y, 0.01), "far": fm.Gaussian(100 + 0 * y, 50.0), "draws": y + 3}
+    found = fm.ConditionalCongruence().fit_each(x, y, models)
+    chosen = default_kernels_of(x, y)
+    for name, one in found.items():
+        alone = fm.ConditionalCongruence().fit(x, y, models[name])
+        for cc in (one, alone):
+            assert (cc.x_kernel_, cc.y_kernel_, cc.lam_) == (
+                chosen.x_kernel,
+                chosen.y_kernel,
+                0.01,
+            )
+
+
+def test_a_refit_chooses_anew(rng, tmp_path):
+    x, y = problem(rng, 100, 2)
+    model = fm.Gaussian(y, 1.0)
+    cc = fm.ConditionalCongruence().fit(x, y, model)
+    cc.save(tmp_path / "cc.npz")
+    again = fm.load(tmp_path / "cc.npz")
+    assert (again.x_kernel_, again.y_kernel_, again.lam_) == (cc.x_kernel_, cc.y_kernel_, 0.01)
+    np.testing.assert_array_equal(again.score_samples(x * 3), cc.score_samples(x * 3))
+    assert (
+        again.fit(x * [1, 5], y * 2, model).x_kernel_ == default_kernels_of(x * [1, 5], y).x_kernel
+    )
+    assert again.y_kernel_ == default_kernels_of(x * [1, 5], 2 * y).y_kernel
+
+
+def test_encoded_inputs_have_kernels_of_their_own(rng):
+    x, y = problem(rng, 100, 2)
+    model = fm.Gaussian(y, 1.0)
+    encoded = np.column_stack([x, np.exp(x)])
+    cc = fm.ConditionalCongruence(encoder=lambda a: np.column_stack([a, np.exp(a)])).fit(
+        x, y, model
+    )
+    assert cc.x_kernel_ == default_kernels_of(encoded, y).x_kernel
+    np.testing.assert_array_equal(cc.result_.values, fm.cce(encoded, y, model).values)
+
+
+def test_classes_are_recognised_whatever_gives_their_probabilities(rng):
+    torch = pytest.importorskip("torch")
+    x, _ = problem(rng, 60, 2)
+    y, probs = rng.integers(0, 3, 60), rng.dirichlet(np.ones(3), 60)
+    cc = fm.ConditionalCongruence()
+    for model in (fm.Categorical(probs), torch.distributions.Categorical(torch.tensor(probs))):
+        assert cc.fit(x, y, model).y_kernel_ == fm.Delta()
+
+
+def test_duplicates_weights_and_disk_take_the_same_kernels(rng, tmp_path):
+    x, y = problem(rng, 90, 2)
+    np.save(tmp_path / "x.npy", x)
+    known = fm.cce(x, y, y + 1)
+    np.testing.assert_array_equal(fm.cce(tmp_path / "x.npy", y, y + 1).values, known.values)
+    np.testing.assert_allclose(
+        fm.cce(x, y, y + 1, weights=np.full(90, 3.0)).values, known.values, atol=1e-9
+    )
+    twice = fm.ConditionalCongruence().fit(
+        np.repeat(x, 2, axis=0), np.repeat(y, 2), np.repeat(y, 2)
+    )
+    assert twice.x_kernel_.scales == pytest.approx(default_kernels_of(x, y).scales)
+
+
+def test_integers_and_single_rows(rng):
+    x, y = problem(rng, 80, 2)
+    counts, level = np.floor(np.exp(y)).astype(int), np.arange(80)
+    one = fm.cce(level, counts, fm.Poisson(np.ones(80)))
+    np.testing.assert_array_equal(
+        one.values,
+        fm.cce(level.astype(float), counts.astype(float), fm.Poisson(np.ones(80))).values,
+    )
+    with pytest.raises(ValueError, match="y_kernel"):
+        fm.cce(x[:1], y[:1], y[:1])
+    assert len(fm.cce(x[:1], y[:1], y[:1], y_kernel=fm.RBF(1.0))) == 1
+    vectors = np.column_stack([y, 10 * y])
+    assert fm.cce(x, vectors, vectors[::-1].copy()).mean > 0
+
+
+def test_distances_of_wide_rows_are_those_of_narrow_ones(rng):
+    """Equal and near rows, too, far from the origin."""
+    x = rng.normal(size=(80, 200)) + 100
+    x[10], x[11] = x[12], x[12] + 1e-6 * rng.normal(size=200)
+    plain = squareform(pdist(x))
+    np.testing.assert_allclose(_distances(x), plain, rtol=1e-9, atol=0)
+    assert _distances(np.ones((5, 100))).max() == 0

@@ -1,13 +1,14 @@
-"""Default kernels: chosen from the scales of x and y, so that units do not matter.
+"""Default kernels: chosen from the scales of x and y, never from a model, so that units do not matter.
 
 The input kernel is the mean of three RBFs at l, l/2 and l/4 on standardised columns, l the median distance.
 The output kernel is the mean of two RBFs: one as wide as all outcomes, which sees where a model is wrong on
-average, one as wide as outcomes at one input, which sees a wrong spread. docs/kernels.md has the study.
+average, one as wide as outcomes at one input, which sees a wrong spread. docs/decisions/default_kernels.md
+has the study.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,24 +21,32 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
 from fastmcmd.kernels.base import power_of_two
-from fastmcmd.predictive import Categorical
 from fastmcmd.rows import Rows, open_rows
 
 __all__ = [
+    "DEFAULT_LAM",
     "PAPER_LAM",
     "DefaultKernels",
+    "check_lam_or_name",
+    "chosen_input_kernel",
     "chosen_kernels",
+    "chosen_lam",
     "column_scales",
     "default_input_kernel",
     "default_kernels_of",
+    "kernel_or_name",
     "median_distance",
-    "named_kernels",
     "paper_kernels",
 ]
 
+DEFAULT_LAM = 0.01
 PAPER_LAM = 0.1
-_LAM = 0.01
+_NAMES = ("auto", "paper")
 _ROWS = 10_000  # rows whose spreads are measured
+_ENTRIES = 1 << 21  # of their inputs, at most: a few hundredths of a second
+_COLUMNS = 64  # whose spreads are measured together
+_WIDE = 64  # columns beyond which distances come from inner products
+_NEAR = 1e-4  # of the squared norms: nearer rows are subtracted; beyond, 12 digits are right
 _PAIRS = 1_000  # rows whose distances are measured
 _RIDGE = 500  # rows of the kernel ridge regression: one eigendecomposition of a few hundredths of a second
 _LAMS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # regularisers of that regression
@@ -47,6 +56,9 @@ _NEIGHBOURS = 3
 _IQR = 1.349  # interquartile range of a standard normal
 _Q50, _Q75 = 0.6745, 1.1503  # quantiles of |z|, z standard normal
 _WINSOR = 4.0  # marginal spreads from the median beyond which outcomes are pulled in
+_DIGITS = (
+    36  # binary digits of what products give: other numbers of threads round the rest otherwise
+)
 
 Array = NDArray[np.float64]
 
@@ -93,7 +105,8 @@ def default_kernels_of(
     Parameters
     ----------
     x, y : array_like
-        Finite inputs and outcomes; of more than 10,000 rows a random 10,000 are looked at.
+        Finite inputs and outcomes; of more than 10,000 rows a random 10,000 are examined, fewer beyond 209
+        columns.
     classes : bool
         Whether outcomes are labels without an order, as bool is: the output kernel is `Delta`.
     weights : array_like (n,), optional
@@ -109,33 +122,32 @@ def default_kernels_of(
     y = as_rows(y, "y")
     check_same_length(x=rows, y=y)
     weights = as_weights(weights, "weights", len(y))
-    taking_part = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-    some = taking_part[_sample(len(taking_part), _ROWS, 0)]
-    inputs = np.asarray(rows[some], dtype=np.float64)
+    some = _examined(rows, weights)
+    scales, length, distances, near = _input_scales(_rows_of(rows, some))
     outcomes = np.asarray(y[some], dtype=np.float64)
-    scales = column_scales(inputs)
-    inputs = inputs * scales
-    distances, near = _distances(inputs)
-    length = _median_length(distances)
-    x_kernel = _input_kernel(scales, length)
     marginal = residual = np.nan
     y_kernel: Kernel = Delta()
     if not classes:
         marginal = _marginal_spread(outcomes)
         residual = _residual_spread(distances, length, outcomes[near])
-        residual = float(np.clip(residual, marginal / _NARROWEST, marginal))
+        residual = min(_rounded(max(residual, marginal / _NARROWEST)), marginal)
         y_kernel = _rbf(marginal, "y")
         if residual < marginal:
             y_kernel = 0.5 * y_kernel + 0.5 * _rbf(residual, "y")
-    factors = tuple(float(one) for one in scales)
-    return DefaultKernels(x_kernel, y_kernel, _LAM, factors, length, marginal, residual)
+    return DefaultKernels(
+        _input_kernel(scales, length), y_kernel, DEFAULT_LAM, tuple(scales.tolist()), length, marginal,
+        residual,
+    )  # fmt: skip
 
 
-def default_input_kernel(x: Array, name: str = "x") -> Kernel:
-    """Return the default kernel of inputs (n, d) alone: no outcome is looked at."""
-    inputs = np.asarray(x[_sample(len(x), _ROWS, 0)], dtype=np.float64)
-    scales = column_scales(inputs)
-    return _input_kernel(scales, _median_length(_distances(inputs * scales)[0]), name)
+def default_input_kernel(x: NDArray[Any] | Rows, name: str = "x", weights: Any = None) -> Kernel:
+    """Return the default kernel of checked inputs (n, d) alone, which no outcome enters.
+
+    It is that of `default_kernels_of` for the same inputs and weights; messages call them ``name``.
+    """
+    weights = as_weights(weights, "weights", len(x))
+    scales, length, *_ = _input_scales(_rows_of(x, _examined(x, weights)))
+    return _input_kernel(scales, length, name)
 
 
 def paper_kernels() -> tuple[Kernel, Kernel, float]:
@@ -163,66 +175,98 @@ def chosen_kernels(
     x_kernel, y_kernel : Kernel, "auto", "paper" or None
         A kernel is returned as it is, its parameters not yet resolved.
     lam : float, "auto", "paper" or None
-        None goes with ``x_kernel``: 0.1 with the published one, 0.01 with the default one; with one of the
-        caller's own what ``none`` says.
+        See `chosen_lam`.
     classes, weights
         As in `default_kernels_of`.
     none : {"auto", "paper"}
-        What None means for a kernel.
+        What None means.
 
     Raises
     ------
     ValueError, TypeError
         Something that is neither a kernel nor one of these names.
     """
-    x_kernel, y_kernel = (
-        _named(kernel, name, none)
-        for kernel, name in ((x_kernel, "x_kernel"), (y_kernel, "y_kernel"))
-    )
-    if isinstance(lam, str) and lam not in ("auto", "paper"):
-        raise ValueError(f'lam is {lam!r}; a positive number, "auto", "paper" or None is needed')
-    if lam is None:
-        lam = x_kernel if isinstance(x_kernel, str) else none
-    if isinstance(lam, str):
-        lam = PAPER_LAM if lam == "paper" else _LAM
-    lam = check_lam(lam)
+    x_kernel = kernel_or_name(x_kernel, "x_kernel", none)
+    y_kernel = kernel_or_name(y_kernel, "y_kernel", none)
+    lam = chosen_lam(lam, x_kernel, none)
     paper = paper_kernels()
-    if "auto" in (x_kernel, y_kernel):
+    x_kernel = paper[0] if x_kernel == "paper" else x_kernel
+    y_kernel = paper[1] if y_kernel == "paper" else y_kernel
+    if y_kernel == "auto":
         default = default_kernels_of(x, y, classes=classes, weights=weights)
+        y_kernel = default.y_kernel
         x_kernel = default.x_kernel if x_kernel == "auto" else x_kernel
-        y_kernel = default.y_kernel if y_kernel == "auto" else y_kernel
-    return (
-        paper[0] if x_kernel == "paper" else x_kernel,
-        paper[1] if y_kernel == "paper" else y_kernel,
-        lam,
-    )
+    elif x_kernel == "auto":
+        x_kernel = default_input_kernel(x, weights=weights)
+    return x_kernel, y_kernel, lam
 
 
-def named_kernels(
-    x: Any, y: Any, predictions: Sequence[Any], x_kernel: Any, y_kernel: Any, lam: Any, weights: Any
-) -> tuple[Any, Any, Any]:
-    """Return kernels and regulariser with the names "auto" and "paper" replaced; all else as given.
+def chosen_input_kernel(
+    x: NDArray[Any] | Rows, x_kernel: Any = None, weights: Any = None
+) -> Kernel:
+    """Return the kernel that an argument means for checked inputs (n, d); no outcome enters."""
+    x_kernel = kernel_or_name(x_kernel, "x_kernel")
+    if isinstance(x_kernel, Kernel):
+        return x_kernel
+    if x_kernel == "auto":
+        return default_input_kernel(x, weights=weights)
+    return paper_kernels()[0]
 
-    None still means the published ones. Where all predictions are `Categorical`, outcomes are classes.
+
+def chosen_lam(lam: Any, x_kernel: Any = None, none: str = "auto") -> float:
+    """Return the regulariser that an argument means.
+
+    None goes with ``x_kernel``: 0.1 with "paper", 0.01 with "auto"; with a kernel of the caller's what
+    ``none`` says.
     """
-    names = ("auto", "paper")
-    if not any(isinstance(one, str) and one in names for one in (x_kernel, y_kernel, lam)):
-        return x_kernel, y_kernel, PAPER_LAM if lam is None else lam
-    classes = all(isinstance(one, Categorical) for one in predictions)
-    return chosen_kernels(
-        x, y, x_kernel, y_kernel, lam, classes=classes, weights=weights, none="paper"
-    )
+    if lam is None:
+        x_kernel = kernel_or_name(x_kernel, "x_kernel", none)
+        lam = x_kernel if isinstance(x_kernel, str) else none
+    check_lam_or_name(lam)
+    return {"auto": DEFAULT_LAM, "paper": PAPER_LAM}[lam] if isinstance(lam, str) else float(lam)
 
 
-def _named(kernel: Any, name: str, none: str) -> Any:
+def check_lam_or_name(lam: Any) -> None:
+    """Raise where ``lam`` is neither a positive number nor "auto", "paper" or None."""
+    if isinstance(lam, str):
+        if lam not in _NAMES:
+            raise ValueError(
+                f'lam is {lam!r}; a positive number, "auto", "paper" or None is needed'
+            )
+    elif lam is not None:
+        check_lam(lam)
+
+
+def kernel_or_name(kernel: Any, name: str, none: str = "auto") -> Any:
+    """Return a kernel, "auto" or "paper", checked; ``none`` for None."""
     if kernel is None:
         return none
-    if isinstance(kernel, Kernel) or (isinstance(kernel, str) and kernel in ("auto", "paper")):
+    if isinstance(kernel, Kernel) or (isinstance(kernel, str) and kernel in _NAMES):
         return kernel
     needed = 'a fastmcmd kernel such as fastmcmd.RBF(0.5), "auto", "paper" or None is needed'
     raise (ValueError if isinstance(kernel, str) else TypeError)(
         f"{name} is {shown(kernel)}; {needed}"
     )
+
+
+def _examined(x: NDArray[Any] | Rows, weights: NDArray[Any] | None) -> NDArray[np.intp]:
+    """Return which rows are examined, of those with positive weight."""
+    taking_part = np.arange(len(x)) if weights is None else np.flatnonzero(weights)
+    most = max(_PAIRS, min(_ROWS, _ENTRIES // max(x.shape[1], 1)))
+    return taking_part[_sample(len(taking_part), most, 0)]
+
+
+def _rows_of(x: NDArray[Any] | Rows, some: NDArray[np.intp]) -> NDArray[Any]:
+    """Return some rows, in their own precision; no copy where these are all rows."""
+    return np.asarray(x if len(some) == len(x) and isinstance(x, np.ndarray) else x[some])
+
+
+def _rounded(value: float) -> float:
+    """Return a positive number with 36 binary digits."""
+    if not math.isfinite(value):
+        return value
+    fraction, exponent = math.frexp(value)
+    return math.ldexp(round(math.ldexp(fraction, _DIGITS)), exponent - _DIGITS)
 
 
 def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
@@ -233,37 +277,70 @@ def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
     return np.sort(rng.choice(n, most, replace=False))
 
 
-def column_scales(x: Array) -> Array:
+def column_scales(x: NDArray[Any]) -> Array:
     """Return one over the standard deviation (d,) of each column, 0 where a column is constant.
 
     A column counts as constant where it varies no more than rounding would make it.
     """
-    largest = np.abs(x).max(axis=0)
+    scales = [_scales(x[:, k : k + _COLUMNS], k) for k in range(0, x.shape[1], _COLUMNS)]
+    return np.concatenate(scales)
+
+
+def _scales(x: NDArray[Any], first: int) -> Array:
+    """Return the scales of some columns, of which ``first`` is the first."""
+    near = np.asarray(x, dtype=np.float64)
+    largest = np.abs(near).max(axis=0)
     unit = np.array([power_of_two(float(one)) for one in largest])  # so that no square overflows
-    near = x * unit
+    near = near * unit
     spread = (near - near[0]).std(axis=0)
     varies = spread > 4 * np.finfo(np.float64).eps * np.abs(near).max(axis=0)
     with np.errstate(over="ignore"):
         scales = np.divide(unit, spread, out=np.zeros_like(spread), where=varies)
     if not np.isfinite(scales).all():
-        column = int(np.flatnonzero(~np.isfinite(scales))[0])
+        column = first + int(np.flatnonzero(~np.isfinite(scales))[0])
         raise NumericalError(
             f"column {column} of x is too small to be standardised in float64; rescale it"
         )
     return scales
 
 
-def _distances(x: Array) -> tuple[Array, NDArray[np.intp] | slice]:
-    """Return the distances (m, m) of at most 1,000 rows of scaled inputs, and which rows these are."""
+def _input_scales(x: NDArray[Any]) -> tuple[Array, float, Array, NDArray[np.intp] | slice]:
+    """Return column scales, the median distance, and distances (m, m) of which rows.
+
+    Distances are those of scaled inputs.
+    """
+    scales = column_scales(x)
+    some = _sample(len(x), _PAIRS, 1)
+    distances = _distances(np.asarray(x[some], dtype=np.float64) * scales)
+    length = _median_length(distances)
+    return scales, _rounded(length) if x.shape[1] > _WIDE else length, distances, some
+
+
+def _distances(x: Array) -> Array:
+    """Return the distances (m, m) of scaled inputs."""
+    if x.shape[1] > _WIDE:
+        return _distances_by_products(x)
     from scipy.spatial.distance import pdist, squareform  # slow to load: only when used
 
-    some = _sample(len(x), _PAIRS, 1)
-    return squareform(pdist(x[some])), some
+    return np.asarray(squareform(pdist(x)))
+
+
+def _distances_by_products(x: Array) -> Array:
+    """Return the same from inner products, but for near rows, where they would cancel."""
+    x = x - x.mean(axis=0)
+    norms = np.einsum("ij,ij->i", x, x)
+    both = norms[:, None] + norms
+    squares = both - 2 * (x @ x.T)
+    first, second = np.nonzero(np.triu(squares < _NEAR * both))
+    for start in range(0, len(first), len(x)):
+        i, j = first[start : start + len(x)], second[start : start + len(x)]
+        squares[i, j] = squares[j, i] = np.square(x[i] - x[j]).sum(axis=1)
+    return np.sqrt(squares)
 
 
 def median_distance(x: Array) -> float:
     """Return the median distance of scaled inputs (n, d), at most 1,000 of them; 0 where all are equal."""
-    return _median_length(_distances(x)[0])
+    return _median_length(_distances(x[_sample(len(x), _PAIRS, 1)]))
 
 
 def _median_length(distances: Array) -> float:
