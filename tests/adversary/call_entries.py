@@ -338,6 +338,8 @@ def unlisted(names: set[str]) -> list[str]:
         "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
         "Linear", "StdScaling", "TemperatureScaling", "compute_mcmd_torch",
         "CongruenceTest", "Diagnosis", "WeakRegion", "WeakRegions", "RejectionCurve", "KernelChoice",
+        "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
+        "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
         "KernelReport", "TiltedCDF", "TiltedCounts",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
