@@ -168,6 +168,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             )
         ),
         "over_plane": planes,
+        "evidence": lambda: one(lambda ax: plots.evidence(monitored(), ax)),
         "rejection": lambda: one(
             lambda ax: plots.rejection(
                 fm.rejection_curve(fitted.result_.excess, crps, prediction.std),
@@ -179,6 +180,21 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,
     }
+
+
+def monitored() -> Any:
+    """Return a monitor of ten batches; from the sixth on outcomes are higher by 0.5."""
+    rng = np.random.default_rng(3)
+
+    def batch(n: int, shift: float = 0.0) -> tuple[Any, Any, Any]:
+        x = rng.normal(size=(n, 2))
+        mean = np.sin(2 * x[:, 0]) + x[:, 1]
+        return x, mean + shift + 0.5 * rng.normal(size=n), fm.Gaussian(mean, 0.5)
+
+    monitor = fm.Monitor(*batch(600))
+    for number in range(10):
+        monitor.update(*batch(100, 0.5 if number >= 5 else 0.0))
+    return monitor
 
 
 def steep_line(x: Any) -> tuple[Any, Any]:

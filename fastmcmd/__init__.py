@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from fastmcmd.inference.diagnose import diagnose
     from fastmcmd.inference.diagnosis import Diagnosis
     from fastmcmd.inference.kernel_report import KernelReport, kernel_report
+    from fastmcmd.inference.monitor import Monitor, MonitorUpdate
     from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
     from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
     from fastmcmd.inference.select_kernel import KernelChoice, select_kernel
@@ -97,6 +98,8 @@ __all__ = [
     "MemoryLimitError",
     "MissingDependencyError",
     "Mixture",
+    "Monitor",
+    "MonitorUpdate",
     "NegativeBinomial",
     "Plan",
     "Poisson",
@@ -149,6 +152,7 @@ _LATER = {
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
     "fastmcmd.inference.diagnose": ("diagnose",),
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
+    "fastmcmd.inference.monitor": ("Monitor", "MonitorUpdate"),
     "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.inference.kernel_report": ("KernelReport", "kernel_report"),

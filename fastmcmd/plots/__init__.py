@@ -11,6 +11,7 @@ from fastmcmd.plots.congruence import (
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.inference import congruence_test, missing_mass
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
+from fastmcmd.plots.monitor import evidence
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
 from fastmcmd.plots.rejection import rejection
@@ -25,6 +26,7 @@ __all__ = [
     "diagnosis",
     "downsampled_cce",
     "evaluation",
+    "evidence",
     "histogram",
     "kernel_choice",
     "kernel_power",
