@@ -168,6 +168,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             )
         ),
         "over_plane": planes,
+        "difference_map": lambda: one(lambda ax: plots.difference_map(two_sides(), ax=ax)),
         "evidence": lambda: one(lambda ax: plots.evidence(monitored(), ax)),
         "rejection": lambda: one(
             lambda ax: plots.rejection(
@@ -180,6 +181,19 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,
     }
+
+
+def two_sides() -> Any:
+    """Return where each of two models is better: one is wrong on the left, one on the right."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 2, 600)
+    mean = np.sin(2 * x)
+    y = mean + 0.4 * rng.normal(size=600)
+    models = {
+        "wrong on the right": fm.Gaussian(mean + 0.4 * (x > 0), 0.4),
+        "wrong on the left": fm.Gaussian(mean - 0.4 * (x < 0), 0.4),
+    }
+    return fm.compare(models, y, x).map()
 
 
 def monitored() -> Any:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
     from fastmcmd.inference.diagnose import diagnose
     from fastmcmd.inference.diagnosis import Diagnosis
+    from fastmcmd.inference.difference_map import DifferenceMap
     from fastmcmd.inference.kernel_report import KernelReport, kernel_report
     from fastmcmd.inference.monitor import Monitor, MonitorUpdate
     from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
@@ -80,6 +81,7 @@ __all__ = [
     "CustomKernel",
     "Delta",
     "Diagnosis",
+    "DifferenceMap",
     "DoublePoisson",
     "DownsampledResult",
     "Draws",
@@ -153,6 +155,7 @@ _LATER = {
     "fastmcmd.inference.diagnose": ("diagnose",),
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
     "fastmcmd.inference.monitor": ("Monitor", "MonitorUpdate"),
+    "fastmcmd.inference.difference_map": ("DifferenceMap",),
     "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.inference.kernel_report": ("KernelReport", "kernel_report"),

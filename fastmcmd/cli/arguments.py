@@ -178,21 +178,23 @@ def columns_of(
         if names is not None
         for name in columns.find(names, option)
     ]
-    by = getattr(arguments, "by", None)
-    words = [] if by is None else columns.find(by, "--by")
-    if len(words) > 1:
-        raise UsageError(f"--by: {by!r} names {len(words)} columns; one is needed")
+    words = {}
+    for name in ("by", "groups"):
+        given = getattr(arguments, name, None)
+        found = [] if given is None else columns.find(given, f"--{name}")
+        if len(found) > 1:
+            raise UsageError(f"--{name}: {given!r} names {len(found)} columns; one is needed")
+        words.update(dict.fromkeys([name] if found else [], *found))
     for spec in specs(columns):
         numbers += columns_in(spec, columns)
-    columns.prepare(numbers, words, progress)
+    columns.prepare(numbers, list(words.values()), progress)
     inputs = {
         name: None if names is None else columns.select(names, option)
         for name, (option, names) in zip(
             ("y", "x", "sample_weight"), column_names.items(), strict=True
         )
     }
-    if words:
-        inputs["by"] = columns.labels(words[0])
+    inputs.update({name: columns.labels(word) for name, word in words.items()})
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
 

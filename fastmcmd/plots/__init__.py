@@ -9,6 +9,7 @@ from fastmcmd.plots.congruence import (
     witness,
 )
 from fastmcmd.plots.diagnosis import diagnosis
+from fastmcmd.plots.difference_map import difference_map
 from fastmcmd.plots.inference import congruence_test, missing_mass
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.monitor import evidence
@@ -24,6 +25,7 @@ __all__ = [
     "congruence_test",
     "cumulative",
     "diagnosis",
+    "difference_map",
     "downsampled_cce",
     "evaluation",
     "evidence",

@@ -82,6 +82,12 @@ def _predictive(fm: Any) -> list[Entry]:
     return found
 
 
+def _map(fm: Any) -> Any:
+    return fm.compare({"a": fm.Gaussian(MEAN, STD), "b": fm.Gaussian(MEAN, 2 * STD)}, Y, X).map(
+        simulations=19
+    )
+
+
 def _watched(fm: Any) -> Any:
     monitor = _monitor(fm)
     monitor.update(X, Y)
@@ -305,6 +311,8 @@ def _plots(fm: Any) -> list[Entry]:
         given = required(function, known)
         if name == "rejection":
             given["curve"] = fm.rejection_curve(STD, Y**2)
+        if name == "difference_map":
+            given["found"] = _map(fm)
         if name == "missing_mass":
             from fastmcmd.inference.missing_mass import missing_mass
 
@@ -354,7 +362,7 @@ def unlisted(names: set[str]) -> list[str]:
         "CongruenceTest", "Diagnosis", "WeakRegion", "WeakRegions", "RejectionCurve", "KernelChoice",
         "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
         "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
-        "KernelReport", "MonitorUpdate", "TiltedCDF", "TiltedCounts",
+        "KernelReport", "MonitorUpdate", "DifferenceMap", "TiltedCDF", "TiltedCounts",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []

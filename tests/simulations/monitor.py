@@ -2,7 +2,7 @@
 
 Run: python tests/simulations/monitor.py [--runs 200] [--only NAME]
 
-Each run has a reference of 500 rows and batches of 100 rows; from batch 6 on something may move. A line
+Each run has a reference of 500 rows and batches of 100 rows; from batch 5 on something may move. A line
 gives, for each question, the share of runs with an alarm and the median number of batches to it. The rate
 of false alarms of a scenario in which nothing moves must be at most 5 % for all questions together.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import fastmcmd as fm
 from fastmcmd.inference.monitor import QUESTIONS
 
-REFERENCE, ROWS, BATCHES, QUIET = 500, 100, 15, 5
+REFERENCE, ROWS, BATCHES, QUIET = 500, 100, 12, 4
 
 
 def gaussian(rng, n, moved, wrong=False):
