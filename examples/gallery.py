@@ -177,6 +177,8 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             )
         ),
         "over_plane": planes,
+        "difference_map": lambda: one(lambda ax: plots.difference_map(two_sides(), ax=ax)),
+        "evidence": lambda: one(lambda ax: plots.evidence(monitored(), ax)),
         "rejection": lambda: one(
             lambda ax: plots.rejection(
                 fm.rejection_curve(fitted.result_.excess, crps, prediction.std),
@@ -189,6 +191,34 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,
     }
+
+
+def two_sides() -> Any:
+    """Return where each of two models is better: one is wrong on the left, one on the right."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 2, 600)
+    mean = np.sin(2 * x)
+    y = mean + 0.4 * rng.normal(size=600)
+    models = {
+        "wrong on the right": fm.Gaussian(mean + 0.4 * (x > 0), 0.4),
+        "wrong on the left": fm.Gaussian(mean - 0.4 * (x < 0), 0.4),
+    }
+    return fm.compare(models, y, x).map()
+
+
+def monitored() -> Any:
+    """Return a monitor of ten batches; from the sixth on outcomes are higher by 0.5."""
+    rng = np.random.default_rng(3)
+
+    def batch(n: int, shift: float = 0.0) -> tuple[Any, Any, Any]:
+        x = rng.normal(size=(n, 2))
+        mean = np.sin(2 * x[:, 0]) + x[:, 1]
+        return x, mean + shift + 0.5 * rng.normal(size=n), fm.Gaussian(mean, 0.5)
+
+    monitor = fm.Monitor(*batch(600))
+    for number in range(10):
+        monitor.update(*batch(100, 0.5 if number >= 5 else 0.0))
+    return monitor
 
 
 def steep_line(x: Any) -> tuple[Any, Any]:

@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
     from fastmcmd.inference.diagnose import diagnose
     from fastmcmd.inference.diagnosis import Diagnosis
+    from fastmcmd.inference.difference_map import DifferenceMap
     from fastmcmd.inference.kernel_report import KernelReport, kernel_report
+    from fastmcmd.inference.monitor import Monitor, MonitorUpdate
     from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
     from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
     from fastmcmd.inference.select_kernel import KernelChoice, select_kernel
@@ -80,6 +82,7 @@ __all__ = [
     "CustomKernel",
     "Delta",
     "Diagnosis",
+    "DifferenceMap",
     "DoublePoisson",
     "DownsampledResult",
     "Draws",
@@ -98,6 +101,8 @@ __all__ = [
     "MemoryLimitError",
     "MissingDependencyError",
     "Mixture",
+    "Monitor",
+    "MonitorUpdate",
     "NegativeBinomial",
     "Plan",
     "Poisson",
@@ -155,6 +160,8 @@ _LATER = {
     "fastmcmd.inference.diagnose": ("diagnose",),
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
     "fastmcmd.evaluation.verdict": ("RegionVerdict", "Remedy", "Verdict", "verdict"),
+    "fastmcmd.inference.monitor": ("Monitor", "MonitorUpdate"),
+    "fastmcmd.inference.difference_map": ("DifferenceMap",),
     "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.inference.kernel_report": ("KernelReport", "kernel_report"),

@@ -1,6 +1,7 @@
 """`fastmcmd.load`: importing this module registers the readers of all classes that can be saved."""
 
-from fastmcmd import estimator, recalibration  # noqa: F401 (both register what they can read)
+from fastmcmd import estimator, recalibration  # noqa: F401 (these register what they can read)
+from fastmcmd.inference import monitor  # noqa: F401
 from fastmcmd.storage import load
 
 __all__ = ["load"]

@@ -184,24 +184,24 @@ def columns_of(
         if names is not None
         for name in columns.find(names, option)
     ]
-    words: list[str] = []
-    for option in ("by", "groups"):
-        by = getattr(arguments, option, None)
-        if by is not None:
-            words = columns.find(by, f"--{option}")
-            if len(words) > 1:
-                raise UsageError(f"--{option}: {by!r} names {len(words)} columns; one is needed")
+    words: dict[str, str] = {}
+    for name in ("by", "groups"):
+        argument = getattr(arguments, name, None)
+        matching = [] if argument is None else columns.find(argument, f"--{name}")
+        if len(matching) > 1:
+            raise UsageError(f"--{name}: {argument!r} names {len(matching)} columns; one is needed")
+        if matching:
+            words[name] = matching[0]
     for spec in specs(columns):
         numbers += columns_in(spec, columns)
-    columns.prepare(numbers, words, progress)
+    columns.prepare(numbers, list(words.values()), progress)
     inputs = {
         name: None if names is None else columns.select(names, option)
         for name, (option, names) in zip(
             ("y", "x", "sample_weight"), column_names.items(), strict=True
         )
     }
-    if words:
-        inputs["by"] = columns.labels(words[0])
+    inputs.update({name: columns.labels(word) for name, word in words.items()})
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
 

@@ -43,6 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model's name and its prediction; once for each model",
     )
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
+    parser.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="groups of rows whose outcomes depend on each other, such as patients",
+    )
+    parser.add_argument(
+        "--block-length",
+        type=int,
+        metavar="ROWS",
+        help="for rows in order of time: as many consecutive rows depend on each other",
+    )
     add_nan_policy(parser)
     parser.add_argument("--seed", type=int, default=0, help="of all that is random")
     add_kernels(parser)
@@ -62,6 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
     specs = {}
     for pair in arguments.model:
         name, equals, spec = pair.partition("=")
+        if name == "pairs" and arguments.format == "json":
+            raise UsageError(
+                "--model pairs=...: the JSON output has an entry of that name; choose another"
+            )
         if not equals or not name or name in specs:
             raise UsageError(f"--model {pair!r}; NAME=SPEC with a name of its own is needed")
         specs[name] = spec
@@ -71,14 +86,16 @@ def run(arguments: argparse.Namespace) -> None:
         models = {name: prediction(spec, columns) for name, spec in specs.items()}
         comparison = fm.compare(
             models, y, **inputs, **computation(arguments), n_boot=arguments.n_boot,
-            nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=progress.shown,
+            block_length=arguments.block_length, nan_policy=arguments.nan_policy,
+            random_state=arguments.seed, progress=progress.shown,
         )  # fmt: skip
         if report is not None:
             progress.stage(f"writing {report.name}")
             title = f"Models of {Path(arguments.file).name}"
             comparison.report(report, title, projection=arguments.projection)
     if arguments.format == "json":
-        print(json.dumps(comparison.to_dict(), indent=2))
+        pairs = {"pairs": comparison.pairs.to_dict()} if len(models) > 1 else {}
+        print(json.dumps({**comparison.to_dict(), **pairs}, indent=2))
         return
     show(of_comparison(comparison), str(comparison))
     if report is not None:

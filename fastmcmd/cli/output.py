@@ -29,6 +29,7 @@ __all__ = [
     "of_plan",
     "of_records",
     "show",
+    "written",
 ]
 
 BEST_SIGN = "* "  # before the best of a line, for those who do not see its colour
@@ -182,6 +183,12 @@ def of_comparison(comparison: Comparison) -> Sheet:
     title = "\n".join([*comparison.conclusions(), f"Comparison of {len(names)} models"])
     notes = [comparison.legend, *comparison.differences().splitlines()] if len(names) > 1 else []
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
+
+
+def written(path: Path | None) -> None:
+    """Say which file was written, if any."""
+    if path is not None:
+        print(f"written: {printable(str(path))}")
 
 
 def of_congruence_test(result: CongruenceTest) -> Sheet:

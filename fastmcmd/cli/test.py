@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from fastmcmd.cli.arguments import (
     add_nan_policy,
     add_prediction,
     add_progress,
-    columns_of,
     progress_of,
-    specs_of,
 )
 from fastmcmd.cli.output import of_congruence_test, show
-from fastmcmd.cli.prediction import describe, prediction
+from fastmcmd.cli.prediction import describe
+from fastmcmd.cli.rows import read_rows
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive import Predictive
 
 HELP = "whether predictions are wrong beyond chance"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -66,37 +68,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, test, print."""
     import fastmcmd as fm
-    from fastmcmd.predictive import as_predictive
 
     with progress_of(arguments) as progress:
-        columns, inputs = columns_of(arguments, partial(specs_of, arguments), progress)
-        y, x = inputs["y"], inputs["x"]
-        if x is None and arguments.condition_on == "x":
+        rows = read_rows(arguments, progress)
+        if rows.x is None and arguments.condition_on == "x":
             raise UsageError("the test needs inputs: --x COLUMNS, or --condition-on forecast")
-        if inputs["sample_weight"] is not None:
+        if rows.weights is not None:
             raise UsageError("the test takes no --weights: each row counts alike")
-        y = np.asarray(y, dtype=np.float64)
-        predictive = as_predictive(
-            prediction(specs_of(arguments, columns)[0], columns), len(y), y[0].size
-        )
-        groups = inputs.get("by")
-        complete = np.flatnonzero(~np.isnan(y).reshape(len(y), -1).any(axis=1))
-        if len(complete) < len(y):
-            if arguments.nan_policy != "omit":
-                raise UsageError("rows have missing numbers; take --nan-policy omit")
-            y, predictive = y[complete], predictive.take(complete)
-            x = None if x is None else np.asarray(x)[complete]
-            groups = None if groups is None else np.asarray(groups)[complete]
         result = fm.congruence_test(
-            np.zeros(len(y)) if x is None else x,
-            y,
-            predictive,
+            np.zeros(len(rows.y)) if rows.x is None else rows.x,
+            rows.y,
+            cast("Predictive", rows.prediction),
             lam=arguments.lam,
             simulations=arguments.simulations,
             condition_on=arguments.condition_on,
             null="right" if arguments.delta is None else "relevant",
             delta=arguments.delta,
-            groups=groups,
+            groups=rows.groups,
             random_state=arguments.seed,
             progress=progress.shown,
         )

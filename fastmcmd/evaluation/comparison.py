@@ -20,6 +20,7 @@ from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.pairs import PairedTests, Pairs
 from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
+from fastmcmd.inference.difference_map import DifferenceMap
 
 __all__ = ["Comparison", "compare"]
 
@@ -84,6 +85,67 @@ class Comparison:
         if len(self.evaluations) < 2:
             return dict.fromkeys(self.evaluations, 1.0)
         return self._tests.confidence_set(measure, samples, random_state)
+
+    def map(
+        self,
+        first: str | None = None,
+        second: str | None = None,
+        measure: str | None = None,
+        *,
+        at: Any = None,
+        x_kernel: Any = None,
+        lam: float | None = None,
+        simulations: int = 999,
+        random_state: Any = 0,
+    ) -> DifferenceMap:
+        """Return where one model is better than another: the difference of their losses over the inputs.
+
+        Parameters
+        ----------
+        first, second : str, optional
+            Names of the models; default the first two.
+        measure : str, optional
+            A score that is a mean of losses by row. Default: "mean_crps", "mean_energy_score"
+            or "nll", whichever there is.
+        at : array_like (q, d) or (q,), optional
+            Inputs to answer for; default those of the evaluations.
+        x_kernel : Kernel, optional
+            Kernel on inputs; default three RBF kernels on standardised columns.
+        lam : float, optional
+            Regulariser, 0.01 by default.
+        simulations : int
+            Random signs behind the p-values and the band.
+        random_state : int or numpy.random.Generator
+            Of signs and landmarks.
+
+        Returns
+        -------
+        DifferenceMap
+            Difference and simultaneous band at each input, and the p-value of ``E[d | x] = 0`` for all x.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is not as described, or the evaluations have no inputs or no such losses.
+
+        Notes
+        -----
+        The hypothesis is that of equal conditional predictive ability (Giacomini & White, *Tests of
+        conditional predictive ability*, Econometrica, 2006): two models with the same mean score may
+        differ at every x. Signs are drawn by row, or by cluster with ``groups`` or ``block_length``. The
+        band is of the smoothed difference; its level is that of the evaluations' ``confidence``.
+        """
+        names = list(self.evaluations)
+        if len(names) < 2:
+            raise ValueError("a map of differences needs two models")
+        first = names[0] if first is None else first
+        second = next(name for name in names if name != first) if second is None else second
+        for name, argument in ((first, "first"), (second, "second")):
+            check_choice(name, argument, tuple(names))
+        return self._tests.map(
+            first, second, measure, at, x_kernel, lam, check_count(simulations, "simulations", least=19),
+            random_state,
+        )  # fmt: skip
 
     def lines(self) -> list[tuple[Any, list[float | None]]]:
         """Return each measure that any model has, with the value of every model (None without)."""
@@ -161,8 +223,12 @@ class Comparison:
 
     def differences(self) -> str:
         """Return the differences of the proper scores and of the CCE as text, a line a pair."""
-        shown = [one for one in self.pairs if one.measure in _SHOWN]
-        return Pairs(shown, self.level).table() if shown else ""
+        return self.shown_pairs.table() if len(self.shown_pairs) else ""
+
+    @property
+    def shown_pairs(self) -> Pairs:
+        """Those of `pairs` that are printed: of proper scores and of the mean squared CCE."""
+        return Pairs([one for one in self.pairs if one.measure in _SHOWN], self.level)
 
     def to_dict(self) -> Json:
         """Return a JSON-safe summary by model."""
@@ -178,7 +244,7 @@ class Comparison:
         """Write one HTML page of all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
-        write_report(self.evaluations, path, title, projection)
+        write_report(self.evaluations, path, title, projection, self.clusters)
 
     def __repr__(self) -> str:
         title = f"Comparison of {len(self.evaluations)} models"

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.checks import as_rows
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
 from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.frames import row_labels
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import (
     LEAST_CLUSTERS,
@@ -26,6 +30,8 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
     paired,
 )
+from fastmcmd.inference.difference_map import DifferenceMap, difference_map
+from fastmcmd.inference.inputs import input_map
 from fastmcmd.predictive.base import Array
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ __all__ = ["PairOfModels", "PairedTests", "Pairs"]
 
 _ROUNDING = 1e-12  # of the losses: differences below it are those of rounding
 _CONGRUENCE = "mean_cce"
+_MAPPED = ("mean_crps", "mean_energy_score", "nll")
 _MOST_BYTES = 4e9  # of features of outcomes and predictions, beyond which the CCE has no test
 
 
@@ -220,6 +227,52 @@ class PairedTests:
         columns = np.stack([share * one for one in known], axis=1)
         p = model_confidence_set(columns, self._clusters, samples, random_state)
         return dict(zip(models, p.tolist(), strict=True))
+
+    def map(
+        self,
+        first: str,
+        second: str,
+        measure: str | None,
+        at: Any,
+        x_kernel: Any,
+        lam: Any,
+        simulations: int,
+        random_state: Any,
+    ) -> DifferenceMap:
+        """Return the difference of two models' losses over the inputs; see `Comparison.map`."""
+        one, other = self._evaluations[first], self._evaluations[second]
+        if measure is None:
+            measure = next(
+                (name for name in _MAPPED if _has(one, name) and _has(other, name)), "mae"
+            )
+        columns = []
+        for name, each in ((first, one), (second, other)):
+            rows = None
+            if each.context is not None and _has(each, measure):
+                rows = losses(measure, each.context)
+            if rows is None or not np.isfinite(rows).all():
+                raise ValueError(
+                    f"measure is {measure!r}, of which {name!r} has no finite losses by row; a proper "
+                    "score such as 'mean_crps' is needed"
+                )
+            columns.append(rows)
+        if one.x is None:
+            raise ValueError("the evaluations have no inputs; give x to evaluate or compare")
+        context = self._first_context()
+        x = as_rows(one.x, "x").astype(np.float64)
+        grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
+        weights = np.ones(len(x)) if context.weights is None else np.asarray(context.weights)
+        found = difference_map(
+            x, columns[0] - columns[1], grid, input_map(x, x_kernel), chosen_lam(lam, x_kernel),
+            weights=weights, clusters=self._clusters, level=1 - self._level, simulations=simulations,
+            rng=generator(random_state, Purpose.COMPARISON),
+        )  # fmt: skip
+        difference, band, supported, p, p_mean = found
+        labels = one.labels if at is None else row_labels(at)
+        return DifferenceMap(
+            first, second, Pairs.label(measure), difference, band, supported, p, p_mean,
+            1 - self._level, grid, labels,
+        )  # fmt: skip
 
     def _first_context(self) -> Context:
         context = next(iter(self._evaluations.values())).context

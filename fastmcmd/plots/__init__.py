@@ -9,8 +9,10 @@ from fastmcmd.plots.congruence import (
     witness,
 )
 from fastmcmd.plots.diagnosis import diagnosis
+from fastmcmd.plots.difference_map import difference_map
 from fastmcmd.plots.inference import congruence_test, missing_mass, verdict
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
+from fastmcmd.plots.monitor import evidence
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
 from fastmcmd.plots.rejection import rejection
@@ -23,8 +25,10 @@ __all__ = [
     "congruence_test",
     "cumulative",
     "diagnosis",
+    "difference_map",
     "downsampled_cce",
     "evaluation",
+    "evidence",
     "histogram",
     "kernel_choice",
     "kernel_power",

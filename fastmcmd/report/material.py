@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastmcmd._base.cached import cached_property
+from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import inputs_of
 from fastmcmd.plots.projection import Projection
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["Material"]
@@ -23,6 +27,12 @@ class Material:
 
     evaluations: Mapping[str, Evaluation]
     projection: Projection = "pca"
+    clusters: NDArray[np.intp] | None = None  # between which outcomes are independent
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The models beside each other."""
+        return Comparison(self.evaluations, self.clusters)
 
     @property
     def several(self) -> bool:

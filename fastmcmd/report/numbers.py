@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fastmcmd.evaluation.comparison import Comparison
+import numpy as np
+
+from fastmcmd.evaluation.pairs import Pairs
 from fastmcmd.evaluation.result import BEST
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Cell, Section, note, paragraph, table
@@ -84,8 +86,9 @@ def headline(material: Material) -> Section:
             body += note(material.of(name, evaluation.sentence))
     body += _table(material, lambda name: name in _HEADLINE, sections=False)
     if material.several:
-        legend = Comparison(material.evaluations).legend.removeprefix("* ")
+        legend = material.comparison.legend.removeprefix("* ")
         body += paragraph(f"Bold: {legend}.", "how")
+        body += _differences(material)
     first = next(iter(material.evaluations.values()))
     if any(one.low is not None for one in first.measured):
         share = 100 * first.settings["confidence"]
@@ -118,8 +121,37 @@ def all_numbers(material: Material) -> Section:
     return Section("numbers", "All numbers", body)
 
 
+def _differences(material: Material) -> str:
+    """Return the differences of proper scores and of the CCE, a line a pair, with intervals."""
+    pairs = material.comparison.shown_pairs
+    if not len(pairs):
+        return ""
+    rows: list[Sequence[Cell]] = []
+    for one in pairs:
+        interval = "" if np.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
+        p = "" if np.isnan(one.p_adjusted) else f"{one.p_adjusted:.3g}"
+        tie = "tie" if one.p_adjusted > material.comparison.level else ""
+        cells = [
+            Cell(Pairs.label(one.measure)),
+            Cell(one.first, kind="word"),
+            Cell(one.second, kind="word"),
+        ]
+        cells += [
+            Cell(f"{one.difference:.4g}", one.difference),
+            Cell(interval),
+            Cell(p),
+            Cell(tie, kind="word"),
+        ]
+        rows.append(cells)
+    share = 100 * (1 - material.comparison.level)
+    head = ["", "first", "second", "first less second", f"{share:g} % interval", "p (Holm)", ""]
+    return paragraph("Paired differences between models, on the same rows:", "how") + table(
+        head, rows
+    )
+
+
 def _table(material: Material, in_table: Callable[[str], bool], sections: bool) -> str:
-    compared = Comparison(material.evaluations)
+    compared = material.comparison
     rows: list[Sequence[Cell]] = []
     section = ""
     for one, values in compared.lines():
@@ -188,7 +220,7 @@ def reading(material: Material) -> Section:
     """Return how to read each number in the report."""
     rows: list[Sequence[Cell]] = []
     section = ""
-    for one, _ in Comparison(material.evaluations).lines():
+    for one, _ in material.comparison.lines():
         if one.section != section:
             section = one.section
             rows.append(section)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._version import __version__
@@ -71,6 +72,7 @@ def write_report(
     path: FilePath,
     title: str | None = None,
     projection: Projection = "pca",
+    clusters: NDArray[np.intp] | None = None,
 ) -> None:
     """Write the page atomically; see `Evaluation.report`."""
     from fastmcmd.io import as_path, destination, write_atomically
@@ -82,7 +84,7 @@ def write_report(
     rows = next(iter(evaluations.values())).n
     models = ", ".join(evaluations)
     lead = f"{models}: predicted distributions judged at {rows:,} outcomes"
-    material = Material(evaluations, projection)
+    material = Material(evaluations, projection, clusters)
     parts = [part for make in SECTIONS for part in [make(material)] if part is not None]
     text = page(title or "Evaluation of predictions", lead, parts, f"fastmcmd {__version__}")
 

@@ -82,6 +82,22 @@ def _predictive(fm: Any) -> list[Entry]:
     return found
 
 
+def _map(fm: Any) -> Any:
+    return fm.compare({"a": fm.Gaussian(MEAN, STD), "b": fm.Gaussian(MEAN, 2 * STD)}, Y, X).map(
+        simulations=19
+    )
+
+
+def _watched(fm: Any) -> Any:
+    monitor = _monitor(fm)
+    monitor.update(X, Y)
+    return monitor
+
+
+def _monitor(fm: Any) -> Any:
+    return fm.Monitor(np.tile(X, (2, 1)), np.tile(Y, 2), simulations=19)
+
+
 def _kernels(fm: Any) -> list[Entry]:
     base = {"value": 1.0, "left": fm.RBF(0.5), "right": fm.Linear(), "function": _product}
     kinds = "RBF Constant Cosine CustomKernel Delta Laplacian Linear Matern Polynomial Product Sum"
@@ -130,6 +146,9 @@ def _core(fm: Any) -> list[Entry]:
               simulations=19),
         entry("verdict", fm.verdict, **data, random_state=0),
         entry("rejection_curve", fm.rejection_curve, score=STD, loss=Y**2),
+        entry("Monitor", fm.Monitor, x=np.tile(X, (2, 1)), y=np.tile(Y, 2), simulations=19),
+        method("Monitor.update", lambda: _monitor(fm), "update", x=X, y=Y),
+        method("Monitor.importance_weights", lambda: _monitor(fm), "importance_weights", x=X),
         entry("select_kernel", fm.select_kernel, x=X, y=Y),
         entry("kernel_report", fm.kernel_report, **data),
         entry("Scaled", fm.Scaled, inner=fm.RBF(0.5), scales=(1.0, 2.0)),
@@ -285,6 +304,7 @@ def _plots(fm: Any) -> list[Entry]:
         "test": fm.congruence_test(X, Y, right, simulations=19, random_state=0),
         "diagnosis": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
+        "monitor": _watched(fm),
     }  # fmt: skip
     found = []
     for name in plots.__all__:
@@ -292,6 +312,8 @@ def _plots(fm: Any) -> list[Entry]:
         given = required(function, known)
         if name == "rejection":
             given["curve"] = fm.rejection_curve(STD, Y**2)
+        if name == "difference_map":
+            given["found"] = _map(fm)
         if name == "missing_mass":
             from fastmcmd.inference.missing_mass import missing_mass
 
@@ -339,7 +361,9 @@ def unlisted(names: set[str]) -> list[str]:
         "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
         "Linear", "StdScaling", "TemperatureScaling", "compute_mcmd_torch",
         "CongruenceTest", "Diagnosis", "WeakRegion", "WeakRegions", "RejectionCurve", "KernelChoice",
-        "KernelReport", "TiltedCDF", "TiltedCounts",
+        "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
+        "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
+        "KernelReport", "MonitorUpdate", "DifferenceMap", "TiltedCDF", "TiltedCounts",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []

@@ -69,9 +69,9 @@ def _probcal(fm: Any) -> list[Entry]:
         "grid": X[:5], "x": X, "y": Y, "x_prime": X, "y_prime": -Y, "x_kernel": module.rbf_kernel,
         "y_kernel": module.rbf_kernel, "y_true": Y, "posterior_predictive": fm.Gaussian(MEAN, STD),
     }  # fmt: skip
-    names = [
-        name for name in module.__all__ if name != "compute_mcmd_torch"
-    ]  # tensors in, tensors out
+    known["prediction"] = fm.Gaussian(MEAN, STD)
+    # compute_mcmd_torch takes tensors and returns tensors; a class holds settings or results.
+    names = [name for name in module.__all__ if name[0].islower() and name != "compute_mcmd_torch"]
     return [
         entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), known))
         for name in names

@@ -15,6 +15,9 @@ What differs, because the published result is wrong or missing:
   2,000 values for every row;
 - counts beyond the table of a published ``DiscreteRandomVariable`` have P(Y <= y) = 1 and negative ones
   0, where the published code stops or reads the end of the table;
+- `CalibrationEvaluator` encodes and predicts every input once, and computes all bootstrap samples in
+  shared passes. Results are saved as ``.npz``, because the published ``.pt`` is a pickle; custom output
+  kernels work; each row of a batch of 10 x 5 draws is as published, in another order of random numbers;
 - a torch result is detached: no gradient flows through it. A warning says so where inputs need one;
 - bad input (NaN, infinity, rows that do not match, ``lmbda <= 0``) is an error that names the argument.
 
@@ -23,11 +26,29 @@ polynomial kernel has ``gamma=1.0``, not 1/d; ``gamma=0`` means 1/d in `rbf_kern
 `laplacian_kernel`; the PIT of counts is P(Y <= y), not randomised.
 """
 
+from fastmcmd.compat.probcal.bootstrap import CCEResults, CCESettings, bootstrap_cce
+from fastmcmd.compat.probcal.evaluator import (
+    CalibrationEvaluator,
+    CalibrationEvaluatorSettings,
+    CalibrationResults,
+    DatasetType,
+    ECEResults,
+    ECESettings,
+)
 from fastmcmd.compat.probcal.kernels import laplacian_kernel, polynomial_kernel, rbf_kernel
 from fastmcmd.compat.probcal.mcmd import compute_mcmd_numpy, compute_mcmd_torch
 from fastmcmd.compat.probcal.regression_ece import compute_regression_ece
 
 __all__ = [
+    "CCEResults",
+    "CCESettings",
+    "CalibrationEvaluator",
+    "CalibrationEvaluatorSettings",
+    "CalibrationResults",
+    "DatasetType",
+    "ECEResults",
+    "ECESettings",
+    "bootstrap_cce",
     "compute_mcmd_numpy",
     "compute_mcmd_torch",
     "compute_regression_ece",

@@ -1,0 +1,79 @@
+"""Say what predictions need near each input: a shift, a factor of spread, with confidence bands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.arguments import (
+    add_columns,
+    add_nan_policy,
+    add_prediction,
+    add_progress,
+    progress_of,
+)
+from fastmcmd.cli.output import check_target, written
+from fastmcmd.cli.prediction import describe
+from fastmcmd.cli.rows import read_rows, write_columns
+
+HELP = "in what way predictions are wrong, in units of y"
+EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
+  {describe()}
+
+examples:
+  fastmcmd diagnose predictions.npz
+  fastmcmd diagnose visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu --output needs.csv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_columns(parser)
+    add_prediction(parser)
+    parser.add_argument("--lam", type=float, help="regulariser (default: 0.01)")
+    parser.add_argument("--level", type=float, default=0.9, help="of the bands (default: 0.9)")
+    add_nan_policy(parser)
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_progress(parser)
+    parser.set_defaults(tol=0.0)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, diagnose, print."""
+    import fastmcmd as fm
+
+    output = None if arguments.output is None else Path(arguments.output)
+    if output is not None:
+        check_target(output, (".csv", ".npz"), inputs=[arguments.file])
+    with progress_of(arguments) as progress:
+        rows = read_rows(arguments, progress)
+        if rows.x is None:
+            raise UsageError("a diagnosis needs inputs: --x COLUMNS")
+        progress.stage("diagnosing")
+        found = fm.diagnose(
+            rows.x, rows.y, rows.prediction, lam=arguments.lam, level=arguments.level,
+            weights=rows.weights, random_state=arguments.seed,
+        )  # fmt: skip
+    if output is not None:
+        write_columns(output, {"row": np.asarray(rows.rows), **found.columns()})
+    if arguments.format == "json":
+        print(json.dumps({"sentences": found.sentences(), **_json(found.to_dict())}, indent=2))
+        return
+    print(f"{found!r}\n\n{found.table()}")
+    written(output)
+
+
+def _json(values: dict[str, object]) -> dict[str, object]:
+    """Return values with None for NaN, which JSON does not have."""
+    return {
+        name: [None if isinstance(one, float) and np.isnan(one) else one for one in value]
+        if isinstance(value, list)
+        else value
+        for name, value in values.items()
+    }

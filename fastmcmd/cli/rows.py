@@ -1,0 +1,95 @@
+"""Rows of a file for commands that draw conclusions: outcomes, inputs, predictions, weights."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.progress import Progress
+from fastmcmd.cli.app import UsageError
+from fastmcmd.cli.arguments import columns_of, specs_of
+from fastmcmd.cli.prediction import prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastmcmd.cli.columns import Columns
+    from fastmcmd.predictive import Predictive
+
+__all__ = ["CompleteRows", "read_rows", "write_columns"]
+
+
+@dataclass(frozen=True, eq=False)
+class CompleteRows:
+    """The rows of a file in which no number is missing.
+
+    Attributes
+    ----------
+    y : ndarray (n,) or (n, k)
+    x : ndarray (n, d) or None
+    prediction : Predictive or None
+    weights : ndarray (n,) or None
+    rows : ndarray (n,)
+        Their places in the file.
+    groups : ndarray (n,) or None
+        Labels of clusters of rows.
+    """
+
+    y: NDArray[np.float64]
+    x: Any
+    prediction: Predictive | None
+    weights: Any
+    rows: NDArray[np.intp]
+    groups: Any = None
+
+
+def read_rows(
+    arguments: argparse.Namespace, progress: Progress, predicted: bool = True
+) -> CompleteRows:
+    """Read the file of a command; ``predicted``: whether the command takes a prediction."""
+    from fastmcmd.predictive import as_predictive
+
+    specs: Callable[[Columns], list[str]] = partial(specs_of, arguments)
+    columns, inputs = columns_of(arguments, specs if predicted else lambda _: [], progress)
+    y, x, weights = np.asarray(inputs["y"], dtype=np.float64), inputs["x"], inputs["sample_weight"]
+    predictive = None
+    if predicted:
+        spec = specs_of(arguments, columns)[0]
+        predictive = as_predictive(prediction(spec, columns), len(y), y[0].size)
+    rows = np.flatnonzero(~np.isnan(y).reshape(len(y), -1).any(axis=1))
+    if len(rows) < len(y):
+        if arguments.nan_policy != "omit":
+            raise UsageError("rows have missing numbers; take --nan-policy omit")
+        y = y[rows]
+        predictive = None if predictive is None else predictive.take(rows)
+        x = None if x is None else np.asarray(x)[rows]
+        weights = None if weights is None else np.asarray(weights)[rows]
+    groups = inputs.get("groups")
+    groups = None if groups is None else np.asarray(groups)[rows]
+    return CompleteRows(y, x, predictive, weights, rows, groups)
+
+
+def write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    """Write columns of one length to a ``.csv`` or ``.npz`` file, atomically."""
+    import io
+
+    from fastmcmd.io import write_atomically, write_npz
+
+    def write(stream: BinaryIO) -> None:
+        if path.suffix == ".npz":
+            write_npz(stream, columns)
+            return
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        text.write(",".join(columns) + "\n")
+        for line in zip(*(column.tolist() for column in columns.values()), strict=True):
+            text.write(",".join(map(repr, line)) + "\n")
+        text.flush()
+        text.detach()
+
+    write_atomically(path, write, "--output")

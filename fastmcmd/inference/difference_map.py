@@ -1,0 +1,284 @@
+"""Where one model is better than another: the difference of their losses, smoothed over the inputs.
+
+The hypothesis ``E[d | x] = 0`` of the difference d of two losses is that of equal conditional predictive
+ability (Giacomini & White, *Tests of conditional predictive ability*, Econometrica, 2006). Instead of a few
+chosen functions of x, a kernel smoother looks along all of its directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.tables import ColumnTable, aligned
+from fastmcmd.frames import RowLabels, to_frame
+from fastmcmd.inference.inputs import InputMap
+from fastmcmd.inference.local_corrections import quadratic
+from fastmcmd.inference.smoother import Basis, Smoother
+
+__all__ = ["DifferenceMap", "difference_map"]
+
+Array = NDArray[np.float64]
+
+_LANDMARKS = 200
+_LADDER = (1.0, 10.0, 100.0)  # regularisers of the test, times that of the map
+_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce
+_FEWEST = 15.0  # effective rows
+_MOST_LEVERAGE = 0.8
+_POINTS = 150  # of the band, at which the largest deviation is looked for
+_MOST_VALUES = 4e8  # of replicates at points
+_TOGETHER = 50  # replicates held together
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DifferenceMap(ColumnTable):
+    """The expected difference of two models' losses at q inputs, first less second.
+
+    Attributes
+    ----------
+    first, second, measure : str
+        The models, and what was compared; below 0 the first one is better.
+    difference : ndarray (q,)
+        Smoothed difference; NaN without support.
+    band : ndarray (q, 2)
+        Band that holds the smoothed difference at all supported inputs together.
+    supported : ndarray (q,), bool
+        Whether there are enough rows near an input.
+    p_value : float
+        Of ``E[d | x] = 0`` for every x: no input is known at which one model is better.
+    p_value_mean : float
+        Of a mean difference of 0 over all rows, by the same signs.
+    level : float
+        Confidence level of the band.
+    x : ndarray (q, d)
+        The inputs.
+    """
+
+    first: str
+    second: str
+    measure: str
+    difference: Array
+    band: Array
+    supported: NDArray[np.bool_]
+    p_value: float
+    p_value_mean: float
+    level: float
+    x: Array
+    labels: RowLabels | None = field(default=None)
+
+    @property
+    def better(self) -> NDArray[np.int_]:
+        """-1 where the first model is better beyond chance, 1 where the second is, else 0 (q,)."""
+        with np.errstate(invalid="ignore"):
+            return (self.band[:, 0] > 0).astype(int) - (self.band[:, 1] < 0).astype(int)
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion in words."""
+        start = f"{self.measure}, {self.first} less {self.second}: "
+        if not self.p_value <= 1 - self.level:
+            return f"{start}no input is known at which they differ (p = {self.p_value:.3g})."
+        count = max(int(self.supported.sum()), 1)
+        shares = [np.count_nonzero(self.better == sign) / count for sign in (-1, 1)]
+        return (
+            f"{start}which model is better depends on x, or one is better (p = {self.p_value:.3g}); "
+            f"{self.first} is better at {shares[0]:.0%} of the inputs, {self.second} at {shares[1]:.0%}, "
+            "beyond chance."
+        )
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists, by name."""
+        return {name: values.tolist() for name, values in self._columns().items()}
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame, a row an input, with the labels of the inputs."""
+        return to_frame(self._columns(), self.labels)
+
+    def table(self) -> str:
+        """Return the inputs with the largest differences as text, at most ten on either side."""
+        known = np.flatnonzero(self.supported)
+        order = known[np.argsort(self.difference[known], kind="stable")]
+        if len(order) > 20:
+            order = np.concatenate([order[:10], order[-10:]])
+        rows = [["row", "difference", f"{self.level:.0%} band", "better"]]
+        names = {-1: self.first, 0: "", 1: self.second}
+        for place in order:
+            low, high = self.band[place]
+            rows.append([str(place), f"{self.difference[place]:.4g}", f"{low:.4g} to {high:.4g}",
+                         names[int(self.better[place])]])  # fmt: skip
+        return aligned(rows)
+
+    def plot(self, x: Any = None, ax: Any = None) -> Any:
+        """Draw the difference with its band over the inputs; see `fastmcmd.plots.difference_map`."""
+        from fastmcmd import plots
+
+        return plots.difference_map(self, x, ax)
+
+    def _columns(self) -> dict[str, Any]:
+        return {
+            "difference": self.difference, "low": self.band[:, 0], "high": self.band[:, 1],
+            "better": self.better, "supported": self.supported,
+        }  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.difference)
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+
+def difference_map(
+    x: Array,
+    d: Array,
+    grid: Array,
+    seen: InputMap,
+    lam: float,
+    *,
+    weights: Array,
+    clusters: NDArray[np.intp] | None,
+    level: float,
+    simulations: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, NDArray[np.bool_], float, float]:
+    """Return difference (q,), band (q, 2), supported (q,), and p-values of none given x and on average.
+
+    Parameters
+    ----------
+    x, d : ndarray (n, k), (n,)
+        Inputs and differences of losses.
+    grid : ndarray (q, k)
+        Inputs to answer for.
+    seen : InputMap
+        Kernel on inputs.
+    lam : float
+        Regulariser.
+    weights : ndarray (n,)
+        Of the rows.
+    clusters : ndarray (n,) of int or None
+        Rows between which outcomes are independent; None: all are.
+    level : float
+        Of the band.
+    simulations : int
+        Random signs.
+    rng : numpy.random.Generator
+        Source of the signs.
+
+    Notes
+    -----
+    The test multiplies differences by random signs, one a cluster (the wild bootstrap), and ranks the
+    largest studentised statistic among them: the mean difference, and the smoothed difference's mean
+    square for three regularisers. Exact for differences that are symmetric about 0 given x, else
+    approximate. The band: residuals of leave-one-out size under the same signs, smoothed
+    again, and their largest deviation over the inputs relative to the standard error of each replicate
+    (a bootstrap-t).
+    """
+    basis = Smoother.of(seen.kernel, seen(x), _LANDMARKS).basis(seen(x), weights)
+    g, at = basis.coordinates(seen(x)), basis.coordinates(seen(grid))
+    groups = np.arange(len(d)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    signs = rng.choice(np.array([-1.0, 1.0]), (simulations, int(groups.max()) + 1))
+
+    def sums(values: Array) -> Array:
+        """Return ``G'W s d`` (simulations, p) of values (n,) under all signs."""
+        own = g * (weights * values)[:, None]
+        return np.asarray(signs @ _by_group(own, groups))
+
+    p, p_mean = _test(basis, g, d, weights, sums, signs, groups, lam)
+    shrink = basis.shrinkage(lam)
+    support = g.T @ weights * shrink
+    total = at @ support
+    own = weights * np.einsum("np,p,np->n", g, shrink, g)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fitted = g @ (shrink * (g.T @ (weights * d))) / (g @ support)
+        leverage = np.clip(own / (g @ support), 0.0, _MOST_LEVERAGE)
+        residual = np.nan_to_num((d - fitted) / (1 - leverage))
+        difference = at @ (shrink * (g.T @ (weights * d))) / total
+        rows = total**2 / quadratic(
+            at, shrink[:, None] * ((g * (weights**2)[:, None]).T @ g) * shrink
+        )
+        supported = (total > _SUPPORTED) & (rows >= _FEWEST)
+    scores = _by_group(g * (weights * residual)[:, None], groups)
+    error = np.sqrt(quadratic(at, shrink[:, None] * (scores.T @ scores) * shrink)) / np.abs(total)
+    where = np.flatnonzero(supported & (error > 0))
+    reach = 0.0
+    if len(where):
+        where = where[np.unique(np.linspace(0, len(where) - 1, _POINTS).astype(np.intp))]
+        smoother = _Smooth(g, weights, shrink, g @ support, leverage)
+        coefficients = (g * shrink) @ at[where].T * weights[:, None] / total[where]
+        count = min(simulations, int(_MOST_VALUES // (len(d) * len(where))) + 99)
+        ratios = [
+            smoother.largest_ratio(signs[some][:, groups] * residual, coefficients, groups)
+            for some in np.array_split(np.arange(count), max(1, count // _TOGETHER))
+        ]
+        reach = float(np.quantile(np.concatenate(ratios), level, method="higher"))
+    difference = np.where(supported, difference, np.nan)
+    band = difference[:, None] + reach * error[:, None] * np.array([-1.0, 1.0])
+    return difference, band, supported, p, p_mean
+
+
+@dataclass(frozen=True, eq=False)
+class _Smooth:
+    """What smooths replicates of residuals again, for their standard errors."""
+
+    g: Array
+    weights: Array
+    shrink: Array
+    total: Array
+    leverage: Array
+
+    def largest_ratio(self, values: Array, a: Array, groups: NDArray[np.intp]) -> Array:
+        """Return the largest ``|sum a_i v_i| / error`` (b,) over q inputs; values (b, n), a (n, q)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            smooth = ((values * self.weights) @ self.g * self.shrink) @ self.g.T / self.total
+            left = np.nan_to_num((values - smooth) / (1 - self.leverage))
+            if values.shape[1] == int(groups.max()) + 1:
+                squares = (left * left) @ (a * a)
+            else:
+                parts = [_by_group((left * one).T, groups) for one in a.T]
+                squares = np.stack([np.einsum("cb,cb->b", one, one) for one in parts], axis=1)
+            ratios = np.abs(values @ a) / np.sqrt(squares)
+        return np.asarray(np.nan_to_num(ratios, posinf=0.0).max(axis=1))
+
+
+def _test(
+    basis: Basis,
+    g: Array,
+    d: Array,
+    weights: Array,
+    sums: Callable[[Array], Array],
+    signs: Array,
+    groups: NDArray[np.intp],
+    lam: float,
+) -> tuple[float, float]:
+    """Return p-values of ``E[d | x] = 0`` and of a mean of 0."""
+    projected = np.concatenate([(g.T @ (weights * d))[None], sums(d)]) ** 2
+    means = _by_group((weights * d)[:, None], groups)[:, 0]
+    mean = np.concatenate([[means.sum()], signs @ means]) ** 2
+    if mean.max() <= (_ROUNDING * (weights @ np.abs(d))) ** 2 and not projected.any():
+        return 1.0, 1.0
+    statistics = [mean, *(projected @ basis.energy(lam * one) for one in _LADDER)]
+    logs = np.log(np.maximum(np.stack(statistics), 1e-300))
+    spread = logs.std(axis=1, keepdims=True)
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    # The mean has one degree of freedom: the logarithm of its square has a long lower tail, no upper one.
+    score = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+    ranks = np.stack([np.argsort(np.argsort(one, kind="stable")) for one in score])
+    largest = ranks.max(axis=0)
+    second = np.sort(ranks, axis=0)[-2] / len(
+        largest
+    )  # ties of the largest rank are broken by the next
+    key = largest + second
+    return float(np.mean(key >= key[0] - 1e-12)), float(np.mean(mean >= mean[0] * (1 - 1e-12)))
+
+
+def _by_group(values: Array, groups: NDArray[np.intp]) -> Array:
+    """Return the sums (G, p) of rows of values (n, p) over groups."""
+    if len(values) == int(groups.max()) + 1:
+        return values
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    return np.asarray(np.add.reduceat(values[order], starts, axis=0))

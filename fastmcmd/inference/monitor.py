@@ -1,0 +1,447 @@
+"""Whether P(x), P(y) or P(y | x) moved between a reference and batches, however often one looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from fastmcmd import storage
+from fastmcmd._base.checks import (
+    as_float,
+    as_rows,
+    check_count,
+    check_same_length,
+    shown,
+)
+from fastmcmd._base.seeds import Purpose, generator, seed_sequence
+from fastmcmd._base.tables import ColumnTable
+from fastmcmd.inference.shift_tests import View, batch_p_values, log_odds
+from fastmcmd.io.state import decode
+from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive.adapters.convert import check_order
+
+__all__ = ["QUESTIONS", "Monitor", "MonitorUpdate", "evidence_of"]
+
+Array = NDArray[np.float64]
+
+QUESTIONS = ("P(x)", "P(y)", "P(y | x)")
+_ASIDE = 0.25, 1_000  # share of the reference for scales and landmarks, and most rows
+_LEAST_ROWS = 40  # of the reference
+_LOGIT_ROWS = 5_000  # reference rows at most from which importance weights are learned
+_DEEPEST = 1e-6  # probabilities beyond count as that
+_KIND = "Monitor"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MonitorUpdate:
+    """What a batch says.
+
+    Attributes
+    ----------
+    batch, rows : int
+        Number of the batch, from 1, and its rows.
+    p_values : dict of float
+        Permutation p-value of this batch alone, for "P(x)", "P(y)" and "P(y | x)".
+    e_values : dict of float
+        The e-value that each p-value becomes.
+    evidence : dict of float
+        Evidence of all batches so far that it moved: a test martingale, 1 at the start.
+    alarms : dict of (int or None)
+        Batch in which the evidence first reached the threshold; None where it has not.
+    threshold : float
+        Evidence that raises an alarm, ``3 / alpha``: there are three questions.
+    effective_rows : float
+        Rows of the reference that count after they are reweighted to this batch's P(x).
+    reference_rows : int
+        Rows of the reference.
+    """
+
+    batch: int
+    rows: int
+    p_values: dict[str, float]
+    e_values: dict[str, float]
+    evidence: dict[str, float]
+    alarms: dict[str, int | None]
+    threshold: float
+    effective_rows: float
+    reference_rows: int
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """What has moved, beyond chance."""
+        return tuple(name for name, batch in self.alarms.items() if batch is not None)
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion in words."""
+        start = f"Batch {self.batch} ({self.rows:,} rows): "
+        if not self.moved:
+            most = max(self.evidence.values())
+            return (
+                f"{start}nothing moved beyond chance (evidence {most:.3g} to 1 at most, "
+                f"{self.threshold:.3g} raises an alarm)."
+            )
+        parts = [
+            f"{name} moved (alarm in batch {self.alarms[name]}, evidence {self.evidence[name]:.3g} to 1)"
+            for name in self.moved
+        ]
+        still = [name for name in QUESTIONS if name not in self.moved]
+        rest = f"; no alarm for {' and '.join(still)}" if still else ""
+        reweighted = ""
+        if "P(x)" in self.moved:
+            reweighted = (
+                f" Reweighted to this batch, {self.effective_rows:,.0f} of {self.reference_rows:,} "
+                "reference rows count."
+            )
+        return f"{start}{', '.join(parts)}{rest}.{reweighted}"
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """A test martingale that begins to bet at every batch, with the weight ``1 / (t (t + 1))``."""
+
+    running: float = 0.0
+    batches: int = 0
+
+    @property
+    def value(self) -> float:
+        return self.running + 1 / (self.batches + 1)
+
+    def after(self, e: float) -> _Evidence:
+        count = self.batches + 1
+        return _Evidence(min((self.running + 1 / (count * (count + 1))) * e, 1e300), count)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """All that a monitor holds."""
+
+    x_reference: Array
+    x_aside: Array
+    y_aside: Array
+    score_aside: Array | None
+    x: Array
+    y: Array
+    score: Array | None
+    entropy: list[int]
+    alpha: float
+    simulations: int
+    most_rows: int
+    evidence: list[_Evidence]
+    history: list[MonitorUpdate] = field(default_factory=list)
+
+
+def evidence_of(p: float) -> float:
+    """Return the e-value of a p-value: the mean of ``k p^(k - 1)`` over k in (0, 1).
+
+    Its mean is at most 1 for every valid p-value (Vovk & Wang, *E-values: calibration, combination and
+    applications*, Annals of Statistics, 2021).
+
+    Examples
+    --------
+    >>> from fastmcmd.inference.monitor import evidence_of
+    >>> round(evidence_of(0.001), 1), evidence_of(1.0)
+    (20.8, 0.5)
+    """
+    log = float(np.log(p))
+    if log > -1e-3:  # the series of the expression below, which cancels
+        return 0.5 - log / 6
+    return (1 - p + p * log) / (p * log * log)
+
+
+class Monitor(ColumnTable):
+    """Compares batches with a reference, one after the other, with evidence that stays valid.
+
+    Parameters
+    ----------
+    x : array_like (n, d) or (n,)
+        Inputs of the reference, at least 40 rows.
+    y : array_like (n,) or (n, k)
+        Outcomes.
+    prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object, optional
+        Predictions for these rows. With them a change of P(y | x) is also looked for in the outcomes
+        relative to their predictions, where small changes of location and spread stand out.
+    x_kernel : Kernel, optional
+        Kernel on inputs. Default: three RBF kernels on standardised columns. A monitor with a kernel of its
+        own cannot be saved.
+    alpha : float
+        Chance of any false alarm, over all batches and all three questions.
+    simulations : int
+        Permutations for each batch.
+    most_rows : int
+        Earlier rows that a batch is compared with, at most; of more, random ones are kept.
+    random_state : int, numpy.random.Generator or None
+        Source of permutations; None is 0.
+
+    Notes
+    -----
+    A batch is compared with the reference and all earlier batches by a permutation test with kernel
+    statistics, those of P(y | x) on residuals of a regression on x and within cells of x. If nothing moved,
+    its p-values are independent of those of earlier batches, whatever the distribution. Each becomes an
+    e-value, and products of them from every starting batch on are mixed to a test martingale: the chance
+    that it ever reaches 1 / a is at most a, however often one looks (Ville's inequality; Vovk & Wang,
+    *E-values*, Annals of Statistics, 2021; Shekhar & Ramdas, *Nonparametric two-sample testing by
+    betting*, IEEE Transactions on Information Theory, 2024; Ramdas, Grünwald, Vovk, Shafer,
+    *Game-theoretic statistics and safe anytime-valid inference*, Statistical Science, 2023).
+
+    That is exact while nothing moves. For P(y | x) where P(x) moved, it is approximate: within a cell
+    inputs differ little, and what is left of their effect is removed by the regression. Rows must be
+    independent given the batch: a batch of few patients with many visits each raises false alarms.
+
+    A quarter of the reference, at most 1,000 rows, sets scales and landmarks and is not compared.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=600)
+    >>> monitor = fm.Monitor(x, x + rng.normal(size=600), fm.Gaussian(x, 1.0))
+    >>> for _ in range(4):
+    ...     new = rng.normal(size=150)
+    ...     update = monitor.update(new, new + 1 + rng.normal(size=150), fm.Gaussian(new, 1.0))
+    >>> update.moved
+    ('P(y)', 'P(y | x)')
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        prediction: Any = None,
+        *,
+        x_kernel: Any = None,
+        alpha: float = 0.05,
+        simulations: int = 999,
+        most_rows: int = 5_000,
+        random_state: Any = None,
+    ) -> None:
+        check_order(y, "(x, y, prediction)")
+        rows, outcomes, score = _checked(x, y, prediction)
+        if len(rows) < _LEAST_ROWS:
+            raise ValueError(
+                f"x has {len(rows)} rows; a reference of at least {_LEAST_ROWS} is needed"
+            )
+        alpha = as_float(alpha, "alpha")
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha is {shown(alpha)}; a number between 0 and 1 is needed")
+        simulations = check_count(simulations, "simulations", least=19)
+        most_rows = check_count(most_rows, "most_rows", least=_LEAST_ROWS)
+        seeds = seed_sequence(
+            generator(0 if random_state is None else random_state, Purpose.MONITOR)
+        )
+        entropy = [int(word) for word in seeds.generate_state(4)]
+        order = _stream(entropy, 0).permutation(len(rows))
+        aside, kept = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
+        kept = np.sort(kept[:most_rows])
+        self._x_kernel = x_kernel
+        self._begin(
+            _State(
+                rows, rows[aside], outcomes[aside], None if score is None else score[aside],
+                rows[kept], outcomes[kept], None if score is None else score[kept], entropy, alpha,
+                simulations, most_rows, [_Evidence() for _ in QUESTIONS],
+            )
+        )  # fmt: skip
+
+    def _begin(self, state: _State) -> None:
+        self._state = state
+        self._x_view = View.of(state.x_aside, self._x_kernel)
+        self._y_view = View.of(state.y_aside)
+        self._score_view = None if state.score_aside is None else View.of(state.score_aside)
+
+    def update(self, x: Any, y: Any, prediction: Any = None) -> MonitorUpdate:
+        """Compare a batch with the rows so far, and add it to them.
+
+        Parameters
+        ----------
+        x : array_like (m, d) or (m,)
+            Inputs of the batch.
+        y : array_like (m,) or (m, k)
+            Outcomes.
+        prediction : as in `Monitor`
+            Predictions for these rows, if the reference had some.
+
+        Returns
+        -------
+        MonitorUpdate
+        """
+        state = self._state
+        if (prediction is None) != (state.score is None):
+            has, wanted = ("none", "one") if prediction is None else ("one", "none")
+            raise ValueError(
+                f"the reference had {wanted} as its prediction, and this batch has {has}"
+            )
+        x, y, score = _checked(x, y, prediction, state.x.shape[1], state.y.shape[1])
+        number = len(state.history) + 1
+        rng = _stream(state.entropy, number)
+        inputs, outcomes = np.concatenate([state.x, x]), np.concatenate([state.y, y])
+        scores = None if score is None else np.concatenate([state.score, score])
+        batch = np.arange(len(inputs)) >= len(state.x)
+        found = batch_p_values(
+            (self._x_view, inputs), (self._y_view, outcomes),
+            None if scores is None else (self._score_view, scores),  # type: ignore[arg-type]
+            batch, state.simulations, rng,
+        )  # fmt: skip
+        p = [found.x, found.y, found.y_given_x]
+        e = [evidence_of(one) for one in p]
+        evidence = [old.after(one) for old, one in zip(state.evidence, e, strict=True)]
+        threshold = len(QUESTIONS) / state.alpha
+        before = state.history[-1].alarms if state.history else dict.fromkeys(QUESTIONS)
+        alarms = {
+            name: before[name] or (number if one.value >= threshold else None)
+            for name, one in zip(QUESTIONS, evidence, strict=True)
+        }
+        weights = self._weights(x, min(len(state.x_reference), _LOGIT_ROWS))
+        share = weights.sum() ** 2 / (weights @ weights) / len(weights)
+        update = MonitorUpdate(
+            batch=number,
+            rows=len(x),
+            p_values=dict(zip(QUESTIONS, p, strict=True)),
+            e_values=dict(zip(QUESTIONS, e, strict=True)),
+            evidence=dict(zip(QUESTIONS, (one.value for one in evidence), strict=True)),
+            alarms=alarms,
+            threshold=threshold,
+            effective_rows=float(share * len(state.x_reference)),
+            reference_rows=len(state.x_reference),
+        )
+        kept = np.arange(len(inputs))
+        if len(kept) > state.most_rows:  # random rows of all, whatever batch they are from
+            kept = np.sort(rng.choice(len(kept), state.most_rows, replace=False))
+        self._state = _State(
+            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[kept],
+            outcomes[kept], None if scores is None else scores[kept], state.entropy, state.alpha,
+            state.simulations, state.most_rows, evidence, [*state.history, update],
+        )  # fmt: skip
+        return update
+
+    @property
+    def history(self) -> tuple[MonitorUpdate, ...]:
+        """The updates so far."""
+        return tuple(self._state.history)
+
+    @property
+    def alpha(self) -> float:
+        """Chance of any false alarm."""
+        return self._state.alpha
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """What has moved, beyond chance."""
+        return self.history[-1].moved if self.history else ()
+
+    def importance_weights(self, x: Any) -> Array:
+        """Return weights (n,) of the reference rows, in mean 1, under which their inputs resemble ``x``.
+
+        Parameters
+        ----------
+        x : array_like (m, d) or (m,)
+            Inputs of a batch.
+
+        Notes
+        -----
+        The odds of a logistic regression of "is in the batch" on kernel features of the inputs. Give them
+        as ``weights=`` to `fastmcmd.evaluate`, `fastmcmd.cce` or a recalibrator. A few weights may carry
+        all: ``effective_rows`` of the update says how many rows are left, ``(sum w)^2 / sum w^2``.
+        """
+        inputs = as_rows(x, "x", columns=self._state.x.shape[1]).astype(np.float64)
+        return self._weights(inputs, len(self._state.x_reference))
+
+    def _weights(self, x: Array, most: int) -> Array:
+        reference = self._state.x_reference
+        rows = np.linspace(0, len(reference) - 1, min(len(reference), _LOGIT_ROWS)).astype(np.intp)
+        features = self._x_view.features(np.concatenate([reference[rows], x]))
+        found = log_odds(features, np.arange(len(features)) >= len(rows))
+        if most == len(reference):
+            rows = np.arange(len(reference))
+        logits = self._x_view.features(reference[rows]) @ found[:-1]
+        weights = np.exp(logits - logits.max())
+        return np.asarray(weights / weights.mean())
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return a column for each number, a row for each batch."""
+        columns: dict[str, list[Any]] = {
+            "batch": [one.batch for one in self.history],
+            "rows": [one.rows for one in self.history],
+        }
+        for name in QUESTIONS:
+            columns[f"p-value {name}"] = [one.p_values[name] for one in self.history]
+        for name in QUESTIONS:
+            columns[f"evidence {name}"] = [one.evidence[name] for one in self.history]
+        columns["effective reference rows"] = [round(one.effective_rows, 1) for one in self.history]
+        columns["moved"] = [", ".join(one.moved) or "-" for one in self.history]
+        return columns
+
+    def table(self) -> str:
+        """Return a line for each batch as text."""
+        return super().table() if self.history else "no batches yet"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the evidence over the batches; see `fastmcmd.plots.evidence`."""
+        from fastmcmd import plots
+
+        return plots.evidence(self, ax)
+
+    def save(self, path: Any) -> None:
+        """Write the monitor to a ``.npz`` file; `fastmcmd.load` reads it, and it goes on from there."""
+        if self._x_kernel is not None:
+            raise ValueError(
+                "x_kernel was given: only a monitor with the default kernel can be saved"
+            )
+        storage.save(path, _KIND, self._state)
+
+    def __repr__(self) -> str:
+        if self.history:
+            return self.history[-1].sentence
+        return f"Monitor of {len(self._state.x_reference):,} reference rows, no batches yet"
+
+
+def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> Monitor:
+    del version
+    monitor = Monitor.__new__(Monitor)
+    monitor._x_kernel = None
+    monitor._begin(decode(_State, arrays, document))
+    return monitor
+
+
+storage.register(_KIND, _restored)
+
+
+def _stream(entropy: list[int], number: int) -> np.random.Generator:
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(number,)))
+    )
+
+
+def _checked(
+    x: Any, y: Any, prediction: Any, columns: int | None = None, outputs: int | None = None
+) -> tuple[Array, Array, Array | None]:
+    """Return inputs, outcomes, and normal scores of the outcomes given the predictions."""
+    inputs = as_rows(x, "x", columns=columns).astype(np.float64)
+    outcomes = as_rows(y, "y", columns=outputs).astype(np.float64)
+    check_same_length(x=inputs, y=outcomes)
+    if prediction is None:
+        return inputs, outcomes, None
+    predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
+    return inputs, outcomes, _scores(outcomes, predictive)
+
+
+def _scores(y: Array, prediction: Predictive) -> Array:
+    """Return ``Phi^-1(F(y))`` (n, k), with the middle of a jump of F; standardised outcomes of vectors."""
+    if len(prediction.shape) > 1:
+        spread = np.asarray(prediction.std, dtype=np.float64)
+        gap = y - np.asarray(prediction.mean, dtype=np.float64)
+        return np.asarray(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0))
+    value = y[:, 0]
+    share = (np.asarray(prediction.cdf(value)) + np.asarray(prediction.cdf_below(value))) / 2
+    score = special.ndtri(np.clip(share, _DEEPEST, 1 - _DEEPEST))[:, None]
+    if isinstance(prediction, Categorical):
+        return np.asarray(
+            np.concatenate([score, -prediction.log_prob(value)[:, None].clip(-20, 20)], axis=1)
+        )
+    return np.asarray(score)

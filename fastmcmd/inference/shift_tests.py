@@ -1,0 +1,196 @@
+"""Permutation tests of a batch against earlier rows, for P(x), P(y) and P(y | x).
+
+Under the null hypothesis the rows of the batch and the earlier ones are exchangeable, so that the p-value
+of a permutation test is valid given the bag of all rows. A function of the bag alone, or of other rows,
+may enter: kernels and landmarks come from rows that are set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.inference.inputs import input_map
+from fastmcmd.inference.smoother import Basis, Smoother
+
+__all__ = ["BatchTest", "View", "batch_p_values", "cells_of", "log_odds"]
+
+Array = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+_LANDMARKS = 60
+_LOCAL = 12  # leading coordinates of x along which differences of P(y | x) are looked for
+_FARTHEST = 5.0  # standard deviations beyond which a value of a column is as far as that
+_RIDGE = 1e-3  # of the regression of features of y on x, relative to the number of rows
+_CELL = 24  # rows of a cell at least
+_MOST_CELLS = 64
+_ROUNDS = 20  # of Newton's method
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Features of rows (n, k): kernel features at landmarks, and standardised columns with their squares.
+
+    Attributes
+    ----------
+    offset, scale : ndarray (k,)
+        Of the columns.
+    basis : Basis
+        Of the kernel.
+    """
+
+    offset: Array
+    scale: Array
+    basis: Basis
+
+    @staticmethod
+    def of(rows: Array, kernel: object = None) -> View:
+        """Choose scales and landmarks on rows (n, k) that are set aside."""
+        seen = input_map(rows, kernel)
+        smoother = Smoother.of(seen.kernel, seen(rows), _LANDMARKS)
+        if kernel is None:
+            offset, scale = seen.offset, seen.scales
+        else:
+            offset, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
+        return View(offset, scale, smoother.basis(seen(rows)))
+
+    def columns(self, rows: Array) -> Array:
+        """Return standardised columns, with squares (n, 2 k)."""
+        z = np.clip((rows - self.offset) / self.scale, -_FARTHEST, _FARTHEST)
+        return np.concatenate([z, z * z], axis=1)
+
+    def features(self, rows: Array) -> Array:
+        """Return kernel features (n, p), the leading ones first."""
+        return self.basis.coordinates((rows - self.offset) / self.scale)[:, ::-1]
+
+
+@dataclass(frozen=True)
+class BatchTest:
+    """p-values of the three questions: P(x), P(y) and P(y | x)."""
+
+    x: float
+    y: float
+    y_given_x: float
+
+
+def batch_p_values(
+    x: tuple[View, Array],
+    y: tuple[View, Array],
+    score: tuple[View, Array] | None,
+    batch: NDArray[np.bool_],
+    simulations: int,
+    rng: np.random.Generator,
+) -> BatchTest:
+    """Return permutation p-values of a batch among all rows.
+
+    Parameters
+    ----------
+    x, y, score : (View, ndarray (n, k))
+        Inputs, outcomes and normal scores of the outcomes given their predictions (None: no predictions).
+    batch : ndarray (n,) of bool
+        Which rows are the batch.
+    simulations : int
+        Permutations.
+    rng : numpy.random.Generator
+        Source of the permutations.
+    """
+    whole = [np.arange(len(batch))]
+    parts = [view.features(rows) for view, rows in (x, y)]
+    sums = _permuted_sums(batch, whole, simulations, rng)
+    p = [
+        _p_value(sums, [features, view.columns(rows)])
+        for features, (view, rows) in zip(parts, (x, y), strict=True)
+    ]
+    # P(y | x): what a regression on x leaves, permuted within cells of x.
+    kinds = [parts[1], y[0].columns(y[1])]
+    if score is not None:
+        kinds += [score[0].features(score[1]), score[0].columns(score[1])]
+    design = np.concatenate([np.ones((len(batch), 1)), parts[0], x[0].columns(x[1])], axis=1)
+    residuals = _regressed(np.concatenate(kinds, axis=1), design)
+    ends = np.cumsum([kind.shape[1] for kind in kinds])[:-1]
+    local = parts[0][:, :_LOCAL]
+    statistics = []
+    for one in np.split(residuals, ends, axis=1):
+        statistics.append(one)
+        statistics.append(np.einsum("np,nr->npr", local, one).reshape(len(batch), -1))
+    sums = _permuted_sums(batch, cells_of((x[1] - x[0].offset) / x[0].scale), simulations, rng)
+    return BatchTest(p[0], p[1], _p_value(sums, statistics))
+
+
+def _permuted_sums(
+    batch: NDArray[np.bool_],
+    cells: list[NDArray[np.intp]],
+    simulations: int,
+    rng: np.random.Generator,
+) -> Callable[[Array], Array]:
+    """Return the function that sums features over the batch and over permuted batches, less their mean."""
+    labels = np.empty((simulations + 1, len(batch)), dtype=np.float32)
+    labels[0] = batch
+    for cell in cells:
+        own = batch[cell].astype(np.float32)
+        if own.any() and not own.all():
+            labels[1:, cell] = rng.permuted(np.tile(own, (simulations, 1)), axis=1)
+        else:
+            labels[1:, cell] = own
+        labels[:, cell] -= own.mean()
+    return lambda features: np.asarray(labels @ features.astype(np.float32), dtype=np.float64)
+
+
+def _p_value(sums: Callable[[Array], Array], kinds: list[Array]) -> float:
+    """Return the p-value of the largest studentised squared norm of several kinds of features."""
+    squares = np.stack([(sums(features) ** 2).sum(axis=1) for features in kinds])
+    squares = np.log(np.maximum(squares, 1e-300))
+    spread = squares.std(axis=1, keepdims=True)
+    centred = squares - squares.mean(axis=1, keepdims=True)
+    score = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0).max(axis=0)
+    return float(np.count_nonzero(score >= score[0] - 1e-9) / score.size)
+
+
+def _regressed(values: Array, design: Array) -> Array:
+    """Return what ridge regression on a design (n, p) leaves of values (n, r)."""
+    gram = design.T @ design
+    gram[np.diag_indices(len(gram))] += _RIDGE * len(design)
+    return np.asarray(values - design @ np.linalg.solve(gram, design.T @ values))
+
+
+def cells_of(x: Array) -> list[NDArray[np.intp]]:
+    """Return cells of rows with near inputs: halves along the widest column, again and again."""
+    least = max(_CELL, len(x) // _MOST_CELLS)
+    cells, pending = [], [np.arange(len(x))]
+    while pending:
+        rows = pending.pop()
+        if len(rows) >= 2 * least:
+            low, high = np.quantile(x[rows], [0.1, 0.9], axis=0)
+            column = int(np.argmax(high - low))
+            middle = np.median(x[rows, column])
+            left = x[rows, column] <= middle
+            if least <= np.count_nonzero(left) <= len(rows) - least:
+                pending += [rows[left], rows[~left]]
+                continue
+        cells.append(rows)
+    return cells
+
+
+def log_odds(basis_features: Array, batch: NDArray[np.bool_]) -> Array:
+    """Return the coefficients (p + 1,) of a logistic regression of "is in the batch", an intercept last.
+
+    The penalty is that of a Gaussian process whose covariance is the kernel.
+    """
+    design = np.concatenate([basis_features, np.ones((len(batch), 1))], axis=1)
+    penalty = np.ones(design.shape[1])
+    penalty[-1] = 1e-6
+    share = np.clip(batch.mean(), 1e-9, 1 - 1e-9)
+    found = np.zeros(design.shape[1])
+    found[-1] = np.log(share / (1 - share))
+    for _ in range(_ROUNDS):
+        odds = 1 / (1 + np.exp(-np.clip(design @ found, -30, 30)))
+        slope = design.T @ (batch - odds) - penalty * found
+        curve = (design * (odds * (1 - odds))[:, None]).T @ design + np.diag(penalty)
+        step = np.linalg.solve(curve, slope)
+        found = found + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return found

@@ -1,0 +1,87 @@
+"""The difference of two models' losses, drawn over the inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastmcmd._base.checks import as_rows, check_same_length
+from fastmcmd.plots.projection import line
+from fastmcmd.plots.style import COLOURS, axes, plain, tidy
+
+if TYPE_CHECKING:
+    from fastmcmd.inference.difference_map import DifferenceMap
+
+__all__ = ["difference_map"]
+
+
+def difference_map(found: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
+    """Draw where which model is better: the difference of their losses with its band.
+
+    Over one input as a line; over several as points along the first principal component. Coloured is where
+    one model is better beyond chance, at all inputs together.
+
+    Parameters
+    ----------
+    found : DifferenceMap
+        What `Comparison.map` returns.
+    x : array_like (q,) or (q, d), optional
+        What to draw over; default the inputs of the map.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np, pytest
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> import fastmcmd as fm
+    >>> x = np.linspace(-1, 1, 200)
+    >>> y = x + np.random.default_rng(0).normal(size=200)
+    >>> models = {"line": fm.Gaussian(x, 1.0), "flat": fm.Gaussian(0 * x, 1.0)}
+    >>> found = fm.compare(models, y, x).map()
+    >>> fm.plots.difference_map(found).get_xlabel()
+    'x'
+    """
+    rows = found.x if x is None else as_rows(x, "x")
+    check_same_length(x=rows, difference_map=found)
+    place, name = line(rows)
+    ax = axes(ax)
+    ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+    known = found.supported
+    low, high = found.band.T
+    groups = ((0, "0.7"), (-1, COLOURS[0]), (1, COLOURS[1]))
+    labels = {-1: f"{plain(found.first)} is better", 1: f"{plain(found.second)} is better", 0: None}
+    if rows.shape[1] == 1:
+        order = np.argsort(place, kind="stable")
+        middle = np.where(known, found.difference, np.nan)[order]
+        for sign, colour in groups:
+            where = (known & (found.better == sign))[order]
+            if where.any():
+                ax.fill_between(place[order], low[order], high[order], where=where, color=colour,
+                                alpha=0.35, linewidth=0, label=labels[sign])  # fmt: skip
+        ax.plot(place[order], middle, color="0.2", linewidth=1.5)
+    else:
+        for sign, colour in groups:
+            where = known & (found.better == sign)
+            if where.any():
+                ax.vlines(place[where], low[where], high[where], color=colour, linewidth=0.6)
+                ax.plot(place[where], found.difference[where], ".", color=colour, markersize=4,
+                        label=labels[sign])  # fmt: skip
+    if (~known).any():
+        ax.plot(
+            place[~known], np.full((~known).sum(), ax.get_ylim()[0]), "|", color="0.7", markersize=4
+        )
+    ax.set(xlabel=name, ylabel=f"{found.measure}: {plain(found.first)} less {plain(found.second)}")
+    ax.set_title(
+        f"p = {found.p_value:.3g}, {found.level:.0%} band for all inputs together",
+        fontsize="medium",
+    )
+    if (found.better != 0).any():
+        ax.legend(frameon=False)
+    tidy(ax)
+    return ax

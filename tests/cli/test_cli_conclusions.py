@@ -1,0 +1,93 @@
+"""`fastmcmd diagnose`, `select`, `recalibrate`, and the differences that `compare` prints."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from cli_process import run_cli
+
+import fastmcmd as fm
+
+PREDICTION = ("--prediction", "gaussian:mean=m,std=0.3")
+
+
+def rows(path, seed=0, n=400):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, n)
+    y = np.sin(x) + 0.3 * rng.standard_normal(n)
+    np.savez(path, x=x, y=y, m=np.sin(x) - 0.4, other=np.sin(x), g=np.arange(n) // 8)
+    return x, y
+
+
+@pytest.fixture
+def file(tmp_path):
+    rows(tmp_path / "rows.npz")
+    return tmp_path / "rows.npz"
+
+
+def test_diagnosis_in_words_and_by_row(file, tmp_path):
+    target = tmp_path / "needs.csv"
+    done = run_cli("diagnose", str(file), *PREDICTION, "--output", str(target))
+    assert done.returncode == 0, done.stderr
+    assert "predictions must move up by 0.4" in done.stdout
+    with target.open() as stream:
+        lines = list(csv.DictReader(stream))
+    assert len(lines) == 400
+    assert np.median([float(line["shift"]) for line in lines]) == pytest.approx(0.4, abs=0.05)
+    done = run_cli("diagnose", str(file), *PREDICTION, "--format", "json")
+    found = json.loads(done.stdout)
+    assert found["level"] == 0.9
+    assert len(found["factor"]) == 400
+
+
+def test_kernel_is_selected(file):
+    done = run_cli("select", str(file), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert "sentence" in json.loads(done.stdout)
+    done = run_cli("select", str(file))
+    assert done.stdout.count("\n") > 5
+
+
+@pytest.mark.parametrize("method", ["conditional-rescaling", "std-scaling"])
+def test_predictions_are_mended(file, tmp_path, method):
+    x, y = rows(tmp_path / "new.npz", seed=1)
+    target, saved = tmp_path / "mended.npz", tmp_path / "mend.npz"
+    done = run_cli(
+        "recalibrate", str(file), *PREDICTION, "--method", method, "--apply",
+        str(tmp_path / "new.npz"), "--output", str(target), "--save", str(saved), "--levels", "0.1,0.9",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = np.load(target)
+    assert list(found) == ["row", "mean", "std", "q0.1", "q0.9"]
+    mend = fm.load(saved)
+    before = fm.Gaussian(np.sin(x) - 0.4, 0.3)
+    inputs = (x[:, None],) if method == "conditional-rescaling" else ()
+    np.testing.assert_allclose(mend.transform(before, *inputs).mean, found["mean"])
+    if method == "conditional-rescaling":
+        assert np.mean((found["q0.1"] <= y) & (y <= found["q0.9"])) == pytest.approx(0.8, abs=0.06)
+
+
+def test_what_is_missing_is_named(file, tmp_path):
+    for arguments, message in [
+        (("recalibrate", str(file), *PREDICTION), "--save"),
+        (("recalibrate", str(file), *PREDICTION, "--apply", str(file)), "--output"),
+        (("recalibrate", str(file), *PREDICTION, "--save", str(tmp_path / "a.npz"), "--levels", "2"),
+         "--levels"),
+        (("compare", str(file), "--model", "pairs=gaussian:mean=m,std=1", "--format", "json"), "pairs"),
+    ]:  # fmt: skip
+        done = run_cli(*arguments)
+        assert done.returncode == 2, arguments
+        assert message in done.stderr
+
+
+def test_comparison_has_pairs_and_takes_groups(file):
+    models = ("--model", "a=gaussian:mean=m,std=0.3", "--model", "b=gaussian:mean=other,std=0.3")
+    found = []
+    for options in ((), ("--groups", "g"), ("--block-length", "40")):
+        done = run_cli("compare", str(file), *models, *options, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        pairs = json.loads(done.stdout)["pairs"]
+        found.append(next(one for one in pairs if one["measure"] == "mean_crps"))
+    assert len({one["low"] for one in found}) == 3
+    assert all(one["p_value"] < 0.01 for one in found)

@@ -1,0 +1,102 @@
+"""Maps of where one model is better, and the test that it is anywhere."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.inference.difference_map import difference_map
+from fastmcmd.inference.inputs import InputMap, input_map
+
+
+def two_models(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, n)
+    y = np.sin(2 * x) + 0.4 * rng.normal(size=n)
+    models = {
+        "left": fm.Gaussian(np.sin(2 * x) + 0.4 * (x > 0), 0.4),
+        "right": fm.Gaussian(np.sin(2 * x) - 0.4 * (x < 0), 0.4),
+    }
+    return x, y, models
+
+
+def test_each_model_is_better_on_its_side():
+    x, y, models = two_models()
+    found = fm.compare(models, y, x).map()
+    assert found.p_value <= 0.01
+    assert found.p_value < found.p_value_mean  # the means are nearly equal
+    assert (found.better[x > 0] >= 0).all()
+    assert (found.better[x < 0] <= 0).all()
+    assert (found.better != 0).mean() > 0.3
+    assert "left" in repr(found)
+    assert "right" in found.table()
+    assert json.dumps(found.to_dict())
+    assert len(found.to_frame()) == len(found) == 400
+    assert found.plot().get_xlabel() == "x"
+
+
+def test_difference_is_the_ridge_regression():
+    rng = np.random.default_rng(0)
+    x, grid, d = rng.normal(size=(80, 2)), rng.normal(size=(5, 2)), rng.normal(size=80)
+    kernel, weights = fm.RBF(0.5), rng.uniform(0.5, 2, 80)
+    seen = InputMap(np.zeros(2), np.ones(2), kernel)
+    found, *_ = difference_map(
+        x, d, grid, seen, 0.05, weights=weights, clusters=None, level=0.9, simulations=19, rng=rng
+    )
+    shift = np.diag(0.05 * weights.sum() / weights)
+    a = np.linalg.solve(kernel(x, x) + shift, kernel(x, grid))
+    expected = d @ a / a.sum(axis=0)
+    known = np.isfinite(found)
+    assert known.any()
+    np.testing.assert_allclose(found[known], expected[known], rtol=1e-6)
+
+
+def test_equal_models_are_seldom_called_different():
+    """A fixed-seed excerpt of tests/simulations/difference_map.py."""
+    rejected = missed = 0
+    for run in range(60):
+        rng = np.random.default_rng(run)
+        x, d = rng.uniform(-2, 2, (150, 1)), rng.normal(size=150)
+        clusters = None if run % 2 else np.arange(150) // 3
+        _, band, known, p, p_mean = difference_map(
+            x, d, x[:20], input_map(x, None), 0.01, weights=np.ones(150), clusters=clusters,
+            level=0.95, simulations=99, rng=rng,
+        )  # fmt: skip
+        rejected += p <= 0.05
+        missed += ((band[known, 0] > 0) | (band[known, 1] < 0)).any()
+        assert 0.01 <= min(p, p_mean) <= 1
+    assert rejected <= 8
+    assert missed <= 10
+
+
+def test_clusters_widen_the_band():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2, 2, 300)
+    groups = np.arange(300) // 10
+    y = np.sin(x) + rng.normal(size=30)[groups]
+    models = {"a": fm.Gaussian(np.sin(x) + 0.3, 1.0), "b": fm.Gaussian(np.sin(x) - 0.3, 1.0)}
+    evaluations = fm.compare(models, y, x).evaluations
+    alone = fm.compare(evaluations).map(simulations=99)
+    grouped = fm.compare(evaluations, groups=groups).map(simulations=99)
+    widths = [np.nanmean(np.diff(one.band, axis=1)) for one in (alone, grouped)]
+    assert widths[1] > 1.5 * widths[0]
+    assert grouped.p_value > alone.p_value
+
+
+def test_same_model_twice_and_named_errors():
+    x, y, models = two_models(n=60)
+    twice = fm.compare({"a": models["left"], "b": models["left"]}, y, x)
+    found = twice.map(simulations=19)
+    assert found.p_value == found.p_value_mean == 1.0
+    assert not found.better.any()
+    with pytest.raises(ValueError, match="second"):
+        twice.map("a", "c")
+    with pytest.raises(ValueError, match="measure"):
+        twice.map(measure="ence")
+    with pytest.raises(ValueError, match="two models"):
+        fm.compare({"a": models["left"]}, y, x).map()
+    with pytest.raises(ValueError, match="give x"):
+        fm.compare(models, y).map()

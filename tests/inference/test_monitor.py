@@ -1,0 +1,171 @@
+"""Monitors: valid p-values and evidence, the right question answered, state that goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import fastmcmd as fm
+from fastmcmd.inference.monitor import QUESTIONS, evidence_of
+from fastmcmd.inference.shift_tests import View, batch_p_values, cells_of, log_odds
+
+
+def data(rng, n, moved=None):
+    x = rng.normal(size=(n, 2))
+    if moved == "x":
+        x[:, 0] += 1.0
+    mean = np.sin(2 * x[:, 0]) + x[:, 1]
+    sign, shift = (-1 if moved == "flip" else 1), (0.5 if moved == "y" else 0.0)
+    return x, sign * mean + shift + 0.5 * rng.normal(size=n), fm.Gaussian(mean, 0.5)
+
+
+def watched(moved, seed=0, batches=6, quiet=2, **options):
+    rng = np.random.default_rng(seed)
+    monitor = fm.Monitor(*data(rng, 400), simulations=199, **options)
+    for number in range(batches):
+        monitor.update(*data(rng, 100, moved if number >= quiet else None))
+    return monitor
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [(None, set()), ("x", {"P(x)"}), ("flip", {"P(y | x)"}), ("y", {"P(y | x)"})],
+)
+def test_what_moved_is_found_and_nothing_else(moved, expected):
+    monitor = watched(moved)
+    found = set(monitor.moved)
+    assert expected <= found
+    if moved != "y":  # P(y) moves as well
+        assert found == expected
+    for name in expected:
+        assert monitor.history[-1].alarms[name] > 2
+        assert name in repr(monitor)
+
+
+def test_p_values_of_exchangeable_rows_are_valid():
+    """A fixed-seed excerpt of tests/simulations/monitor.py."""
+    rng = np.random.default_rng(1)
+    aside = rng.normal(size=(80, 2))
+    view_x, view_y = View.of(aside), View.of(rng.standard_t(2, size=(80, 1)))
+    found = []
+    for _ in range(120):
+        x, y = rng.normal(size=(90, 2)), rng.standard_t(2, size=(90, 1))
+        one = batch_p_values((view_x, x), (view_y, y), None, np.arange(90) >= 60, 39, rng)
+        found.append([one.x, one.y, one.y_given_x])
+    for p in np.array(found).T:
+        assert stats.kstest(p - rng.uniform(0, 1 / 40, len(p)), "uniform").pvalue > 1e-3
+        assert np.mean(p <= 0.1) < 0.2
+
+
+def test_e_values_have_a_mean_of_at_most_one():
+    by_logs = integrate.quad(lambda s: evidence_of(np.exp(-s)) * np.exp(-s), 0, 700)[0]
+    assert by_logs == pytest.approx(1 - 1 / 700, abs=1e-4)
+    for simulations in (19, 199, 999):
+        p = np.arange(1, simulations + 2) / (simulations + 1)
+        assert np.mean([evidence_of(one) for one in p]) <= 1
+    for p in (1e-3, 0.3, 0.9999, 0.99905, 1.0):
+        expected = integrate.quad(lambda k, p=p: k * p ** (k - 1), 0, 1)[0]
+        assert evidence_of(p) == pytest.approx(expected, rel=1e-5)
+
+
+def test_evidence_is_the_mixture_over_starting_batches():
+    monitor = watched("x")
+    for name in QUESTIONS:
+        e = [one.e_values[name] for one in monitor.history]
+        t = len(e)
+        mixture = sum(np.prod(e[s - 1 :]) / (s * (s + 1)) for s in range(1, t + 1)) + 1 / (t + 1)
+        assert monitor.history[-1].evidence[name] == pytest.approx(mixture)
+
+
+def test_saved_monitors_go_on_to_the_same_numbers(tmp_path):
+    monitor = watched(None, batches=2)
+    monitor.save(tmp_path / "monitor.npz")
+    again = fm.load(tmp_path / "monitor.npz")
+    assert again.history[-1].p_values == monitor.history[-1].p_values
+    batch = data(np.random.default_rng(9), 100, "x")
+    assert monitor.update(*batch).evidence == again.update(*batch).evidence
+    assert again.table() == monitor.table()
+
+
+def test_importance_weights_are_density_ratios():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    monitor = fm.Monitor(x, x, simulations=19)
+    weights = monitor.importance_weights(0.5 + rng.normal(size=2000))
+    exact = np.exp(0.5 * x)
+    assert np.corrcoef(weights, exact)[0, 1] > 0.95
+    assert weights.mean() == pytest.approx(1)
+    assert (weights * x).sum() / weights.sum() == pytest.approx(0.5, abs=0.08)
+    update = monitor.update(0.5 + rng.normal(size=2000), np.zeros(2000))
+    share = np.mean(exact) ** 2 / np.mean(exact**2)
+    assert update.effective_rows / 2000 == pytest.approx(share, abs=0.1)
+
+
+def test_logistic_regression_solves_its_equations():
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(200, 3))
+    batch = rng.random(200) < 0.3
+    found = log_odds(features, batch)
+    odds = 1 / (1 + np.exp(-(features @ found[:3] + found[3])))
+    np.testing.assert_allclose(features.T @ (batch - odds), found[:3], atol=1e-6)
+
+
+def test_cells_hold_every_row_once():
+    x = np.round(np.random.default_rng(0).normal(size=(1000, 3)), 1)
+    cells = cells_of(x)
+    assert np.array_equal(np.sort(np.concatenate(cells)), np.arange(1000))
+    assert min(map(len, cells)) >= 24
+    assert len(cells_of(np.zeros((500, 2)))) == 1
+
+
+def test_old_rows_are_bounded_and_tables_are_there():
+    monitor = watched(None, batches=2, most_rows=100)
+    assert len(monitor._state.x) == 100
+    frame = monitor.to_frame()
+    assert list(frame["batch"]) == [1, 2]
+    assert "P(y | x)" in monitor.table()
+    assert monitor.plot().get_yscale() == "log"
+
+
+def test_counts_classes_vectors_and_no_predictions():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    for y, prediction in [
+        (rng.poisson(3.0, 80), fm.Poisson(np.full(80, 3.0))),
+        (rng.integers(0, 3, 80), fm.Categorical(np.full((80, 3), 1 / 3))),
+        (rng.normal(size=(80, 2)), rng.normal(size=(80, 5, 2))),
+        (rng.normal(size=80), None),
+        (np.ones(80), None),
+    ]:
+        update = fm.Monitor(x, y, prediction, simulations=19).update(x, y, prediction)
+        assert all(0 < p <= 1 for p in update.p_values.values())
+        assert not update.moved
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": np.zeros(10), "y": np.zeros(10)}, "at least 40"),
+        ({"alpha": 1.5}, "alpha"),
+        ({"simulations": 5}, "simulations"),
+        ({"y": np.full(50, np.nan)}, "y"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    arguments = {"x": np.arange(50.0), "y": np.zeros(50), **change}
+    with pytest.raises(ValueError, match=message):
+        fm.Monitor(**arguments)
+
+
+def test_batches_must_be_like_the_reference(tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    monitor = fm.Monitor(x, x[:, 0], simulations=19, x_kernel=fm.RBF(1.0))
+    with pytest.raises(ValueError, match="prediction"):
+        monitor.update(x, x[:, 0], fm.Gaussian(x[:, 0], 1.0))
+    with pytest.raises(ValueError, match="x has 1 column"):
+        monitor.update(x[:, 0], x[:, 0])
+    with pytest.raises(ValueError, match="x_kernel"):
+        monitor.save(tmp_path / "monitor.npz")
+    with pytest.raises(ValueError, match="no batches"):
+        monitor.plot()

@@ -1,0 +1,101 @@
+"""False alarms and delays of `fastmcmd.Monitor`, looked at after every batch.
+
+Run: python tests/simulations/monitor.py [--runs 200] [--only NAME]
+
+Each run has a reference of 500 rows and batches of 100 rows; from batch 5 on something may move. A line
+gives, for each question, the share of runs with an alarm and the median number of batches to it. The rate
+of false alarms of a scenario in which nothing moves must be at most 5 % for all questions together.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import fastmcmd as fm
+from fastmcmd.inference.monitor import QUESTIONS
+
+REFERENCE, ROWS, BATCHES, QUIET = 500, 100, 12, 4
+
+
+def gaussian(rng, n, moved, wrong=False):
+    """y = sin 2 x_1 + x_2 + noise; ``wrong``: the model leaves out the sine."""
+    x = rng.normal(size=(n, 3))
+    if moved in ("x", "x far"):
+        x[:, 0] += 0.7 if moved == "x" else 1.5
+    mean = np.sin(2 * x[:, 0]) + x[:, 1]
+    model = fm.Gaussian(x[:, 1] if wrong else mean, 0.5)
+    if moved == "flip":  # P(x) and P(y) stay as they are
+        mean = -mean
+    noise = rng.normal(size=n) * (0.75 if moved == "spread" else 0.5)
+    return x, mean + noise + (0.4 if moved == "y" else 0.0), model
+
+
+def counts(rng, n, moved):
+    """Counts with five skewed inputs."""
+    x = rng.exponential(size=(n, 5))
+    mean = np.exp(0.3 * x[:, 0] - 0.2 * x[:, 1])
+    return x, rng.poisson(mean * (1.5 if moved else 1.0)).astype(float), fm.Poisson(mean)
+
+
+def heavy(rng, n, moved):
+    """Student t outcomes with two degrees of freedom in eight dimensions."""
+    x = rng.standard_t(2, size=(n, 8))
+    return x, x[:, 0] + rng.standard_t(2, size=n) + (1.0 if moved else 0.0), None
+
+
+SCENARIOS = {
+    "nothing, Gaussian": (gaussian, None, {}),
+    "nothing, wrong model": (gaussian, None, {"wrong": True}),
+    "nothing, counts": (counts, None, {}),
+    "nothing, heavy tails": (heavy, None, {}),
+    "x": (gaussian, "x", {}),
+    "x far, wrong model": (gaussian, "x far", {"wrong": True}),
+    "x, wrong model": (gaussian, "x", {"wrong": True}),
+    "y for all x by 0.4": (gaussian, "y", {}),
+    "y | x: mean reversed": (gaussian, "flip", {}),
+    "y | x: spread x 1.5": (gaussian, "spread", {}),
+    "counts x 1.5": (counts, "y", {}),
+    "heavy tails + 1": (heavy, "y", {}),
+}
+
+
+def alarms(name: str, runs: int, seed: int) -> np.ndarray:
+    """Return the batch (runs, 3) of each alarm; 0 for none."""
+    make, moved, options = SCENARIOS[name]
+    found = np.zeros((runs, len(QUESTIONS)), dtype=int)
+    for run in range(runs):
+        rng = np.random.default_rng([seed, run])
+        monitor = fm.Monitor(
+            *make(rng, REFERENCE, None, **options), simulations=199, random_state=run
+        )
+        for batch in range(BATCHES):
+            update = monitor.update(*make(rng, ROWS, moved if batch >= QUIET else None, **options))
+        found[run] = [update.alarms[question] or 0 for question in QUESTIONS]
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    for name in SCENARIOS:
+        if options.only and options.only not in name:
+            continue
+        found = alarms(name, options.runs, 1)
+        cells = []
+        for question, column in zip(QUESTIONS, found.T, strict=True):
+            cell = f"{question} {np.mean(column > 0):.3f}"
+            if (column > QUIET).any():
+                cell += f" after {np.median(column[column > QUIET]) - QUIET:.0f}"
+            cells.append(cell)
+        early = ((found > 0) & (found <= QUIET)).any(axis=1).mean()
+        print(f"{name}: {', '.join(cells)}; any {(found > 0).any(axis=1).mean():.3f}, early {early:.3f}",
+              flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
