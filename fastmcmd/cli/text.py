@@ -72,15 +72,19 @@ class Text(Columns):
     ) -> None:
         """Parse columns of numbers, and of words if they are not all numbers, in one pass."""
         names = [name for name in dict.fromkeys(names) if name not in self._parsed]
-        available = {*names, *self._parsed}
-        words = [name for name in dict.fromkeys(words) if name not in available]
+        numbers = set(names)  # no set of all parsed columns: each of many columns is read by a call
+        words = [
+            name
+            for name in dict.fromkeys(words)
+            if name not in numbers and name not in self._parsed
+        ]
         if not names and not words:
             return
         progress = Progress(False, 0.0) if progress is None else progress
         values = self._by_arrow(names, words, progress)
         if values is None:
             values = self._by_numpy(names, progress) if names else {}
-            values |= {name: self._words_of(name) for name in words}
+            values |= self._words_of(words) if words else {}
         self._check_integers(names, values)
         self._parsed |= values
 
@@ -180,17 +184,23 @@ class Text(Columns):
             name: np.ascontiguousarray(column) for name, column in zip(names, columns, strict=True)
         }
 
-    def _words_of(self, name: str) -> HostArray:
-        at, words = self.places[name], []
+    def _words_of(self, names: Sequence[str]) -> dict[str, HostArray]:
+        places = [self.places[name] for name in names]
+        columns: list[list[str]] = [[] for _ in names]
         for line, row in self._rows():
             if len(row) != len(self.names):
                 raise self._uneven(line, row)
-            if "\udc80" <= max(row[at], default="") <= "\udcff":
-                raise UsageError(
-                    f"{self.path}, line {line}, column {name!r}: this is not UTF-8; save the file as UTF-8"
-                )
-            words.append(row[at])
-        return _numbers_or_words(np.array(words, str))
+            for name, place, words in zip(names, places, columns, strict=True):
+                if "\udc80" <= max(row[place], default="") <= "\udcff":
+                    raise UsageError(
+                        f"{self.path}, line {line}, column {name!r}: this is not UTF-8; save the file "
+                        "as UTF-8"
+                    )
+                words.append(row[place])
+        return {
+            name: _numbers_or_words(np.array(words, str))
+            for name, words in zip(names, columns, strict=True)
+        }
 
     def _rows(self) -> Any:
         """Yield rows that hold something, each with its line."""

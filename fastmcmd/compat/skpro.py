@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
-from fastmcmd._base.checks import as_array, as_weights, check_choice
+from fastmcmd._base.checks import as_array, as_weights, check_choice, check_count, check_flag
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.errors import require
 from fastmcmd.predictive import Draws, Gaussian, Mixture, Predictive
@@ -74,6 +74,7 @@ def from_skpro(distribution: BaseDistribution, n: int | None = None) -> Predicti
             f"distribution is {distribution!r}; a distribution of skpro, such as its predict_proba "
             "returns, is needed"
         )
+    n = None if n is None else check_count(n, "n", 1)
     shape = tuple(distribution.shape)
     if len(shape) == 2 and shape[1] != 1:
         raise ValueError(
@@ -81,7 +82,7 @@ def from_skpro(distribution: BaseDistribution, n: int | None = None) -> Predicti
         )
     if not shape and n is None:
         raise ValueError("distribution is a scalar one; n, the number of inputs, is needed")
-    rows = shape[0] if shape else int(n or 0)
+    rows = shape[0] if shape else n or 0
     if n is not None and rows != n:
         raise ValueError(f"distribution has {rows} rows; n is {n}")
     convert = _FAMILIES.get(type(distribution).__name__)
@@ -242,6 +243,7 @@ def _metric() -> type:
             self.options = options
             self.multivariate = multivariate
             self.lower_is_better = lower_is_better
+            _check_columns(multioutput)
             super().__init__(multioutput=multioutput)
             self.set_tags(lower_is_better=_lower_is_better(metric, lower_is_better))
 
@@ -281,7 +283,6 @@ def _metric() -> type:
 
         def _weights(self, columns: int) -> Array | None:
             if isinstance(self.multioutput, str):
-                check_choice(self.multioutput, "multioutput", ("uniform_average", "raw_values"))
                 return None
             return as_weights(self.multioutput, "multioutput", columns)
 
@@ -293,6 +294,14 @@ def _metric() -> type:
 
     Metric.__module__, Metric.__qualname__ = __name__, "Metric"
     return Metric
+
+
+def _check_columns(multioutput: str | ArrayLike) -> None:
+    """Raise unless it says what becomes of several columns."""
+    if isinstance(multioutput, str):
+        check_choice(multioutput, "multioutput", ("uniform_average", "raw_values"))
+    else:
+        as_array(multioutput, "multioutput")
 
 
 def _columns(y: pd.DataFrame, y_pred: BaseDistribution) -> list[tuple[Array, Predictive]]:
@@ -319,6 +328,8 @@ def _frame(y_true: Any, y_pred: Any, censored: Any) -> Any:
         )
     if not isinstance(y, pd.DataFrame):
         array = as_array(y, "y_true")
+        if array.ndim not in (1, 2):
+            raise ValueError(f"y_true has shape {array.shape}; (n,) or (n, k) is needed")
         y = pd.DataFrame(array[:, None] if array.ndim == 1 else array)
         y.index = y_pred.index if len(y) == shape[0] else y.index
         y.columns = y_pred.columns if y.shape == shape else y.columns
@@ -341,7 +352,7 @@ def _lower_is_better(metric: Callable[..., float], declared: bool | None) -> boo
     if of_classes(metric):
         raise TypeError(f"{metric.__name__} is of classes; a metric of distributions is needed")
     if declared is not None:
-        return bool(declared)
+        return check_flag(declared, "lower_is_better")
     try:
         best = best_values(metric)
     except LookupError:

@@ -31,6 +31,9 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -225,7 +228,8 @@ def _base() -> type:
                 Nonnegative weights.
             """
             probabilities = _probabilities(torch, preds) if self._logits else preds
-            state = self._template.gather(target, probabilities, sample_weight)
+            with _their_names():
+                state = self._template.gather(target, probabilities, sample_weight)
             before = self._total()
             row = flatten(self._template, state if before is None else before + state)
             self._place = _device(target, preds)
@@ -302,6 +306,18 @@ def _base() -> type:
             return repr(self._template)
 
     return Base
+
+
+@contextmanager
+def _their_names() -> Iterator[None]:
+    """Let errors name the arguments as torchmetrics does."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if error.args and isinstance(error.args[0], str):
+            message = re.sub(r"\by\b", "target", error.args[0])
+            error.args = (re.sub(r"^(prediction|p)\b", "preds", message), *error.args[1:])
+        raise
 
 
 def _by_name(val: Any) -> Any:

@@ -75,7 +75,8 @@ class Fit:
         info = self._info(kind, int(grid.shape[1]))
         if not errors.max() <= self.options.tol:
             largest = float(diagonal_of(self.x_kernel, grid).max())
-            notes = self._note_on_outputs(values, float(errors.max()), float(np.sqrt(largest)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                notes = self._note_on_outputs(values, float(errors.max()), float(np.sqrt(largest)))
             if largest > LARGE_VALUES:
                 notes = (*notes, f"{UNSCALED} {largest:.1e}")
             info = replace(info, notes=(*info.notes, *notes))

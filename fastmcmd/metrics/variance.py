@@ -62,7 +62,7 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
     with np.errstate(over="ignore"):
         squares *= squares
     if not bool(xp.all(xp.isfinite(squares))) and bool(xp.all(xp.isfinite(rows.y))):
-        raise ValueError(f"prediction cannot be binned: {ERRORS_OUT_OF_RANGE}")
+        raise ValueError(f"y and prediction cannot be binned: {ERRORS_OUT_OF_RANGE}")
     if rows.nan_result:
         squares = squares * np.nan
     if rows.weights is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_rows, check_same_length
+from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, matplotlib, tidy
 
@@ -53,6 +53,9 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     >>> fm.diagnose(x, y, fm.Gaussian(x, 1.0)).plot()[1].get_ylabel()
     'factor of spread'
     """
+    from fastmcmd.inference.diagnosis import Diagnosis
+
+    check_instance(diagnosed, "diagnosed", Diagnosis, "what diagnose returns")
     if diagnosed.reason:
         raise ValueError(f"there is no diagnosis to draw: {diagnosed.reason}")
     rows = diagnosed.x if x is None else as_rows(x, "x")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastmcmd._base.checks import check_instance
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
 
@@ -43,6 +44,9 @@ def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
     >>> test.plot().get_xlabel()
     'CCE, root mean square over the rows'
     """
+    from fastmcmd.inference.congruence_test import CongruenceTest
+
+    check_instance(test, "test", CongruenceTest, "what congruence_test returns")
     ax = axes(ax)
     null = np.sqrt(test.simulated[1:])
     counts, edges = np.histogram(null, min(_BARS, int(np.ceil(np.sqrt(len(null))))))
@@ -93,6 +97,9 @@ def missing_mass(
     >>> plots.missing_mass(curve).get_ylabel()
     'observed - predicted probability'
     """
+    from fastmcmd.inference.missing_mass import MissingMass
+
+    check_instance(curve, "curve", MissingMass, "what missing_mass returns")
     ax = axes(ax)
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.fill_between(
@@ -140,6 +147,9 @@ def verdict(conclusion: Any) -> Any:
     >>> len(fm.verdict(x, x, fm.Gaussian(x, 1.0)).plot().axes)
     3
     """
+    from fastmcmd.evaluation.verdict import Verdict
+
+    check_instance(conclusion, "conclusion", Verdict, "what fastmcmd.verdict returns")
     plt = matplotlib()
     if conclusion.diagnosis is None:
         figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fastmcmd._base.checks import check_instance
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def rejection(curve: RejectionCurve, ax: Axes | None = None, label: str = "score
     >>> fm.plots.rejection(curve).get_xlabel()
     'share of rejected rows'
     """
+    from fastmcmd.inference.rejection import RejectionCurve
+
+    check_instance(curve, "curve", RejectionCurve, "what rejection_curve returns")
     ax = axes(ax)
     low, high = curve.random_band.T
     ax.fill_between(curve.rejected, low, high, color="0.85", linewidth=0, label="random order")

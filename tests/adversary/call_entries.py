@@ -294,34 +294,34 @@ def _streaming(fm: Any) -> list[Entry]:
 def _plots(fm: Any) -> list[Entry]:
     import matplotlib
 
+    from fastmcmd.inference.missing_mass import missing_mass
+
     matplotlib.use("Agg")
     plots = importlib.import_module("fastmcmd.plots")
     right = fm.Gaussian(MEAN, STD)
     known = {
         "values": np.abs(Y), "x": X, "y": Y, "histogram": fm.metrics.pit_histogram(Y, right),
-        "curve": fm.metrics.reliability_curve(Y, right), "found": fm.evaluate(Y, right, X),
+        "curve": fm.metrics.reliability_curve(Y, right), "evaluations": fm.evaluate(Y, right, X),
         "result": fm.downsampled_cce(X, Y, right, 12, repeats=2),
         "test": fm.congruence_test(X, Y, right, simulations=19, random_state=0),
+        "diagnosed": fm.diagnose(X, Y, right, random_state=0),
         "diagnosis": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
-        "monitor": _watched(fm),
+        "monitor": _watched(fm), "found": None,
     }  # fmt: skip
+    own = {
+        "cce_over_inputs": {"x": X[:, 0].copy()},
+        "missing_mass": {"curve": missing_mass(X, Y, right, X[0], np.linspace(-2, 2, 9))},
+        "over_inputs": {"x": X[:, 0].copy()},
+        "rejection": {"curve": fm.rejection_curve(STD, Y**2)},
+        "variance": {"curve": fm.metrics.ence_curve(Y, right)},
+        "verdict": {"conclusion": fm.verdict(X, Y, right, random_state=0)},
+        "difference_map": {"found": _map(fm)},
+    }
     found = []
     for name in plots.__all__:
         function = getattr(plots, name)
-        given = required(function, known)
-        if name == "rejection":
-            given["curve"] = fm.rejection_curve(STD, Y**2)
-        if name == "difference_map":
-            given["found"] = _map(fm)
-        if name == "missing_mass":
-            from fastmcmd.inference.missing_mass import missing_mass
-
-            given["found"] = missing_mass(X, Y, right, X[0], np.linspace(-2, 2, 9))
-        if name == "variance":
-            given["curve"] = fm.metrics.ence_curve(Y, right)
-        if name in ("over_inputs", "cce_over_inputs"):
-            given["x"] = X[:, 0].copy()
+        given = required(function, known) | own.get(name, {})
 
         def closed(*, _function: Any = function, **options: Any) -> None:
             import matplotlib.pyplot as plt
@@ -364,6 +364,7 @@ def unlisted(names: set[str]) -> list[str]:
         "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
         "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
         "KernelReport", "MonitorUpdate", "DifferenceMap", "TiltedCDF", "TiltedCounts",
+        "RegionVerdict", "Remedy", "Verdict",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []

@@ -97,7 +97,7 @@ def test_a_crash_and_a_hang_are_reported(tmp_path, monkeypatch):
         "    os.kill(os.getpid(), signal.SIGSEGV) if line.strip() == '1' else time.sleep(60)\n"
     )
     monkeypatch.setattr(calls, "__file__", str(program))
-    monkeypatch.setattr(calls, "TIMEOUT", 1.0)
+    monkeypatch.setattr(calls, "PATIENCE", 1.0)
     worker = calls.Worker([])
     assert worker.ask(1)[3] == "crash"
     assert worker.ask(2)[3] == "hang"

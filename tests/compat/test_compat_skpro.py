@@ -270,3 +270,23 @@ def test_bad_metrics_and_outcomes(data):
     with pytest.raises(ValueError, match="columns"):
         Metric()(two, pair)
     assert Metric()(y.to_numpy()[:, 0], given) == Metric()(y, given) == Metric()(y["y"], given)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "needed"),
+    [
+        ({"multioutput": "mean"}, "multioutput is 'mean'"),
+        ({"multioutput": np.datetime64("2020-01-01")}, "multioutput"),
+        ({"lower_is_better": np.eye(2)}, "lower_is_better"),
+    ],
+)
+def test_arguments_of_the_metric_are_checked(wrong, needed):
+    with pytest.raises((TypeError, ValueError), match=needed):
+        Metric(**wrong)
+
+
+def test_shapes_are_checked(data):
+    with pytest.raises(ValueError, match=r"y_true has shape \(2, 2, 2\)"):
+        Metric()(np.zeros((2, 2, 2)), data[1])
+    with pytest.raises(TypeError, match="n is"):
+        from_skpro(data[1], n=np.full(3, np.nan))

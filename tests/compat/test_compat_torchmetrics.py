@@ -649,8 +649,8 @@ def test_bad_input_leaves_the_state(torch, data, labelled):
     for preds, target, told in [
         ((mean, std), y[:-1], "rows"),
         ((mean, -std), y, "std"),
-        ((mean, std), torch.where(y > 0, torch.nan, y), "y holds NaN"),
-        ("normal", y, "prediction is a"),
+        ((mean, std), torch.where(y > 0, torch.nan, y), "target holds NaN"),
+        ("normal", y, "preds is a"),
     ]:
         with pytest.raises((ValueError, TypeError), match=told):
             metric.update(preds, target)
@@ -741,3 +741,16 @@ def test_bins_of_even_weight_merge_over_processes(rng, torch):
             metric.update(torch.tensor(p[part]), torch.tensor(y[part]))
         exact = getattr(fm.classification, function)(y, p, binning="mass")
         assert float(metric.compute()) == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "needed"),
+    [
+        ((np.zeros(3), np.ones(3)), [0.0, np.nan, 1.0], "^target holds NaN"),
+        ((np.zeros(3), np.ones(3)), [0.0, 1.0], "^preds has 3 rows and target has 2"),
+        ((np.zeros(3), np.ones(3)), 2.0, "^target has shape"),
+    ],
+)
+def test_errors_name_the_arguments_of_torchmetrics(preds, target, needed):
+    with pytest.raises(ValueError, match=needed):
+        tm.CRPS().update(preds, target)

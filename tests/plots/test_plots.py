@@ -246,3 +246,13 @@ def test_more_models_than_colours(rng):
     assert counts == [6, 2]
     assert len(set(tops)) == 1
     assert tops[0] >= max(one.curves["pit"].heights.max() for one in models.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [("congruence_test", "test"), ("diagnosis", "diagnosed"), ("missing_mass", "curve"),
+     ("rejection", "curve"), ("verdict", "found")],
+)  # fmt: skip
+def test_pictures_of_results_refuse_others(name, argument):
+    with pytest.raises(TypeError, match=f"{argument} is .* returns is needed"):
+        getattr(plots, name)([1.0, 2.0])
