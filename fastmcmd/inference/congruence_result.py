@@ -177,7 +177,9 @@ class CongruenceTest:
     def sentence(self) -> str:
         """The conclusion in one sentence."""
         where = _GIVEN[self.condition_on]
-        p = f"p = {self.p_value:.3g}" if self.exact else f"p = {self.p_value:.3g}, approximate"
+        p = f"p = {self.p_value:.3g}" if self.p_value >= 1e-4 else "p < 0.0001"
+        if not self.exact:
+            p += ", approximate"
         if self.null == "relevant":
             limit = f"{self.delta:.3g}"
             if self.p_value > 0.05:

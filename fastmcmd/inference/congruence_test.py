@@ -64,6 +64,7 @@ _WORK = (
 _LEAST_CLUSTERS = (
     20  # of fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
 )
+_LEAST_ROWS = 20  # of a test of relevance: its size was simulated from there on
 _STAGE = 4.0  # over alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
 _MOST_POINTS = 2_000  # rows among which the largest is looked for
@@ -173,7 +174,7 @@ def congruence_test(
     simulations = int(check_count(simulations, "simulations", least=_LEAST_SIMULATIONS))
     check_choice(statistic, "statistic", ("mean", "max"))
     labels = None if groups is None else _clusters(groups, len(y))
-    delta = _limit(null, delta, statistic, groups, alpha)
+    delta = _limit(null, delta, len(y), statistic, groups, alpha)
     x_kernel, y_kernel, lam = _named(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
     inputs, condition = inputs_of(condition_on, x, predictive)
@@ -306,7 +307,7 @@ def _clusters(groups: ArrayLike, n: int) -> NDArray[np.intp]:
 
 
 def _limit(
-    null: str, delta: float | None, statistic: str, groups: Any, alpha: float | None
+    null: str, delta: float | None, n: int, statistic: str, groups: Any, alpha: float | None
 ) -> float | None:
     """Return the CCE that is negligible; None where predictions are to be right."""
     check_choice(null, "null", ("right", "relevant"))
@@ -326,6 +327,8 @@ def _limit(
     ):
         if given:
             raise ValueError(f"{name} is given, and null='relevant' is not available with it")
+    if n < _LEAST_ROWS:
+        raise ValueError(f"there are {n} rows; null='relevant' needs at least {_LEAST_ROWS}")
     return check_positive(delta, "delta")
 
 

@@ -97,6 +97,16 @@ def test_size_at_the_boundary(kind):
         ({"null": "relevant", "delta": 0.0}, "delta"),
         ({"null": "relevant", "delta": np.nan}, "delta"),
         ({"null": "relevant", "delta": "small"}, "delta"),
+        (
+            {
+                "null": "relevant",
+                "delta": 0.1,
+                "x": np.zeros(9),
+                "y": np.zeros(9),
+                "prediction": np.zeros((9, 3)),
+            },
+            "9 rows; null='relevant' needs",
+        ),
         ({"delta": 0.1}, "delta is 0.1, which null='right' does not use"),
         ({"null": "wrong"}, "null"),
         ({"null": "relevant", "delta": 0.1, "statistic": "max"}, "statistic"),
@@ -107,4 +117,4 @@ def test_size_at_the_boundary(kind):
 def test_bad_input(rng, change, message):
     x, y, prediction = problem(rng)
     with pytest.raises((ValueError, TypeError), match=message):
-        fm.congruence_test(x, y, prediction, **change)
+        fm.congruence_test(**{"x": x, "y": y, "prediction": prediction, **change})
