@@ -56,7 +56,9 @@ _NEIGHBOURS = 3
 _IQR = 1.349  # interquartile range of a standard normal
 _Q50, _Q75 = 0.6745, 1.1503  # quantiles of |z|, z standard normal
 _WINSOR = 4.0  # marginal spreads from the median beyond which outcomes are pulled in
-_DIGITS = 36  # binary digits of what products give: other numbers of threads round the rest otherwise
+_DIGITS = (
+    36  # binary digits of what products give: other numbers of threads round the rest otherwise
+)
 
 Array = NDArray[np.float64]
 

@@ -260,10 +260,10 @@ def weak_regions(
     halves = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
     half = halves[0]
     part = predictive.take(half)
-    *chosen, lam = chosen_kernels(
+    first, second, lam = chosen_kernels(
         x[half], y[half], x_kernel, y_kernel, lam, classes=isinstance(part, Categorical)
     )
-    kernels = resolved_kernels(*chosen, x[half], y[half])
+    kernels = resolved_kernels(first, second, x[half], y[half])
     everything, outputs = _outputs(predictive), _outputs(part)
     features = output_features(
         kernels[1], np.asarray(y[half], dtype=np.float64), [everything], _RANK, best=True
