@@ -50,7 +50,9 @@ def test_error_of_the_witness(rng, tol, y_kernel):
 
     x, y, p = rng.normal(size=(500, 2)), rng.normal(size=500), rng.normal(size=500) + 0.4
     points, new = np.linspace(-4, 4, 99)[:, None], rng.normal(size=(5, 2))
-    cc = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, tol=tol).fit(x, y, p)
+    cc = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, tol=tol, lam=0.1).fit(
+        x, y, p
+    )
     a = oracle.coefficients(fm.RBF(0.5), x, new, 0.1)
     rows = y_kernel(y[:, None], points) - y_kernel(p[:, None], points)
     found = cc.evaluate(new)

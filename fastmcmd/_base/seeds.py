@@ -43,6 +43,7 @@ class Purpose(Enum):
     DEFAULTS = "rows from which default kernels are chosen"
     SELECTION = "landmarks and rows with which kernels are compared"
     MONITOR = "permutations of a monitor"
+    CHANCE = "outcomes that tell how the noise of the congruence error is spread"
     KERNEL_REPORT = "outcomes with which a kernel is tried"
     HALVES = "rows on which a correction is fitted, and those on which it is tested"
     PLAN = "rows from which the cost of a computation is predicted"

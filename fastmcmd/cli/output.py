@@ -152,12 +152,8 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
         cells = [text(one.value), *([null] if compared else []), *([interval] if bounded else [])]
         cells += [text(values[one.name]) if one.name in values else "" for _, values in groups]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
-    notes = []
-    if evaluation.cce is not None:
-        bound, kind = evaluation.cce.error_bound, evaluation.cce.info.certificate
-        notes.append(f"CCE: every value right to {bound:.1e} ({kind})")
-    if evaluation.test is not None:
-        notes.append(evaluation.test_line)
+    notes = [one for one in (evaluation.cce_line, evaluation.test_line) if one]
+    notes += evaluation.kernel_lines
     notes += [f"note: {note}" for note in evaluation.notes]
     if evaluation.skipped:
         notes.append(f"not applicable: {', '.join(evaluation.skipped)}")

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.samples import encoded_inputs
 from fastmcmd.estimator import ConditionalCongruence
@@ -32,6 +33,7 @@ from fastmcmd.rows import Rows
 __all__ = ["check_some_row", "evaluation_of", "suspicions"]
 
 _TESTED_ROWS = 10_000  # at most, unless the test is asked for: about a second
+_POINTS = 500  # at which the CCE of a right model is averaged
 _LEAST_ROWS = 20  # with fewer, any assignment may look plausible
 _NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
 _SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
@@ -150,6 +152,7 @@ def evaluation_of(
     if failure:
         skipped |= dict.fromkeys(CONGRUENCE, failure)
     nulls = null_expectations(context, [one.name for one in measured])
+    nulls |= _right_cce(context, config, congruence, progress)
     measured = tuple(replace(one, null=nulls.get(one.name)) for one in measured)
     replicates = None
     if config.n_boot:
@@ -186,6 +189,30 @@ def evaluation_of(
         replicates=replicates,
         test=test,
     )
+
+
+def _right_cce(
+    context: Context,
+    config: EvaluationConfig,
+    congruence: ConditionalCongruence | None,
+    progress: Progress,
+) -> dict[str, float]:
+    """Return the mean CCE that a right model has here, where that takes little time and is known."""
+    chance = None if congruence is None else congruence.chance
+    n = len(context.y)
+    if chance is None or chance.reason or n > _TESTED_ROWS or config.test is False:
+        return {}
+    progress.stage("CCE of a right model")
+    rng = generator(config.settings.random_state, Purpose.CHANCE)
+    some = np.arange(n) if n <= _POINTS else np.sort(rng.choice(n, _POINTS, replace=False))
+    try:
+        values = chance.right_values(some)
+    except ValueError:  # of single draws, whose spread is not known
+        return {}
+    weights = None if context.weights is None else context.weights[some]
+    if weights is not None and not weights.sum() > 0:
+        return {}
+    return {"mean_cce": float(np.average(values, weights=weights))}
 
 
 def _test(

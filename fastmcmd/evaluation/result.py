@@ -12,6 +12,7 @@ from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import aligned, data_frame, printable
+from fastmcmd.errors import NumericalError
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fastmcmd.evaluation.context import Context
     from fastmcmd.evaluation.verdict import Verdict
     from fastmcmd.inference.congruence_result import CongruenceTest
+    from fastmcmd.inference.kernel_report import KernelReport
 
 __all__ = ["BEST", "NULL_HEAD", "Evaluation", "Measured", "text"]
 
@@ -33,6 +35,7 @@ NULL_HEAD = "if right"  # of the column of null expectations
 BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
 
 _LEVEL = 0.05  # of the test that the first sentence reports
+_KERNEL_SIMULATIONS = 39
 _EXPLAINED_ROWS = 5000  # up to which that sentence says where and how
 
 
@@ -200,6 +203,7 @@ class Evaluation:
             "cce": None if self.cce is None else self.cce.to_dict(),
             "sentence": self.sentence,
             "test": None if self.test is None else self.test.to_dict(),
+            "kernels": None if self.kernels is None else self.kernels.to_dict(),
             "settings": {name: _json(value) for name, value in self.settings.items()},
             "seconds": self.seconds,
         }
@@ -345,6 +349,42 @@ class Evaluation:
         explained = self.test.p_value <= _LEVEL and len(self.y) <= _EXPLAINED_ROWS
         return self._verdict.sentence if explained and _holds_rows(self.x) else self.test.sentence
 
+    @cached_property
+    def kernels(self) -> KernelReport | None:
+        """What the kernels of the CCE can see on these inputs; None where the exact test was not done.
+
+        Computed when it is first read, by `fastmcmd.kernel_report` with 39 simulated samples.
+        """
+        from fastmcmd.inference.kernel_report import kernel_report
+
+        congruence = self.congruence
+        if self.test is None or congruence is None or not _holds_rows(self.x):
+            return None
+        if congruence.encoder is not None:
+            return None
+        try:
+            return kernel_report(
+                self.x, self.y, self.prediction, congruence.x_kernel_, congruence.y_kernel_,
+                congruence.lam_, simulations=_KERNEL_SIMULATIONS,
+            )  # fmt: skip
+        except NumericalError:
+            return None
+
+    @property
+    def cce_line(self) -> str:
+        """The mean CCE beside that of a right model, and the error of its values; "" without a CCE."""
+        if self.cce is None:
+            return ""
+        null = next((one.null for one in self.measured if one.name == "mean_cce"), None)
+        right = "" if null is None else f" (a right model here: {null:.3g})"
+        bound, kind = self.cce.error_bound, self.cce.info.certificate
+        return f"CCE {self.cce.mean:.3g}{right}; every value right to {bound:.1e} ({kind})"
+
+    @property
+    def kernel_lines(self) -> list[str]:
+        """What the kernels can see, in a sentence, and what they hardly can."""
+        return [] if self.kernels is None else [self.kernels.sentence, *self.kernels.warnings]
+
     @property
     def test_line(self) -> str:
         """The CCE of the exact test beside that of a right model, in words; "" without a test."""
@@ -361,11 +401,8 @@ class Evaluation:
             f"Evaluation of {self.prediction} at {self.n:,} rows ({self.seconds:.3g} s)",
             self.table(),
         ]
-        if self.cce is not None:
-            bound, kind = self.cce.error_bound, self.cce.info.certificate
-            lines.append(f"CCE: every value right to {bound:.1e} ({kind})")
-        if self.test is not None:
-            lines.append(self.test_line)
+        lines += [one for one in (self.cce_line, self.test_line) if one]
+        lines += self.kernel_lines
         lines += [f"note: {note}" for note in self.notes]
         if self.skipped:
             lines.append(f"not applicable: {', '.join(self.skipped)}")

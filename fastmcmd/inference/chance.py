@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy import special
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd.embedding.sample import Sample
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.gram import offset_of
 from fastmcmd.inference.row_norms import row_norms
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
@@ -34,6 +38,9 @@ _LANDMARKS = 256, 1_000  # at least and at most
 _POINTS = 1 << 21  # coefficients held together
 _ROWS = 8_192  # rows whose features are held together
 _CHECKED = 200  # points at which the landmarks are halved
+_QUICK = 600, 300  # inputs up to which `right_values` is exact, and its landmarks beyond
+_SPREAD_ROWS, _SPREAD_DRAWS = 300, 20  # from which it takes how many directions the noise has
+_SPREAD_RANK = 100  # of the features of those outcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +57,10 @@ class Chance:
         Resolved kernels.
     grid : ndarray (q, d) or Rows
         The points.
+    exact : int or None
+        Distinct inputs up to which coefficients are exact; None for 2,000.
+    most : int or None
+        Landmarks beyond, at most; None takes as many as a few seconds allow.
     """
 
     nature: Sample
@@ -57,6 +68,8 @@ class Chance:
     x_kernel: Kernel
     y_kernel: Kernel
     grid: Any
+    exact: int | None = None
+    most: int | None = None
 
     @property
     def reason(self) -> str:
@@ -104,7 +117,39 @@ class Chance:
 
     @property
     def _exact(self) -> bool:
-        return len(self.nature.design) <= _EXACT
+        return len(self.nature.design) <= (_EXACT if self.exact is None else self.exact)
+
+    def right_values(self, points: NDArray[np.intp]) -> Array:
+        """Return the CCE (p,) that a right model has on average at some points, within a few per cent.
+
+        The square root of `null_mean` exceeds it: under a right model CCE^2 is a sum of squares in
+        ``1 / t`` directions, about, t the trace of the squared covariance of the noise over its squared
+        trace. The mean of the root is taken as that of a chi distribution (Satterthwaite).
+        """
+        quick = replace(self, grid=self.grid[points], exact=_QUICK[0], most=_QUICK[1])
+        half = 0.5 / self._concentration()
+        shrink = np.exp(special.gammaln(half + 0.5) - special.gammaln(half)) / np.sqrt(half)
+        return np.asarray(shrink * np.sqrt(np.maximum(quick.null_mean, 0.0)))
+
+    def _concentration(self) -> float:
+        """Return ``tr C^2 / (tr C)^2`` of the covariance C of the outcomes that the model predicts."""
+        outputs = self.model.outputs
+        n = len(outputs.values if isinstance(outputs, DrawnOutputs) else outputs.prediction)
+        some = np.unique(np.linspace(0, n - 1, min(n, _SPREAD_ROWS)).astype(np.intp))
+        part = outputs.take(some)
+        if isinstance(part, DrawnOutputs):
+            drawn = np.asarray(part.values[:, :_SPREAD_DRAWS], dtype=np.float64)
+        else:
+            rng = generator(n, Purpose.CHANCE)
+            drawn = np.asarray(part.prediction.sample(_SPREAD_DRAWS, rng), dtype=np.float64)
+        rows, draws = drawn.shape[:2]
+        flat = drawn.reshape(rows * draws, -1)
+        features = Smoother.of(self.y_kernel, flat, _SPREAD_RANK).transform(flat)
+        features = features.reshape(rows, draws, -1)
+        noise = (features - features.mean(axis=1, keepdims=True)).reshape(rows * draws, -1)
+        covariance = noise.T @ noise
+        trace = float(np.trace(covariance))
+        return float(np.sum(covariance**2)) / trace**2 if trace > 0 else 1.0
 
     @cached_property
     def norms(self) -> dict[str, Array]:
@@ -127,9 +172,12 @@ class Chance:
         design = self.nature.design
         x = np.asarray(design.x, dtype=np.float64)
         grid = np.asarray(self.grid, dtype=np.float64)
-        factor = scipy.linalg.cho_factor(
-            self.x_kernel(x, x) + np.diag(self.nature.shift), overwrite_a=True, check_finite=False
-        )
+        backend = get_backend("auto", self.x_kernel).directly()
+        offset = offset_of(self.x_kernel, backend, x)
+        rows_of_x = backend.points(x, np.float64, offset)
+        system = np.asarray(backend.gram(self.x_kernel, rows_of_x))
+        system[np.diag_indices(len(x))] += self.nature.shift
+        factor = scipy.linalg.cho_factor(system, overwrite_a=True, check_finite=False)
         rows = {"ones": np.ones(len(self.norms["errors"])), **self.norms}
         shares = {name: _squared_shares(design, values) for name, values in rows.items()}
         sums = {name: np.empty(len(grid)) for name in shares}
@@ -137,7 +185,9 @@ class Chance:
         step = max(1, _POINTS // len(x))
         for start in range(0, len(grid), step):
             some = slice(start, start + step)
-            k = self.x_kernel(x, grid[some])
+            k = backend.gram(
+                self.x_kernel, rows_of_x, backend.points(grid[some], np.float64, offset)
+            )
             a = scipy.linalg.cho_solve(factor, k, check_finite=False)
             explained[some] = np.einsum("gq,gq->q", a, k)
             np.square(a, out=a)
@@ -152,7 +202,7 @@ class Chance:
         x = np.asarray(nature.x if used is None else nature.x[used])
         weight = nature.weights if used is None or nature.weights is None else nature.weights[used]
         n = len(x)
-        most = int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
+        most = self.most or int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
         smoother = Smoother.of(self.x_kernel, x, most)
         rows = {"ones": np.ones(n), **self.norms}
         rank = smoother.rank

@@ -146,15 +146,14 @@ def diagnose(
     if not 0 < level < 1:
         raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
     lam, seen = chosen_lam(lam, x_kernel), input_map(x, x_kernel, weights)
-    y_kernel = kernel_or_name(y_kernel, "y_kernel")
+    chosen = kernel_or_name(y_kernel, "y_kernel")
+    if isinstance(chosen, str):
+        chosen = paper_kernels()[1] if chosen == "paper" else None
     reason = reason_against(predictive)
     if reason is not None:
         return _nothing(grid, level, reason, labels)
     start = starting_point(predictive, y[:, 0], row_weights)
-    outputs = None
-    if y_kernel != "auto":
-        chosen = y_kernel if isinstance(y_kernel, Kernel) else paper_kernels()[1]
-        outputs = output_map(chosen, predictive, y)
+    outputs = None if chosen is None else output_map(chosen, predictive, y)
     model = correctable(predictive, *start, outputs)
     smoother = Smoother.of(
         seen.kernel, seen(x), LANDMARKS, 0 if random_state is None else random_state

@@ -401,8 +401,8 @@ def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list
     elif ignores.power < _BLIND or dimension < _COARSE:
         warnings.append(
             f"Nearly blind to x: these kernels see a model that ignores x in {100 * ignores.power:.0f} % "
-            f'of samples, and follow {dimension:.1f} directions of x. Use x_kernel="auto", or choose '
-            "one with fastmcmd.select_kernel."
+            f'of samples, and follow {dimension:.1f} directions of x. Use x_kernel="auto", the '
+            "default, or choose one with fastmcmd.select_kernel."
         )
     spreads = [by_name["std x 0.5"], by_name["std x 2"]]
     blind = [one for one in spreads if one.power < _BLIND]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_rows, check_same_length
+from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, axes, plain, tidy
 
@@ -47,6 +47,9 @@ def difference_map(found: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
     >>> fm.plots.difference_map(found).get_xlabel()
     'x'
     """
+    from fastmcmd.inference.difference_map import DifferenceMap
+
+    check_instance(found, "found", DifferenceMap, "what Comparison.map returns")
     rows = found.x if x is None else as_rows(x, "x")
     check_same_length(x=rows, difference_map=found)
     place, name = line(rows)

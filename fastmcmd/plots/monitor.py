@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fastmcmd._base.checks import check_instance
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def evidence(monitor: Monitor, ax: Any = None) -> Any:
     >>> fm.plots.evidence(monitor).get_xlabel()
     'batch'
     """
+    from fastmcmd.inference.monitor import Monitor
+
+    check_instance(monitor, "monitor", Monitor, "a monitor")
     history = monitor.history
     if not history:
         raise ValueError("monitor has no batches yet; update it first")

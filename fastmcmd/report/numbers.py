@@ -101,6 +101,9 @@ def headline(material: Material) -> Section:
                 material.of(name, f"Every CCE is right to {bound:.1e} ({kind})."), "how"
             )
             notes += evaluation.cce.info.notes
+            body += "".join(
+                paragraph(material.of(name, one), "how") for one in evaluation.kernel_lines
+            )
         if evaluation.test is not None:
             test = evaluation.test
             body += paragraph(

@@ -31,7 +31,7 @@ def step_up(p: Any, level: float, factor: float = 1.0) -> Any:
 
 def nulls(x: Any, shift: Any, at: Any, lam: float = 0.01) -> Any:
     """Return the points at which the smoothed shift vanishes, but for a hundredth of the largest."""
-    from fastmcmd.inference.defaults import default_input_kernel
+    from fastmcmd.default_kernels import default_input_kernel
 
     kernel = default_input_kernel(x[:, None])
     a = np.linalg.solve(

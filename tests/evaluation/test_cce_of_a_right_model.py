@@ -1,0 +1,62 @@
+"""Evaluations say what CCE a right model would have, and what their kernels can see."""
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+
+
+def right(rng, n=150):
+    x = rng.uniform(-2, 2, n)
+    return x, np.sin(x) + 0.3 * rng.normal(size=n), fm.Gaussian(np.sin(x), 0.3)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "counts", "draws"])
+def test_null_of_mean_cce_is_the_mean_over_right_outcomes(rng, family):
+    """Against 30 samples: within three standard errors, and a few per cent of the approximation."""
+    n, draws = 120, family == "draws"
+    x = rng.uniform(-2, 2, n)
+    truth = fm.Poisson(np.exp(1 + 0.5 * x)) if family == "counts" else fm.Gaussian(np.sin(x), 0.3)
+    y, *drawn = truth.sample(31, random_state=0).T
+    members = truth.sample(31 * 10, random_state=1).reshape(n, 31, 10)  # an ensemble a sample
+    models = [fm.Draws(members[:, k]) if draws else truth for k in range(31)]
+    cc = fm.ConditionalCongruence().fit(x, y, models[0])
+    kernels = {"x_kernel": cc.x_kernel_, "y_kernel": cc.y_kernel_, "lam": cc.lam_}
+    means = [
+        fm.cce(x, one, model, **kernels, tol=1e-4).mean
+        for one, model in zip(drawn, models[1:], strict=True)
+    ]
+    null = cc.chance.right_values(np.arange(n)).mean()
+    assert null == pytest.approx(np.mean(means), abs=0.03 * null + 3 * np.std(means) / np.sqrt(30))
+
+
+def test_evaluations_print_it(rng):
+    x, y, model = right(rng)
+    found = fm.evaluate(y, model, x)
+    null = next(one.null for one in found.measured if one.name == "mean_cce")
+    assert 0.5 < found["mean_cce"] / null < 2
+    text = repr(found)
+    assert f"(a right model here: {null:.3g})" in text
+    assert found.kernels.sentence in text
+    assert found.kernels.power["ignores x"] > 0.9
+    told = found.to_dict()
+    assert told["if_right"]["mean_cce"] == null
+    assert told["kernels"]["sentence"] == found.kernels.sentence
+
+
+def test_a_blind_kernel_is_warned_of(rng):
+    x, y, model = right(rng)
+    text = repr(fm.evaluate(y, model, x, x_kernel=fm.RBF(1e-6), y_kernel=fm.RBF(1.0)))
+    assert "Nearly blind to x" in text
+
+
+def test_what_is_not_known_is_left_out(rng):
+    x, y, model = right(rng)
+    points = fm.evaluate(y, y + 0.1, x)  # one draw a row: its spread is not known
+    assert all(one.null is None for one in points.measured if one.name == "mean_cce")
+    quick = fm.evaluate(y, model, x, test=False)
+    assert quick.kernels is None
+    assert quick.to_dict()["kernels"] is None
+    assert "a right model here" not in quick.cce_line
+    weighted = fm.evaluate(y, model, x, sample_weight=np.linspace(1, 2, len(y)))
+    assert "a right model here" in weighted.cce_line
