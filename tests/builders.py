@@ -4,6 +4,63 @@ from __future__ import annotations
 
 import numpy as np
 
+import fastmcmd as fm
+
+# For programs that measure themselves: a field of the process's status, in bytes.
+STATUS_FIELD = """
+def field(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+"""
+
+
+class Opaque(fm.Predictive):
+    """A distribution that answers no more than it must: no quantiles by row, no survival function."""
+
+    def __init__(self, inner):
+        self.inner, self.discrete = inner, inner.discrete
+
+    mean = property(lambda self: self.inner.mean)
+    variance = property(lambda self: self.inner.variance)
+    std = property(lambda self: self.inner.std)
+    shape = property(lambda self: self.inner.shape)
+
+    def cdf(self, y):
+        return self.inner.cdf(y)
+
+    def cdf_below(self, y):
+        return self.inner.cdf_below(y)
+
+    def log_prob(self, y):
+        return self.inner.log_prob(y)
+
+    def quantile(self, level):
+        return self.inner.quantile(level)
+
+    def sample(self, size, random_state=None):
+        return self.inner.sample(size, random_state)
+
+    def take(self, rows):
+        return Opaque(self.inner.take(rows))
+
+    def nodes(self, splits=1):
+        return self.inner.nodes(splits)
+
+
+def same_in_threads_and_blocks(results, module, block, monkeypatch):
+    """Assert that arrays are the same on one thread and on three, in small blocks of rows."""
+    threads = fm.get_num_threads()
+    try:
+        fm.set_num_threads(1)
+        whole = results()
+        monkeypatch.setattr(module, "_BLOCK", block)
+        fm.set_num_threads(3)
+        for one, other in zip(whole, results(), strict=True):
+            np.testing.assert_array_equal(one, other)
+    finally:
+        fm.set_num_threads(threads)
+
 
 def two_samples(rng, n=60, m=45, q=20, d=2, k=1, dtype=np.float64):
     """Return ``(grid, x, y, x_prime, y_prime)``: two noisy curves at inputs of their own."""

@@ -36,6 +36,10 @@ Instruction = tuple[str, tuple[float, float, float, float]]
 
 UNIT = float(np.finfo(np.float64).eps) / 2  # unit roundoff of float64, 2^-53
 _BLOCK = 1 << 20  # elements of a temporary array
+_FLOAT32_LIMITS, _FLOAT64_LIMITS = (
+    (float(one.tiny), float(one.max), float(one.smallest_subnormal))
+    for one in (np.finfo(np.float32), np.finfo(np.float64))
+)
 
 
 def as_rows(x: ArrayLike) -> Array:
@@ -55,14 +59,18 @@ def relative_error(operations: float, unit: float) -> float:
     return size / (1 - size) if size < 0.5 else math.inf
 
 
+def _limits(unit: float) -> tuple[float, float, float]:
+    """Return the smallest normal, the largest and the smallest number of the format of ``unit``."""
+    return _FLOAT32_LIMITS if unit > 1e-12 else _FLOAT64_LIMITS
+
+
 def in_range(unit: float, *values: float) -> bool:
     """Tell whether all values are zero or keep their digits in the precision of roundoff ``unit``.
 
     Below its smallest normal number a format loses digits, above its largest it is infinite, and no
     bound in terms of ``unit`` holds.
     """
-    limits = np.finfo(np.float32 if unit > 1e-12 else np.float64)
-    least, most = float(limits.tiny), float(limits.max)
+    least, most, _ = _limits(unit)
     return all(v == 0 or least <= v <= most for v in values)
 
 
@@ -71,14 +79,13 @@ def fits(unit: float, *values: float) -> bool:
 
     For sizes that may be arbitrarily small: what underflow takes is bounded by `underflow`.
     """
-    most = float(np.finfo(np.float32 if unit > 1e-12 else np.float64).max)
+    most = _limits(unit)[1]
     return all(v <= most for v in values)
 
 
 def underflow(unit: float) -> float:
     """Return the smallest positive number of the format: a product that underflows is off by less."""
-    limits = np.finfo(np.float32 if unit > 1e-12 else np.float64)
-    return float(limits.smallest_subnormal)
+    return _limits(unit)[2]
 
 
 def power_of_two(size: float) -> float:

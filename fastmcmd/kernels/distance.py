@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.cached import cached_property
 from fastmcmd.kernels.base import (
     Array,
     Instruction,
@@ -114,13 +115,18 @@ class Stationary(Kernel):
         """Return the distance at which the kernel falls, about; 1 where there is none."""
         return 1.0
 
+    @cached_property
+    def _scale(self) -> float:
+        """The power of two that brings distances near 1."""
+        return power_of_two(self.length())
+
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix.
 
         In units of the kernel's length, to the nearest power of two: no bit changes but where squares
         of distances would under- or overflow.
         """
-        scale = power_of_two(self.length())
+        scale = self._scale
         if _COMMON < scale < 1 / _COMMON:
             return self.value(STATISTICS[self.statistic](x, z))
         with np.errstate(over="ignore"):  # infinitely far

@@ -10,11 +10,24 @@ from distribution_oracles import INF, LARGE_SHAPE, Beta, Gamma, Oracle, Unknown,
 from mpmath import mp, mpf
 
 
-class Counts(Oracle):
-    """Poisson (a = 0) and negative binomial distributions."""
+class WholeNumbers(Oracle):
+    """Distributions of whole numbers from 0 on."""
 
     discrete = True
     low = mpf(0)
+
+    def cdf(self, y: Any) -> Any:
+        return self._tail(y, False)
+
+    def sf(self, y: Any) -> Any:
+        return self._tail(y, True)
+
+    def cdf_below(self, y: Any) -> Any:
+        return self._tail(mp.ceil(y) - 1, False)
+
+
+class Counts(WholeNumbers):
+    """Poisson (a = 0) and negative binomial distributions."""
 
     def __init__(self, m: Any, a: Any = 0) -> None:
         self.m, self.a = m, mpf(a)
@@ -47,15 +60,6 @@ class Counts(Oracle):
             yield mass
             k += step
             mass = mp.exp(self.log_prob(k))
-
-    def cdf(self, y: Any) -> Any:
-        return self._tail(y, False)
-
-    def sf(self, y: Any) -> Any:
-        return self._tail(y, True)
-
-    def cdf_below(self, y: Any) -> Any:
-        return self._tail(mp.ceil(y) - 1, False)
 
     def log_prob(self, y: Any) -> Any:
         m, a = self.m, self.a
@@ -117,11 +121,8 @@ def _log(k: int) -> Any:
     return mp.log(k)
 
 
-class DoublePoisson(Oracle):
+class DoublePoisson(WholeNumbers):
     """By sums over the counts whose mass is above 1e-45 of the largest, and on from any tail."""
-
-    discrete = True
-    low = mpf(0)
 
     def __init__(self, m: Any, phi: Any) -> None:
         self.m, self.phi = m, phi
@@ -177,15 +178,6 @@ class DoublePoisson(Oracle):
         start, step = (int(k) + 1, 1) if above else (int(k), -1)
         found = mp.fsum(p for _, p in self._sum_from(start, step, self.top)) / self.total
         return 1 - found if inner else found
-
-    def cdf(self, y: Any) -> Any:
-        return self._tail(y, False)
-
-    def sf(self, y: Any) -> Any:
-        return self._tail(y, True)
-
-    def cdf_below(self, y: Any) -> Any:
-        return self._tail(mp.ceil(y) - 1, False)
 
     def log_prob(self, y: Any) -> Any:
         if y < 0 or y != mp.floor(y):

@@ -30,11 +30,7 @@ def problem(n=900, d=3):
 
 
 def asked(**given):
-    usual = dict(
-        tol=1e-6, solver="auto", backend="auto", dtype=None, memory_limit="4GB", progress=False,
-        certificate="auto",
-    )  # fmt: skip
-    return Options.of(**{**usual, **given})
+    return Options.of(**{"memory_limit": "4GB", **given})
 
 
 @pytest.fixture

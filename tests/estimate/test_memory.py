@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from builders import STATUS_FIELD
 
 import fastmcmd as fm
 from fastmcmd._base.memory import available_memory, format_bytes, parse_memory
@@ -14,7 +15,9 @@ from fastmcmd._base.memory import available_memory, format_bytes, parse_memory
 # What a call may take besides its plan: heap fragmentation, BLAS buffers, code paged in.
 ALLOWANCE = 25_000_000
 
-CODE = """
+CODE = (
+    STATUS_FIELD
+    + """
 import sys, warnings
 import numpy as np
 import fastmcmd as fm
@@ -25,15 +28,12 @@ x = rng.normal(size=(n, d)).astype(np.float32)
 y, p = rng.normal(size=n), rng.normal(size=n)
 warm = {k: v for k, v in options.items()}
 fm.cce(x[:600], y[:600], p[:600], x_kernel=fm.RBF(1 / d), **warm)  # libraries, BLAS buffers
-def field(name):
-    for line in open("/proc/self/status"):
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
 open("/proc/self/clear_refs", "w").write("5")
 before = field("VmRSS:")
 result = fm.cce(x, y, p, x_kernel=fm.RBF(1 / d), memory_limit=limit, **options)
 print(field("VmHWM:") - before, result.info.cache, result.info.solver)
 """
+)
 
 
 @pytest.mark.slow

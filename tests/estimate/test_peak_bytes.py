@@ -8,13 +8,16 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from builders import STATUS_FIELD
 
 import fastmcmd as fm
 
 FACTOR = 2.0  # that ``peak_bytes`` and the measured peak may differ by, see `low_rank_peak`
 ALLOWANCE = 12_000_000  # of the measured peak: buffers of BLAS, stacks of threads, code paged in
 
-CODE = """
+CODE = (
+    STATUS_FIELD
+    + """
 import ctypes, sys
 import numpy as np
 import fastmcmd as fm
@@ -27,16 +30,13 @@ p = y + rng.normal(size=n)
 fm.cce(x[:600], y[:600], p[:600], **options)
 ctypes.CDLL(None).malloc_trim(0)
 
-def field(name):
-    for line in open("/proc/self/status"):
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
 
 open("/proc/self/clear_refs", "w").write("5")
 before = field("VmRSS:")
 info = fm.cce(x, y, p, **options).info
 print(field("VmHWM:") - before, info.peak_bytes, info.solver)
 """
+)
 
 
 @pytest.mark.slow

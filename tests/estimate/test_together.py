@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import oracle
 import pytest
+from builders import STATUS_FIELD
 
 import fastmcmd as fm
 from fastmcmd.estimate import feature_form
@@ -449,7 +450,9 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
         assert (np.abs(result.values - exact) <= result.error_bounds + 1e-7).all()
 
 
-PEAK = """
+PEAK = (
+    STATUS_FIELD
+    + """
 import sys, warnings
 import numpy as np
 import fastmcmd as fm
@@ -464,15 +467,12 @@ few = {name: draws[:600] for name, draws in models.items()}
 fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
 groups, inner = [], fit.fit_features
 fit.fit_features = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
-def field(name):
-    for line in open("/proc/self/status"):
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
 open("/proc/self/clear_refs", "w").write("5")
 before = field("VmRSS:")
 found = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
 print(field("VmHWM:") - before, *groups)
 """
+)
 
 
 @pytest.mark.slow

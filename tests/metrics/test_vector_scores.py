@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import peers
 import pytest
+from builders import same_in_threads_and_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -228,16 +229,7 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
             energy_score(y, gaussian, draws=5, random_state=1),
         ]
 
-    threads = fm.get_num_threads()
-    try:
-        fm.set_num_threads(1)
-        whole = everything()
-        monkeypatch.setattr(vector_scores, "_BLOCK", 100)
-        fm.set_num_threads(3)
-        for one, other in zip(whole, everything(), strict=True):
-            np.testing.assert_array_equal(one, other)
-    finally:
-        fm.set_num_threads(threads)
+    same_in_threads_and_blocks(everything, vector_scores, 100, monkeypatch)
 
 
 @pytest.mark.parametrize(

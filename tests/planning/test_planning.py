@@ -36,11 +36,7 @@ def outputs_of(x, seed=1):
 
 
 def options_of(**given):
-    usual = dict(
-        tol=1e-6, solver="auto", backend="auto", dtype=None, memory_limit="4GB", progress=False,
-        certificate="auto",
-    )  # fmt: skip
-    return Options.of(**{**usual, **given})
+    return Options.of(**{"memory_limit": "4GB", **given})
 
 
 CASES = [

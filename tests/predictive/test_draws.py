@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import peers
 import pytest
+from builders import same_in_threads_and_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -191,16 +192,7 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
         held = fm.Draws(draws)
         return [held.crps(y), held.cdf(y), held.variance, held.quantile([0.2, 0.5]), held.cdf(y)]
 
-    threads = fm.get_num_threads()
-    try:
-        fm.set_num_threads(1)
-        whole = everything()
-        monkeypatch.setattr(module, "_BLOCK", 300)
-        fm.set_num_threads(3)
-        for one, other in zip(whole, everything(), strict=True):
-            np.testing.assert_array_equal(one, other)
-    finally:
-        fm.set_num_threads(threads)
+    same_in_threads_and_blocks(everything, module, 300, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -8,52 +8,18 @@ import math
 import numpy as np
 import peers
 import pytest
+from builders import Opaque
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import fastmcmd as fm
-from fastmcmd.predictive import Draws, Predictive, as_predictive, base
+from fastmcmd.predictive import Draws, Predictive, as_predictive
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.numerics.inverse import least
 from fastmcmd.predictive.truncated import Truncated
 from fastmcmd.predictive.zero_inflated import ZeroInflated
-
-
-class Opaque(base.Predictive):
-    """A distribution that answers no more than it must: no quantiles by row, no survival function."""
-
-    def __init__(self, inner):
-        self.inner, self.discrete = inner, inner.discrete
-
-    mean, variance = (
-        property(lambda self: self.inner.mean),
-        property(lambda self: self.inner.variance),
-    )
-    std, shape = property(lambda self: self.inner.std), property(lambda self: self.inner.shape)
-
-    def cdf(self, y):
-        return self.inner.cdf(y)
-
-    def cdf_below(self, y):
-        return self.inner.cdf_below(y)
-
-    def log_prob(self, y):
-        return self.inner.log_prob(y)
-
-    def quantile(self, level):
-        return self.inner.quantile(level)
-
-    def sample(self, size, random_state=None):
-        return self.inner.sample(size, random_state)
-
-    def take(self, rows):
-        return Opaque(self.inner.take(rows))
-
-    def nodes(self, splits=1):
-        return self.inner.nodes(splits)
-
 
 COUNT_BASES = {
     "poisson": fm.Poisson([0.3, 4.0, 60.0]),

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from builders import Opaque
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -115,34 +116,6 @@ def test_mean_and_variance_agree_with_draws(family):
 
 
 def test_general_path_agrees_with_the_shared_one():
-    # Gaussians among distributions that tell nothing about location and scale.
-    class Opaque(fm.Predictive):
-        def __init__(self, inner):
-            self.inner = inner
-
-        shape = property(lambda self: self.inner.shape)
-        mean = property(lambda self: self.inner.mean)
-        variance = property(lambda self: self.inner.variance)
-        std = property(lambda self: self.inner.std)
-
-        def cdf(self, y):
-            return self.inner.cdf(y)
-
-        def log_prob(self, y):
-            return self.inner.log_prob(y)
-
-        def quantile(self, level):
-            return self.inner.quantile(level)
-
-        def sample(self, size, random_state=None):
-            return self.inner.sample(size, random_state)
-
-        def take(self, rows):
-            return Opaque(self.inner.take(rows))
-
-        def nodes(self, splits=1):
-            return self.inner.nodes(splits)
-
     gaussian = fm.Gaussian([0.3, -2.0, 5.0], [1.0, 3.0, 0.1])
     r = a_map(4)
     one, two = RecalibratedCDF(gaussian, r), RecalibratedCDF(Opaque(gaussian), r)
