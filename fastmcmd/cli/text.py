@@ -127,7 +127,7 @@ class Text(Columns):
     def _by_arrow(
         self, names: Sequence[str], words: Sequence[str], progress: Progress
     ) -> dict[str, HostArray] | None:
-        """Parse with pyarrow; None if it is missing or refuses something, or columns are too many for it."""
+        """Parse with pyarrow; None if it is missing, refuses something, or columns are many."""
         if len(names) + len(words) > _MANY:
             return None
         try:
