@@ -34,6 +34,7 @@ MISSING = (
 )  # fmt: skip
 _MISSING = frozenset(MISSING)
 _WIDE = 1 << 20  # bytes that pyarrow reads together, at least; a row must fit
+_MANY = 10_000  # columns: pyarrow makes objects for each, and is slower from here on
 _DIGITS = 25  # of identifiers; whole numbers of more digits are amounts
 _QUOTED = 30  # characters of a cell that a message shows
 
@@ -126,7 +127,9 @@ class Text(Columns):
     def _by_arrow(
         self, names: Sequence[str], words: Sequence[str], progress: Progress
     ) -> dict[str, HostArray] | None:
-        """Parse with pyarrow; None if it is missing or refuses something."""
+        """Parse with pyarrow; None if it is missing, refuses something, or columns are many."""
+        if len(names) + len(words) > _MANY:
+            return None
         try:
             pyarrow = importlib.import_module("pyarrow")
             arrow = importlib.import_module("pyarrow.csv")
@@ -193,8 +196,8 @@ class Text(Columns):
             for name, place, words in zip(names, places, columns, strict=True):
                 if "\udc80" <= max(row[place], default="") <= "\udcff":
                     raise UsageError(
-                        f"{self.path}, line {line}, column {name!r}: this is not UTF-8; save the file "
-                        "as UTF-8"
+                        f"{self.path}, line {line}, column {name!r}: this is not UTF-8; "
+                        "save the file as UTF-8"
                     )
                 words.append(row[place])
         return {

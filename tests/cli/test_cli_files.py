@@ -354,3 +354,20 @@ def test_nothing_is_pickled_by_convert(tmp_path, capsys):
     assert "column 'name' holds None in row 1" in capsys.readouterr().err
     with np.load(target, allow_pickle=False) as stored:
         assert stored["name"][1] == "bc"  # what was there is as it was
+
+
+def test_very_many_columns_are_read_in_one_pass(tmp_path, monkeypatch):
+    """Each column read the file once more, and looked for its name among all others: hours for 300,000."""
+    from fastmcmd.cli import text
+
+    path = tmp_path / "wide.csv"
+    monkeypatch.setattr(text, "_MANY", 100)
+    names = [f"c{i}" for i in range(150)]
+    path.write_text(",".join(names) + "\n" + ",".join(["a", "1"] * 75) + "\n")
+    opened = []
+    plain = text.Text._open
+    monkeypatch.setattr(text.Text, "_open", lambda self: opened.append(1) or plain(self))
+    columns = open_columns(str(path))
+    columns.prepare((), names)
+    assert [columns.labels(name)[0] for name in names] == ["a", 1.0] * 75
+    assert len(opened) <= 2  # of the names, and of the rows
