@@ -210,17 +210,28 @@ def test_cosine_does_not_depend_on_the_sizes_of_rows():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 4)), rng.standard_normal(60)
     x[7] = 0
-    plain = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), x_kernel=fm.Cosine())
+    plain = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), x_kernel=fm.Cosine(), y_kernel="paper", lam=0.1)
     sizes = 10.0 ** rng.choice([-300, -165, -30, 0, 25, 165, 300], 60)[:, None]
     for scaled in (x * 1e-165, x * 1e165, x * sizes, np.float32(x) * np.float32(1e-30)):
         np.testing.assert_allclose(fm.Cosine()(scaled), fm.Cosine()(x), atol=1e-6)
         np.testing.assert_array_equal(fm.Cosine().diagonal(scaled), fm.Cosine().diagonal(x))
-        found = fm.cce(scaled, y, fm.Gaussian(0 * y, 1.0), x_kernel=fm.Cosine())
+        found = fm.cce(
+            scaled, y, fm.Gaussian(0 * y, 1.0), x_kernel=fm.Cosine(), y_kernel="paper", lam=0.1
+        )
         np.testing.assert_allclose(found, plain, atol=1e-6)
-        fitted = fm.ConditionalCongruence(x_kernel=fm.Cosine()).fit(x, y, fm.Gaussian(0 * y, 1.0))
+        fitted = fm.ConditionalCongruence(x_kernel=fm.Cosine(), y_kernel="paper", lam=0.1).fit(
+            x, y, fm.Gaussian(0 * y, 1.0)
+        )
         np.testing.assert_allclose(fitted.score_samples(scaled), plain, atol=1e-6)
     with pytest.raises(NumericalError, match="scale the columns"):
-        fm.cce(x * sizes, y, fm.Gaussian(0 * y, 1.0), x_kernel=fm.Cosine() + fm.RBF(1.0))
+        fm.cce(
+            x * sizes,
+            y,
+            fm.Gaussian(0 * y, 1.0),
+            x_kernel=fm.Cosine() + fm.RBF(1.0),
+            y_kernel="paper",
+            lam=0.1,
+        )
 
 
 @pytest.mark.parametrize("unit", [1e-165, 1e-160, 1e-100, 1e100, 1e160])
@@ -355,9 +366,9 @@ def test_columns_of_unlike_scale_take_no_other_number_down(scale):
     prediction = fm.Gaussian(0 * y, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        found = fm.evaluate(y, prediction, x, n_boot=20)
+        found = fm.evaluate(y, prediction, x, n_boot=20, x_kernel="paper", y_kernel="paper")
         models = {"one": prediction, "two": fm.Gaussian(0 * y, 2.0)}
-        compared = fm.compare(models, y, x)
+        compared = fm.compare(models, y, x, x_kernel="paper", y_kernel="paper")
     assert found["mean_crps"] == fm.evaluate(y, prediction)["mean_crps"]
     for name in ("mean_cce", "max_cce"):
         assert "scale the columns of x" in found.skipped[name]
@@ -373,11 +384,11 @@ def test_columns_of_unlike_scale_take_no_other_number_down(scale):
 def test_a_mean_below_its_bound_is_not_printed():
     x, y = unscaled(150, 100.0)
     with pytest.warns(fm.ToleranceWarning, match=r"x_kernel has values up to .* scale the columns"):
-        found = fm.cce(x, y, fm.Gaussian(0 * y, 1.0))
+        found = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), x_kernel="paper", y_kernel="paper")
     assert found.error_bounds.mean() > found.mean
     assert "mean not known, its error bound" in repr(found)
     assert "5 / 50 / 95 %" not in repr(found)
-    fine = fm.cce(x[:, :3], y, fm.Gaussian(0 * y, 1.0))
+    fine = fm.cce(x[:, :3], y, fm.Gaussian(0 * y, 1.0), x_kernel="paper", y_kernel="paper")
     assert fine.vague == ""
     assert f"mean {fine.mean:.6g}" in repr(fine)
 
@@ -392,7 +403,9 @@ def test_right_model_with_a_small_bound_has_a_mean():
 
 def test_constant_outcomes_skip_the_cce():
     y = np.ones(40)
-    found = fm.evaluate(y, fm.Gaussian(0 * y, 1.0), np.linspace(0, 1, 40))
+    found = fm.evaluate(
+        y, fm.Gaussian(0 * y, 1.0), np.linspace(0, 1, 40), x_kernel="paper", y_kernel="paper"
+    )
     assert "gamma='variance'" in found.skipped["mean_cce"]
     assert found["mae"] == 1.0
 

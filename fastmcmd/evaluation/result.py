@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fastmcmd import frames
 from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._base.cached import cached_property
@@ -36,6 +39,7 @@ BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best
 
 _LEVEL = 0.05  # of the test that the first sentence reports
 _KERNEL_SIMULATIONS = 39
+_SUPPORTED_ROWS = 10_000  # whose support is computed for pictures: about a second
 _EXPLAINED_ROWS = 5000  # up to which that sentence says where and how
 
 
@@ -348,6 +352,18 @@ class Evaluation:
             return ""
         explained = self.test.p_value <= _LEVEL and len(self.y) <= _EXPLAINED_ROWS
         return self._verdict.sentence if explained and _holds_rows(self.x) else self.test.sentence
+
+    @cached_property
+    def supported(self) -> NDArray[np.bool_] | None:
+        """Whether the CCE of each row that was used has support in the data; None where that is not known.
+
+        Points with fewer than 5 `Result.effective_rows` are grey in pictures and marked in tables. Known
+        for inputs in memory, up to 10,000 rows.
+        """
+        chance = None if self.congruence is None else self.congruence.chance
+        if chance is None or chance.reason or len(self.y) > _SUPPORTED_ROWS:
+            return None
+        return chance.supported
 
     @cached_property
     def kernels(self) -> KernelReport | None:

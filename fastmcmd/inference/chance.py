@@ -24,6 +24,7 @@ from fastmcmd.gram import offset_of
 from fastmcmd.inference.row_norms import row_norms
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
+from fastmcmd.result import LEAST_SUPPORT
 from fastmcmd.rows import Rows
 
 __all__ = ["Chance"]
@@ -118,6 +119,11 @@ class Chance:
     @property
     def _exact(self) -> bool:
         return len(self.nature.design) <= (_EXACT if self.exact is None else self.exact)
+
+    @property
+    def supported(self) -> NDArray[np.bool_]:
+        """Which points have support (q,): at least 5 `effective_rows`; by 300 landmarks for many rows."""
+        return np.asarray(replace(self, most=_QUICK[1]).effective_rows >= LEAST_SUPPORT)
 
     def right_values(self, points: NDArray[np.intp]) -> Array:
         """Return the CCE (p,) that a right model has on average at some points, within a few per cent.

@@ -117,7 +117,7 @@ def panels(
     drawn += _together(
         "CCE over inputs", evaluations, lambda one: id(one) in known_inputs,
         lambda ax, one, **how: over_inputs(
-            known_inputs[id(one)], one.cce, ax, points=points, name="CCE", **how
+            known_inputs[id(one)], one.cce, ax, points=points, name="CCE", supported=one.supported, **how
         ),
         known_inputs,
     )  # fmt: skip
@@ -192,10 +192,11 @@ def panels_over_plane(
             outcomes.add(id(plane))
             drawn.append(("outcome y", one.y, ""))
         for title, part, model in drawn:
+            supported = one.supported if title == "CCE" else None
             pictures.append(
                 Panel(
                     f"{_title(title)} over the plane",
-                    _over(plane, part, title, limits.get(title)),
+                    _over(plane, part, title, limits.get(title), supported),
                     model,
                     len(plane.rows),
                     plane.n,
@@ -209,9 +210,13 @@ def _title(name: str) -> str:
 
 
 def _over(
-    plane: Plane, values: ArrayLike, name: str, limits: tuple[float, float] | None
+    plane: Plane,
+    values: ArrayLike,
+    name: str,
+    limits: tuple[float, float] | None,
+    supported: ArrayLike | None,
 ) -> Callable[[Axes], object]:
-    return lambda ax: over_plane(plane, values, ax, name=name, limits=limits)
+    return lambda ax: over_plane(plane, values, ax, name=name, limits=limits, supported=supported)
 
 
 def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:

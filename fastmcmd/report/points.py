@@ -65,6 +65,9 @@ def _rows_of_table(
         columns.append(("label", [Cell(_short(index[int(row)]), kind="word") for row in rows]))
     columns.append(("CCE", _numbers(evaluation.rows["cce"][rows])))
     where = np.searchsorted(used_rows(evaluation), rows)  # among the rows that were used
+    if evaluation.supported is not None and not evaluation.supported[where].all():
+        words = ["" if one else "few rows near" for one in evaluation.supported[where]]
+        columns.append(("support", [Cell(word, kind="word") for word in words]))
     if inputs is not None:
         columns += _inputs(evaluation, inputs, where)
     if evaluation.y.ndim == 1:

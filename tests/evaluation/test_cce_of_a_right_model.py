@@ -60,3 +60,25 @@ def test_what_is_not_known_is_left_out(rng):
     assert "a right model here" not in quick.cce_line
     weighted = fm.evaluate(y, model, x, sample_weight=np.linspace(1, 2, len(y)))
     assert "a right model here" in weighted.cce_line
+
+
+def test_points_without_support_are_grey_and_marked(rng, tmp_path):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from fastmcmd.plots import panels
+    from fastmcmd.plots.values import _GREY as GREY
+
+    x, y, model = right(rng)
+    x[7], y[7] = 60.0, 4.0  # far from all others, and a large CCE
+    found = fm.evaluate(y, fm.Gaussian(model.mean, 0.8), x)
+    np.testing.assert_array_equal(np.flatnonzero(~found.supported), [7])
+    np.testing.assert_array_equal(found.supported, found.cce.effective_rows >= 5)
+    (picture,) = (one for one in panels.panels({"": found}) if one.title == "CCE over inputs")
+    ax = Figure().subplots()
+    picture.draw(ax)
+    grey = [one for one in ax.lines if one.get_color() == GREY]
+    assert [float(one) for one in grey[0].get_xdata()] == [60.0]
+    found.report(tmp_path / "r.html")
+    assert "few rows near" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert fm.evaluate(y, model).supported is None
