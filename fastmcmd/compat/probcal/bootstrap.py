@@ -159,8 +159,8 @@ def bootstrap_cce(
     >>> from fastmcmd.compat.probcal import bootstrap_cce
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-1, 1, 300)
-    >>> found = bootstrap_cce(x, x + rng.normal(size=300), fm.Gaussian(x, 1.0), random_state=0)
-    >>> bool(found.std_cce_bar < found.mean_cce_bar)
+    >>> replicates = bootstrap_cce(x, x + rng.normal(size=300), fm.Gaussian(x, 1.0), random_state=0)
+    >>> bool(replicates.std_cce_bar < replicates.mean_cce_bar)
     True
     """
     settings = CCESettings() if settings is None else settings
@@ -240,19 +240,19 @@ def cce_values(
         return as_kernel(chosen, "output_kernel", outcomes, converters).resolve(outcomes)
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = bootstrap_mcmd(
+        result = bootstrap_mcmd(
             grid, x, y, samples, draw, trials, x_kernel, y_kernel, lam, tol, memory_limit
         )
-    if not np.isfinite(found.values).all():
+    if not np.isfinite(result.values).all():
         raise NumericalError(
             "x, y or prediction holds numbers too large for the kernels; scale them"
         )
-    if not found.error_bound <= tol:
+    if not result.error_bound <= tol:
         warnings.warn(
-            f"values are certified to {found.error_bound:.1e}, and tol is {tol:.1e}", ToleranceWarning,
+            f"values are certified to {result.error_bound:.1e}, and tol is {tol:.1e}", ToleranceWarning,
             stacklevel=3,
         )  # fmt: skip
-    return found.values
+    return result.values
 
 
 def cce_results(values: Array) -> CCEResults:
