@@ -58,11 +58,8 @@ def difference_map(difference: DifferenceMap, x: Any = None, ax: Any = None) -> 
     known = difference.supported
     low, high = difference.band.T
     groups = ((0, "0.7"), (-1, COLOURS[0]), (1, COLOURS[1]))
-    labels = {
-        -1: f"{plain(difference.first)} is better",
-        1: f"{plain(difference.second)} is better",
-        0: None,
-    }
+    first, second = plain(difference.first), plain(difference.second)
+    labels = {-1: f"{first} is better", 1: f"{second} is better", 0: None}
     if rows.shape[1] == 1:
         order = np.argsort(place, kind="stable")
         middle = np.where(known, difference.difference, np.nan)[order]
