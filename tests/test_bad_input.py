@@ -23,7 +23,7 @@ def data(rng):
     [
         ({"lam": 0}, ValueError, "lam is 0"),
         ({"lam": -1.0}, ValueError, "lam is -1"),
-        ({"lam": "0.1"}, TypeError, "lam is '0.1'"),
+        ({"lam": "0.1"}, ValueError, "lam is '0.1'"),
         ({"lam": np.nan}, ValueError, "lam is nan"),
         ({"tol": 0}, ValueError, "tol is 0"),
         ({"solver": "magic"}, ValueError, "solver is 'magic'; one of"),
@@ -35,7 +35,7 @@ def data(rng):
         ({"memory_limit": "much"}, ValueError, "memory_limit is 'much'"),
         ({"memory_limit": -5}, ValueError, "memory_limit is -5"),
         ({"memory_limit": "10kB"}, fm.MemoryLimitError, "at least .* are needed"),
-        ({"x_kernel": "rbf"}, TypeError, "x_kernel is 'rbf'; a fastmcmd kernel is needed"),
+        ({"x_kernel": "rbf"}, ValueError, "x_kernel is 'rbf'; a fastmcmd kernel"),
         ({"weights": np.ones(3)}, ValueError, r"weights has shape \(3,\); \(40,\) is needed"),
         ({"weights": -np.ones(N)}, ValueError, "weights has negative values"),
         ({"weights": np.zeros(N)}, ValueError, "weights are all zero"),

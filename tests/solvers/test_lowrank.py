@@ -240,8 +240,7 @@ def test_predictions(rng, kind, weighted, solver):
     for at, points in ((None, x), (grid, grid)):
         result = fm.cce(
             x, y, prediction, at=at, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, weights=w,
-            solver=solver,
-        )  # fmt: skip
+            solver=solver, lam=0.1)  # fmt: skip
         assert result.info.solver == "lowrank"
         assert off(result, *plain_cce(points, x, fm.RBF(0.4), 0.1, inner, w)).max() <= 1
 
@@ -414,7 +413,7 @@ def test_outliers_beyond_the_candidates_are_found_in_a_second_round():
     rows = rng.choice(n, far, replace=False)
     x[rows, 0] = 100.0 + 50 * np.arange(far)
     y, p = rng.normal(size=n), rng.normal(size=n)
-    result = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), y_kernel=Y_KERNEL, solver="lowrank")
+    result = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), y_kernel=Y_KERNEL, solver="lowrank", lam=0.1)
     assert "went on with" in " ".join(result.info.notes)
     assert result.error_bound <= 1e-6
     alone = np.sqrt(2 - 2 * np.exp(-0.5 * (y[rows] - p[rows]) ** 2)) / (1 + n * 0.1)
@@ -519,7 +518,7 @@ def test_float32_inputs_are_their_own_values(rng):
     """Inputs in float32 are exact as given: the same as those values in float64."""
     x = rng.normal(size=(300, 40)).astype(np.float32)
     y, p = rng.normal(size=300), rng.normal(size=300)
-    kernels = {"x_kernel": fm.RBF(0.01), "y_kernel": Y_KERNEL, "solver": "lowrank"}
+    kernels = {"x_kernel": fm.RBF(0.01), "y_kernel": Y_KERNEL, "lam": 0.1, "solver": "lowrank"}
     ours, wide = fm.cce(x, y, p, **kernels), fm.cce(x.astype(float), y, p, **kernels)
     gap = np.abs(ours.values - wide.values)
     assert (gap <= ours.error_bounds + wide.error_bounds).all()
@@ -565,7 +564,7 @@ def test_float32_features_are_certified(x_name, certificate):
 def test_more_landmarks_do_not_spoil_the_certificate(rng):
     """Where they leave rounding only, the bound grew with ||L^-1||^2: to 6e-6 with 269 landmarks."""
     x, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
-    options = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL}
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL, "lam": 0.1}
     exact = fm.cce(x, y, y + 1, solver="cholesky", **options)
     for rank, most in ((150, 1e-6), (250, 2e-9), (350, 2e-9)):
         found = fm.cce(x, y, y + 1, solver="lowrank", rank=rank, certificate="rigorous", **options)
@@ -597,7 +596,7 @@ def test_blocks_that_do_not_divide_the_rows(rng, certificate):
     x, y, p = rng.normal(size=(1500, 2)), rng.normal(size=1500), rng.normal(size=1500)
     w = rng.uniform(0, 1, 1500) * (rng.random(1500) < 0.7)
     options = {
-        "x_kernel": fm.RBF(0.2), "y_kernel": Y_KERNEL, "weights": w, "tol": 1e-6,
+        "x_kernel": fm.RBF(0.2), "y_kernel": Y_KERNEL, "lam": 0.1, "weights": w, "tol": 1e-6,
         "certificate": certificate, "solver": "lowrank",
     }  # fmt: skip
     small = fm.cce(x, y, p, memory_limit="12MB", **options)
@@ -635,7 +634,7 @@ def test_fitted_saved_and_loaded(rng, tmp_path, certificate):
     x, y, p = rng.normal(size=(250, 2)), rng.normal(size=250), rng.normal(size=250)
     kernel = fm.RBF(0.3)
     cc = fm.ConditionalCongruence(
-        x_kernel=kernel, y_kernel=Y_KERNEL, solver="lowrank", certificate=certificate
+        x_kernel=kernel, y_kernel=Y_KERNEL, solver="lowrank", certificate=certificate, lam=0.1
     ).fit(x, y, p)
     grid, y_grid = rng.normal(size=(30, 2)), np.linspace(-3, 3, 11)
     found = quiet(cc.evaluate, grid)

@@ -413,7 +413,7 @@ def outputs_of(n):
 )
 def test_cce_with_the_factor_on_disk(y_kernel, form, tmp_path):
     x, y, p = outputs_of(1400)
-    options = {"solver": "cholesky", "y_kernel": y_kernel, "x_kernel": KERNEL}
+    options = {"solver": "cholesky", "y_kernel": y_kernel, "x_kernel": KERNEL, "lam": 0.1}
     whole = fm.cce(x, y, p, at=x[:40], **options)
     limit = "20MB" if form == "feature" else "25MB"
     with pytest.raises(MemoryLimitError, match=r"cache_dir"):
@@ -447,7 +447,7 @@ def test_factors_are_kept_for_later_systems(tmp_path, rng):
 
 def test_no_file_is_left_by_an_error(tmp_path, monkeypatch):
     x, y, p = outputs_of(1400)
-    options = {"solver": "cholesky", "y_kernel": fm.Laplacian(1.0), "x_kernel": KERNEL}
+    options = {"solver": "cholesky", "y_kernel": fm.Laplacian(1.0), "x_kernel": KERNEL, "lam": 0.1}
 
     def broken(self, rhs):
         raise OSError(errno.EIO, "Input/output error")
