@@ -10,12 +10,11 @@ from fastmcmd.plots.congruence import (
 )
 from fastmcmd.plots.diagnosis import diagnosis
 from fastmcmd.plots.difference_map import difference_map
-from fastmcmd.plots.inference import congruence_test, missing_mass, verdict
+from fastmcmd.plots.inference import congruence_test, missing_mass, rejection, verdict
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.monitor import evidence
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
-from fastmcmd.plots.rejection import rejection
 from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane
 
 __all__ = [

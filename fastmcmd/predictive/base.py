@@ -15,11 +15,13 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import by_halving
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 
 __all__ = [
     "LEAST_LEVEL",
     "MOST_LEVEL",
     "Array",
+    "ByQuadrature",
     "DistributionLike",
     "Nodes",
     "PredictionLike",
@@ -280,6 +282,35 @@ class Predictive(ABC):
         if y.ndim and y.shape != self.shape:
             raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: an output an input")
         return y
+
+
+class ByQuadrature(Predictive):
+    """Distributions whose expectations are sums over the support if they are discrete, or quadrature."""
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (n,)."""
+        return np.asarray(np.sqrt(self.variance))
+
+    @abstractmethod
+    def _own_support(self) -> Nodes:
+        """Return outputs (n, L) of each row and their probabilities."""
+
+    @abstractmethod
+    def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
+        """Return nodes (n, L) and weights of panels cut in parts, or no longer than ``length``."""
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
+        return self._own_support() if self.discrete else self._quadrature(FINE, splits)
+
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
+        return self._own_support() if self.discrete else self._quadrature(FINE, length=length)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
+        return self._own_support() if self.discrete else self._quadrature(COARSE)
 
 
 # What `as_predictive` converts: draws, (mean, std), distributions of other libraries.

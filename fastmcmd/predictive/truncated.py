@@ -13,14 +13,14 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive
+from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.narrow_intervals import Narrow
-from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
@@ -36,7 +36,7 @@ _NARROW = 0.05  # variance, of one before, below which its closed form loses dig
 _NARROW_CRPS = 0.2  # the same for the score, which loses more
 
 
-class Truncated(Predictive):
+class Truncated(ByQuadrature):
     """Distributions conditional on ``low <= Y <= high``, both ends included.
 
     Parameters
@@ -380,18 +380,6 @@ class Truncated(Predictive):
     def exact_nodes(self) -> bool:
         """Whether those of the base are."""
         return self.base.exact_nodes
-
-    def nodes(self, splits: int = 1) -> Nodes:
-        """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
-        return self._own_support() if self.discrete else self._quadrature(FINE, splits)
-
-    def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
-        return self._own_support() if self.discrete else self._quadrature(FINE, length=length)
-
-    def coarse_nodes(self) -> Nodes:
-        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
-        return self._own_support() if self.discrete else self._quadrature(COARSE)
 
     def support(self) -> Nodes | None:
         """Return outputs (L,) that all rows share and their probabilities (n, L), as the base has them."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,13 +13,13 @@ from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive import Gaussian, Predictive
+from fastmcmd.predictive import Gaussian, Predictive, ScipyPredictive
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Array, Nodes, check_levels, uniform_levels
 from fastmcmd.predictive.wrapped import Derived
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
-from fastmcmd.recalibration.standard import Standard, standardised
+from fastmcmd.recalibration.rescaled import Rescaled
 
 __all__ = ["RecalibratedCDF"]
 
@@ -156,8 +158,8 @@ class RecalibratedCDF(Derived):
         return type(self)(self.inner.take(rows), self.mapping)
 
     @cached_property
-    def _standard(self) -> Standard | None:
-        return standardised(self.inner)
+    def _standard(self) -> _Standard | None:
+        return _standardised(self.inner)
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
@@ -284,3 +286,78 @@ def _parts(inner: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]
     for rows in row_blocks(len(inner), _BLOCK // per_row):
         whole = rows.stop - rows.start == len(inner)
         yield rows, inner if whole else inner.take(np.arange(rows.start, rows.stop))
+
+
+@dataclass(frozen=True, eq=False)
+class _Standard:
+    """Predictions as ``location + scale Z``.
+
+    Attributes
+    ----------
+    shapes : Predictive of u rows
+        The distributions of Z.
+    which : ndarray (n,)
+        The one of each row.
+    location, scale : ndarray (n,)
+        Parameters of each row.
+    """
+
+    shapes: Predictive
+    which: NDArray[np.intp]
+    location: Array
+    scale: Array
+
+    def values(self, shared: Array) -> Array:
+        """Return values (n, L) from those of Z (u, L)."""
+        return np.asarray(self.location[:, None] + self.scale[:, None] * shared[self.which])
+
+
+def _standardised(prediction: Predictive) -> _Standard | None:
+    """Return continuous predictions as locations and scales of few distributions, or None."""
+    match prediction:
+        case Gaussian():
+            one = Gaussian(np.zeros(1), np.ones(1))
+            which = np.zeros(len(prediction), dtype=np.intp)
+            return _Standard(one, which, prediction.mean, prediction.std)
+        case Rescaled():
+            inner = _standardised(prediction.inner)
+            if inner is None:
+                return None
+            mean, scale = prediction.mean, prediction.scale
+            location = mean + scale * (inner.location - prediction.inner.mean)
+            return _Standard(inner.shapes, inner.which, location, inner.scale * scale)
+        case ScipyPredictive() if not prediction.discrete:
+            return _of_scipy(prediction)
+    return None
+
+
+def _of_scipy(prediction: ScipyPredictive) -> _Standard | None:
+    """Return the parameters of a frozen distribution: shapes, then loc and scale (1-D of SciPy)."""
+    frozen: Any = prediction.frozen
+    if not hasattr(frozen.dist, "numargs"):
+        return None
+    count, n = frozen.dist.numargs, len(prediction)
+    given = dict(frozen.kwds)
+    names = [*(frozen.dist.shapes.split(", ") if frozen.dist.shapes else []), "loc", "scale"]
+    given.update(zip(names, frozen.args, strict=False))
+    if set(names[:count]) - set(given):
+        return None
+
+    def whole(name: str, default: float) -> Array:
+        return np.array(
+            np.broadcast_to(np.asarray(given.get(name, default), np.float64).ravel(), (n,))
+        )
+
+    location, scale = whole("loc", 0.0), whole("scale", 1.0)
+    if not count:
+        shapes = ScipyPredictive(frozen.dist(), 1)
+        return _Standard(shapes, np.zeros(n, dtype=np.intp), location, scale)
+    distinct, which = np.unique(
+        np.stack([whole(name, np.nan) for name in names[:count]], axis=1),
+        axis=0,
+        return_inverse=True,
+    )
+    if len(distinct) > n // 2:  # little is shared
+        return None
+    shapes = ScipyPredictive(frozen.dist(*distinct.T), len(distinct))
+    return _Standard(shapes, which.reshape(-1).astype(np.intp), location, scale)

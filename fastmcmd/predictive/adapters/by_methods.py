@@ -12,11 +12,11 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.adapters.foreign import Caller, bounds, rows_of, says_discrete
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.inverse import least
-from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.spread import shared_support
 
 __all__ = ["MethodsPredictive"]
@@ -37,7 +37,7 @@ _JUMP = {8: 1e-6, 4: 1e-3}  # by bytes of its numbers
 _BLOCK = 1 << 14  # rows that the CRPS takes together: each call evaluates the whole object
 
 
-class MethodsPredictive(Predictive):
+class MethodsPredictive(ByQuadrature):
     """Distributions of another library, by their methods, for numbers.
 
     Parameters
@@ -179,23 +179,6 @@ class MethodsPredictive(Predictive):
         return self._moment(_VARIANCE, 2)
 
     @property
-    def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
-
-    def nodes(self, splits: int = 1) -> Nodes:
-        """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
-        return self._support() if self.discrete else self._quadrature(FINE, splits)
-
-    def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
-        return self._support() if self.discrete else self._quadrature(FINE, length=length)
-
-    def coarse_nodes(self) -> Nodes:
-        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
-        return self._support() if self.discrete else self._quadrature(COARSE)
-
-    @property
     def node_count(self) -> int:
         """Nodes of a row."""
         return self._range()[1] if self.discrete else node_count()
@@ -321,7 +304,7 @@ class MethodsPredictive(Predictive):
             )
         return ends[:, 0], int(count)
 
-    def _support(self) -> Nodes:
+    def _own_support(self) -> Nodes:
         first, count = self._range()
         return first[:, None] + np.arange(count, dtype=np.float64), self._masses(first, count)
 

@@ -13,9 +13,9 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
-from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
-from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, composite, node_count
+from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["ScipyPredictive", "is_frozen"]
@@ -30,7 +30,7 @@ def is_frozen(value: object) -> bool:
     return hasattr(value, "dist") and hasattr(value, "ppf") and hasattr(value, "rvs")
 
 
-class ScipyPredictive(Predictive):
+class ScipyPredictive(ByQuadrature):
     """A frozen scipy.stats distribution whose parameters hold one value an input.
 
     Parameters
@@ -90,11 +90,6 @@ class ScipyPredictive(Predictive):
         """Variances (n,); infinite or NaN where the distribution has none."""
         return self._all(self.frozen.var())
 
-    @property
-    def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
-
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self._all(self.frozen.cdf(self.outcomes(y)))
@@ -149,18 +144,6 @@ class ScipyPredictive(Predictive):
         args = [one(value) for value in frozen.args]
         options = {name: one(value) for name, value in frozen.kwds.items()}
         return ScipyPredictive(frozen.dist(*args, **options), len(rows))
-
-    def nodes(self, splits: int = 1) -> Nodes:
-        """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
-        return self._own_support() if self.discrete else self._quadrature(FINE, splits)
-
-    def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
-        return self._own_support() if self.discrete else self._quadrature(FINE, length=length)
-
-    def coarse_nodes(self) -> Nodes:
-        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
-        return self._own_support() if self.discrete else self._quadrature(COARSE)
 
     @property
     def node_count(self) -> int:
