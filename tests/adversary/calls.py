@@ -295,7 +295,7 @@ class Worker:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
 
 
 def describe(seed, number, known):
@@ -348,7 +348,6 @@ def main():
         if kind and kind != "skip":
             shape = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.e+-]*|'[^']*'", "#", details)
             groups[kind, shape[:90]].append((number, details))
-    worker.close()
     total = sum(map(len, groups.values()))
     for (kind, _), found in sorted(groups.items(), key=lambda pair: -len(pair[1])):
         print(f"{len(found):4d} {kind}: {found[0][1][:200]}")
@@ -358,6 +357,7 @@ def main():
             extra += " --no-plots" if options.no_plots else ""
             print(f"       {told}   # calls.py --seed {options.seed} --case {number}{extra}")
     print(f"{made} calls of {len(known)} entry points: {total} violations in {len(groups)} groups")
+    worker.close()
     return 1 if total else 0
 
 

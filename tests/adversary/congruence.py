@@ -81,7 +81,9 @@ def _stopped_after(seconds):
 def call(p):
     """Return (result, fitted or None) of the problem's call."""
     fm.set_num_threads(p.threads)
-    common = {"x_kernel": p.x_kernel, "y_kernel": p.y_kernel, "lam": p.lam, **p.options}
+    kernels = {"x_kernel": p.x_kernel, "y_kernel": p.y_kernel}
+    named = {name: "paper" if kernel is None else kernel for name, kernel in kernels.items()}
+    common = {**named, "lam": p.lam, **p.options}
     y = p.y[:, 0] if p.columns == 1 and p.seed % 2 else p.y
     if p.function == "mcmd":
         result = fm.mcmd(
@@ -200,7 +202,7 @@ def _judge_result(out, p, result, fitted, caught):
             place = f"{Path(w.filename).name}:{w.lineno}"
             out.violations.append((f"raw {w.category.__name__}", f"{w.message} at {place}"))
             break
-    out.useless = bool(bounds.max() > max(values.max(), 0))
+    out.useless = bool(bounds.max() > max(values.max(), 0, result.tol))
 
 
 def points_of(p):

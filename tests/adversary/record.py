@@ -57,7 +57,7 @@ def summary(kept):
         f"{len(kept):,} problems; violations: {dict(kinds) or 'none'}",
         f"  certificates: {dict(certified)}; refusals: {dict(refusals)}; not decided by the reference: "
         f"{sum(not one['decided'] for one in kept)}",
-        f"  slow: {slow} ({slow / total:.1%}); bound above every value: "
+        f"  slow: {slow} ({slow / total:.1%}); bound above every value and tol: "
         f"{sum(one['useless'] for one in kept)}",
         f"  error of the reference / bound: median {np.median(ratio):.1e}, "
         f"90 % {np.quantile(ratio, 0.9):.1e}",
