@@ -57,7 +57,7 @@ def test_a_plane_with_a_few_wrong_rows():
     std = np.full((n, 2), 0.5)
     kernels = fm.RBF(0.5), fm.RBF(0.4)
     result = fm.cce(
-        x, y, fm.Gaussian(mean, std), x_kernel=kernels[0], y_kernel=kernels[1], at=x[-30:]
+        x, y, fm.Gaussian(mean, std), x_kernel=kernels[0], y_kernel=kernels[1], at=x[-30:], lam=0.1
     )
     gram = gaussian_differences(0.4, y, [(1.0, mean, std)])
     assert_bounded(result, values_by_definition(kernels[0], 0.1, x, x[-30:], gram))
@@ -276,7 +276,9 @@ def test_a_narrow_kernel_takes_closed_forms_and_warns_of_nothing():
     y = mean + std * r.standard_normal((n, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = fm.cce(x, y, fm.Gaussian(mean, std), x_kernel=fm.RBF(1.0), y_kernel=fm.RBF(20.0))
+        result = fm.cce(
+            x, y, fm.Gaussian(mean, std), x_kernel=fm.RBF(1.0), y_kernel=fm.RBF(20.0), lam=0.1
+        )
     gram = gaussian_differences(20.0, y, [(1.0, mean, std)])
     assert_bounded(result, values_by_definition(fm.RBF(1.0), 0.1, x, x, gram))
     assert result.info.form == "dense"

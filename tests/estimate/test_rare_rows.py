@@ -62,7 +62,7 @@ def test_few_rows_far_from_the_origin_are_in_the_sample():
     x = rng.normal(size=(n, d))
     x[rng.choice(n, 5, replace=False)] = 30 + 0.1 * rng.normal(size=(5, d))
     y, p = rng.normal(size=n), rng.normal(size=n)
-    options = {"x_kernel": fm.RBF(0.5 / d), "y_kernel": fm.RBF(0.5)}
+    options = {"x_kernel": fm.RBF(0.5 / d), "y_kernel": fm.RBF(0.5), "lam": 0.1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         found = fm.cce(
