@@ -56,16 +56,18 @@ def run(arguments: argparse.Namespace) -> None:
         if rows.x is None:
             raise UsageError("a diagnosis needs inputs: --x COLUMNS")
         progress.stage("diagnosing")
-        found = fm.diagnose(
+        diagnosis = fm.diagnose(
             rows.x, rows.y, rows.prediction, lam=arguments.lam, level=arguments.level,
             weights=rows.weights, random_state=arguments.seed,
         )  # fmt: skip
     if output is not None:
-        write_columns(output, {"row": np.asarray(rows.rows), **found.columns()})
+        write_columns(output, {"row": np.asarray(rows.rows), **diagnosis.columns()})
     if arguments.format == "json":
-        print(json.dumps({"sentences": found.sentences(), **_json(found.to_dict())}, indent=2))
+        print(
+            json.dumps({"sentences": diagnosis.sentences(), **_json(diagnosis.to_dict())}, indent=2)
+        )
         return
-    print(f"{found!r}\n\n{found.table()}")
+    print(f"{diagnosis!r}\n\n{diagnosis.table()}")
     written(output)
 
 

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         if rows.x is None:
             raise UsageError("the choice needs inputs: --x COLUMNS")
         progress.stage("comparing kernels")
-        found = fm.select_kernel(
+        choice = fm.select_kernel(
             rows.x,
             rows.y,
             scales=arguments.scales,
@@ -51,6 +51,6 @@ def run(arguments: argparse.Namespace) -> None:
             random_state=arguments.seed,
         )
     if arguments.format == "json":
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(choice.to_dict(), indent=2))
         return
-    print(f"{found.sentence}\n\n{found.table()}")
+    print(f"{choice.sentence}\n\n{choice.table()}")

@@ -262,12 +262,12 @@ class PairedTests:
         x = as_rows(one.x, "x").astype(np.float64)
         grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
         weights = np.ones(len(x)) if context.weights is None else np.asarray(context.weights)
-        found = difference_map(
+        curves = difference_map(
             x, columns[0] - columns[1], grid, input_map(x, x_kernel), chosen_lam(lam, x_kernel),
             weights=weights, clusters=self._clusters, level=1 - self._level, simulations=simulations,
             rng=generator(random_state, Purpose.COMPARISON),
         )  # fmt: skip
-        difference, band, supported, p, p_mean = found
+        difference, band, supported, p, p_mean = curves
         labels = one.labels if at is None else row_labels(at)
         return DifferenceMap(
             first, second, Pairs.label(measure), difference, band, supported, p, p_mean,

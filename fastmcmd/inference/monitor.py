@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd import storage
+from fastmcmd._base.annotations import FilePath, RandomState
 from fastmcmd._base.checks import (
     as_float,
     as_rows,
@@ -220,7 +221,7 @@ class Monitor(ColumnTable):
         alpha: float = 0.05,
         simulations: int = 999,
         most_rows: int = 5_000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         check_order(y, "(x, y, prediction)")
         rows, outcomes, score = _checked(x, y, prediction)
@@ -238,13 +239,13 @@ class Monitor(ColumnTable):
         )
         entropy = [int(word) for word in seeds.generate_state(4)]
         order = _stream(entropy, 0).permutation(len(rows))
-        aside, kept = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
-        kept = np.sort(kept[:most_rows])
+        aside, drawn = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
+        drawn = np.sort(drawn[:most_rows])
         self._x_kernel = x_kernel
         self._begin(
             _State(
                 rows, rows[aside], outcomes[aside], None if score is None else score[aside],
-                rows[kept], outcomes[kept], None if score is None else score[kept], entropy, alpha,
+                rows[drawn], outcomes[drawn], None if score is None else score[drawn], entropy, alpha,
                 simulations, most_rows, [_Evidence() for _ in QUESTIONS],
             )
         )  # fmt: skip
@@ -283,12 +284,12 @@ class Monitor(ColumnTable):
         inputs, outcomes = np.concatenate([state.x, x]), np.concatenate([state.y, y])
         scores = None if score is None else np.concatenate([state.score, score])
         batch = np.arange(len(inputs)) >= len(state.x)
-        found = batch_p_values(
+        tests = batch_p_values(
             (self._x_view, inputs), (self._y_view, outcomes),
             None if scores is None else (self._score_view, scores),  # type: ignore[arg-type]
             batch, state.simulations, rng,
         )  # fmt: skip
-        p = [found.x, found.y, found.y_given_x]
+        p = [tests.x, tests.y, tests.y_given_x]
         e = [evidence_of(one) for one in p]
         evidence = [old.after(one) for old, one in zip(state.evidence, e, strict=True)]
         threshold = len(QUESTIONS) / state.alpha
@@ -310,12 +311,12 @@ class Monitor(ColumnTable):
             effective_rows=float(share * len(state.x_reference)),
             reference_rows=len(state.x_reference),
         )
-        kept = np.arange(len(inputs))
-        if len(kept) > state.most_rows:  # random rows of all, whatever batch they are from
-            kept = np.sort(rng.choice(len(kept), state.most_rows, replace=False))
+        drawn = np.arange(len(inputs))
+        if len(drawn) > state.most_rows:  # random rows of all, whatever batch they are from
+            drawn = np.sort(rng.choice(len(drawn), state.most_rows, replace=False))
         self._state = _State(
-            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[kept],
-            outcomes[kept], None if scores is None else scores[kept], state.entropy, state.alpha,
+            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[drawn],
+            outcomes[drawn], None if scores is None else scores[drawn], state.entropy, state.alpha,
             state.simulations, state.most_rows, evidence, [*state.history, update],
         )  # fmt: skip
         return update
@@ -356,10 +357,10 @@ class Monitor(ColumnTable):
         reference = self._state.x_reference
         rows = np.linspace(0, len(reference) - 1, min(len(reference), _LOGIT_ROWS)).astype(np.intp)
         features = self._x_view.features(np.concatenate([reference[rows], x]))
-        found = log_odds(features, np.arange(len(features)) >= len(rows))
+        odds = log_odds(features, np.arange(len(features)) >= len(rows))
         if most == len(reference):
             rows = np.arange(len(reference))
-        logits = self._x_view.features(reference[rows]) @ found[:-1]
+        logits = self._x_view.features(reference[rows]) @ odds[:-1]
         weights = np.exp(logits - logits.max())
         return np.asarray(weights / weights.mean())
 
@@ -387,7 +388,7 @@ class Monitor(ColumnTable):
 
         return plots.evidence(self, ax)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the monitor to a ``.npz`` file; `fastmcmd.load` reads it, and it goes on from there."""
         if self._x_kernel is not None:
             raise ValueError(

@@ -183,14 +183,14 @@ def log_odds(basis_features: Array, batch: NDArray[np.bool_]) -> Array:
     penalty = np.ones(design.shape[1])
     penalty[-1] = 1e-6
     share = np.clip(batch.mean(), 1e-9, 1 - 1e-9)
-    found = np.zeros(design.shape[1])
-    found[-1] = np.log(share / (1 - share))
+    coefficients = np.zeros(design.shape[1])
+    coefficients[-1] = np.log(share / (1 - share))
     for _ in range(_ROUNDS):
-        odds = 1 / (1 + np.exp(-np.clip(design @ found, -30, 30)))
-        slope = design.T @ (batch - odds) - penalty * found
+        odds = 1 / (1 + np.exp(-np.clip(design @ coefficients, -30, 30)))
+        slope = design.T @ (batch - odds) - penalty * coefficients
         curve = (design * (odds * (1 - odds))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
-        found = found + step
+        coefficients = coefficients + step
         if np.abs(step).max() < 1e-8:
             break
-    return found
+    return coefficients

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["difference_map"]
 
 
-def difference_map(found: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
+def difference_map(curve: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
     """Draw where which model is better: the difference of their losses with its band.
 
     Over one input as a line; over several as points along the first principal component. Coloured is where
@@ -24,7 +24,7 @@ def difference_map(found: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    found : DifferenceMap
+    curve : DifferenceMap
         What `Comparison.map` returns.
     x : array_like (q,) or (q, d), optional
         What to draw over; default the inputs of the map.
@@ -43,48 +43,48 @@ def difference_map(found: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
     >>> x = np.linspace(-1, 1, 200)
     >>> y = x + np.random.default_rng(0).normal(size=200)
     >>> models = {"line": fm.Gaussian(x, 1.0), "flat": fm.Gaussian(0 * x, 1.0)}
-    >>> found = fm.compare(models, y, x).map()
-    >>> fm.plots.difference_map(found).get_xlabel()
+    >>> curve = fm.compare(models, y, x).map()
+    >>> fm.plots.difference_map(curve).get_xlabel()
     'x'
     """
     from fastmcmd.inference.difference_map import DifferenceMap
 
-    check_instance(found, "found", DifferenceMap, "what Comparison.map returns")
-    rows = found.x if x is None else as_rows(x, "x")
-    check_same_length(x=rows, difference_map=found)
+    check_instance(curve, "curve", DifferenceMap, "what Comparison.map returns")
+    rows = curve.x if x is None else as_rows(x, "x")
+    check_same_length(x=rows, difference_map=curve)
     place, name = line(rows)
     ax = axes(ax)
     ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    known = found.supported
-    low, high = found.band.T
+    known = curve.supported
+    low, high = curve.band.T
     groups = ((0, "0.7"), (-1, COLOURS[0]), (1, COLOURS[1]))
-    labels = {-1: f"{plain(found.first)} is better", 1: f"{plain(found.second)} is better", 0: None}
+    labels = {-1: f"{plain(curve.first)} is better", 1: f"{plain(curve.second)} is better", 0: None}
     if rows.shape[1] == 1:
         order = np.argsort(place, kind="stable")
-        middle = np.where(known, found.difference, np.nan)[order]
+        middle = np.where(known, curve.difference, np.nan)[order]
         for sign, colour in groups:
-            where = (known & (found.better == sign))[order]
+            where = (known & (curve.better == sign))[order]
             if where.any():
                 ax.fill_between(place[order], low[order], high[order], where=where, color=colour,
                                 alpha=0.35, linewidth=0, label=labels[sign])  # fmt: skip
         ax.plot(place[order], middle, color="0.2", linewidth=1.5)
     else:
         for sign, colour in groups:
-            where = known & (found.better == sign)
+            where = known & (curve.better == sign)
             if where.any():
                 ax.vlines(place[where], low[where], high[where], color=colour, linewidth=0.6)
-                ax.plot(place[where], found.difference[where], ".", color=colour, markersize=4,
+                ax.plot(place[where], curve.difference[where], ".", color=colour, markersize=4,
                         label=labels[sign])  # fmt: skip
     if (~known).any():
         ax.plot(
             place[~known], np.full((~known).sum(), ax.get_ylim()[0]), "|", color="0.7", markersize=4
         )
-    ax.set(xlabel=name, ylabel=f"{found.measure}: {plain(found.first)} less {plain(found.second)}")
+    ax.set(xlabel=name, ylabel=f"{curve.measure}: {plain(curve.first)} less {plain(curve.second)}")
     ax.set_title(
-        f"p = {found.p_value:.3g}, {found.level:.0%} band for all inputs together",
+        f"p = {curve.p_value:.3g}, {curve.level:.0%} band for all inputs together",
         fontsize="medium",
     )
-    if (found.better != 0).any():
+    if (curve.better != 0).any():
         ax.legend(frameon=False)
     tidy(ax)
     return ax

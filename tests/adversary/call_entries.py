@@ -316,7 +316,7 @@ def _plots(fm: Any) -> list[Entry]:
         "rejection": {"curve": fm.rejection_curve(STD, Y**2)},
         "variance": {"curve": fm.metrics.ence_curve(Y, right)},
         "verdict": {"conclusion": fm.verdict(X, Y, right, random_state=0)},
-        "difference_map": {"found": _map(fm)},
+        "difference_map": {"curve": _map(fm)},
     }
     found = []
     for name in plots.__all__:

@@ -32,6 +32,7 @@ from fastmcmd.compat.probcal.recognise import Converters, KernelFunction, as_ker
 from fastmcmd.compat.probcal.replicates import bootstrap_mcmd
 from fastmcmd.errors import NumericalError, ToleranceWarning
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import as_predictive
 
 __all__ = [
@@ -47,7 +48,6 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LEVELS = ("0.025", "0.05", "0.1", "0.9", "0.95", "0.975")  # of the quantiles, as published
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass
@@ -187,7 +187,7 @@ def bootstrap_cce(
 
 
 def _as_arrays() -> Converters:
-    return [(np.asarray, _UNIT)]
+    return [(np.asarray, UNIT)]
 
 
 def as_tensors(device: Any) -> Converters:
@@ -240,19 +240,19 @@ def cce_values(
         return as_kernel(chosen, "output_kernel", outcomes, converters).resolve(outcomes)
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = bootstrap_mcmd(
+        replicates = bootstrap_mcmd(
             grid, x, y, samples, draw, trials, x_kernel, y_kernel, lam, tol, memory_limit
         )
-    if not np.isfinite(found.values).all():
+    if not np.isfinite(replicates.values).all():
         raise NumericalError(
             "x, y or prediction holds numbers too large for the kernels; scale them"
         )
-    if not found.error_bound <= tol:
+    if not replicates.error_bound <= tol:
         warnings.warn(
-            f"values are certified to {found.error_bound:.1e}, and tol is {tol:.1e}", ToleranceWarning,
+            f"values are certified to {replicates.error_bound:.1e}, and tol is {tol:.1e}", ToleranceWarning,
             stacklevel=3,
         )  # fmt: skip
-    return found.values
+    return replicates.values
 
 
 def cce_results(values: Array) -> CCEResults:

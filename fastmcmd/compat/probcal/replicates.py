@@ -112,11 +112,11 @@ def bootstrap_mcmd(
         systems, truncation = [], 0.0
         for number in some:
             kernel = y_kernel(y[samples[number]])
-            system, missed = _system(
+            system, residual = _system(
                 y, samples[number], counts[number], draw, trials, kernel, lam, scale, tol
             )
             systems.append(system)
-            truncation = max(truncation, missed)
+            truncation = max(truncation, residual)
         solutions = None
         if gram is not None:
             solutions = _solved_on_subsets(operator, gram, systems, [counts[k] for k in some], goal)
@@ -205,7 +205,7 @@ def _system(
             f"output_kernel is {kernel!r}, which needs more than {_MOST_RANK} features of these "
             "outcomes; a smoother kernel on outputs is needed"
         )
-    features, p, missed = made
+    features, p, residuals = made
     present = counts > 0
     out = np.zeros((len(y), trials, features.rank))
     out[present] = p[where[0][present], None]
@@ -218,7 +218,7 @@ def _system(
         sums = np.add.reduceat((share_of[:, None] * mean)[order], starts, axis=0)
         out[rows[order][starts], trial] -= sums
     shift = len(rows) * lam / np.maximum(counts, _ABSENT)
-    error = amplitude * float(np.sqrt(max(missed.max(), 0.0)))
+    error = amplitude * float(np.sqrt(max(residuals.max(), 0.0)))
     return System(out.reshape(len(y), -1), shift), error
 
 
