@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.annotations import Json, RandomState
 from fastmcmd._base.checks import as_rows, check_positive
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned
@@ -176,7 +176,7 @@ class Verdict:
             )  # fmt: skip
         return aligned(rows, left=(0,))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary: the sentence, the test, the regions, the shares of the misfit."""
         return {
             "sentence": self.sentence,

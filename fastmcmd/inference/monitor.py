@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd import storage
+from fastmcmd._base.annotations import FilePath, RandomState
 from fastmcmd._base.checks import (
     as_float,
     as_rows,
@@ -220,7 +221,7 @@ class Monitor(ColumnTable):
         alpha: float = 0.05,
         simulations: int = 999,
         most_rows: int = 5_000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         check_order(y, "(x, y, prediction)")
         rows, outcomes, score = _checked(x, y, prediction)
@@ -387,7 +388,7 @@ class Monitor(ColumnTable):
 
         return plots.evidence(self, ax)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the monitor to a ``.npz`` file; `fastmcmd.load` reads it, and it goes on from there."""
         if self._x_kernel is not None:
             raise ValueError(

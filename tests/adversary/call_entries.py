@@ -307,7 +307,7 @@ def _plots(fm: Any) -> list[Entry]:
         "diagnosed": fm.diagnose(X, Y, right, random_state=0),
         "diagnosis": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
-        "monitor": _watched(fm), "found": None,
+        "monitor": _watched(fm), "conclusion": None,
     }  # fmt: skip
     own = {
         "cce_over_inputs": {"x": X[:, 0].copy()},

@@ -32,6 +32,7 @@ from fastmcmd.compat.probcal.recognise import Converters, KernelFunction, as_ker
 from fastmcmd.compat.probcal.replicates import bootstrap_mcmd
 from fastmcmd.errors import NumericalError, ToleranceWarning
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import as_predictive
 
 __all__ = [
@@ -47,7 +48,6 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LEVELS = ("0.025", "0.05", "0.1", "0.9", "0.95", "0.975")  # of the quantiles, as published
-_UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 @dataclass
@@ -187,7 +187,7 @@ def bootstrap_cce(
 
 
 def _as_arrays() -> Converters:
-    return [(np.asarray, _UNIT)]
+    return [(np.asarray, UNIT)]
 
 
 def as_tensors(device: Any) -> Converters:
