@@ -371,7 +371,8 @@ def _rbf(length: float, name: str) -> Kernel:
         gamma = float(np.float64(0.5) / np.float64(length) / np.float64(length))
     if not 0 < gamma < np.inf:
         raise NumericalError(
-            f"the spread of {name} is {length:.3g}, whose square leaves float64; rescale {name}"
+            f"{name} is too large or too small: its spread is {length:.3g}, whose square leaves "
+            f"float64; rescale {name}"
         )
     return RBF(gamma)
 

@@ -233,10 +233,12 @@ def test_inputs_too_large_for_the_kernel_are_named(value):
     large = X.copy()
     large[4] = value
     refuses(NumericalError, "^x is too large", lambda: fm.cce(large, Y, P))
-    refuses(NumericalError, "^at is too large", lambda: fm.cce(X, Y, P, at=large))
+    paper = {"x_kernel": "paper", "y_kernel": "paper"}
+    refuses(NumericalError, "^at is too large", lambda: fm.cce(X, Y, P, at=large, **paper))
+    refuses(NumericalError, "leave the range of float64", lambda: fm.cce(X, Y, P, at=large))
     refuses(NumericalError, "^grid is too large", lambda: fm.mcmd(large, X, Y, X, -Y))
     refuses(NumericalError, "^x_prime is too large", lambda: fm.mcmd(X, X, Y, large, -Y))
-    fitted = fm.ConditionalCongruence().fit(X, Y, P)
+    fitted = fm.ConditionalCongruence(**paper).fit(X, Y, P)
     refuses(NumericalError, "^x_new is too large", lambda: fitted.score_samples(large))
 
 

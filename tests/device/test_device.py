@@ -272,10 +272,9 @@ def test_cce_on_a_device(stand_in, solver, rng):
     """Nothing above the backend changes: each solver, with its certificate, against the core."""
     x = rng.normal(size=(600, 2))
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
-    options = dict(x_kernel=fm.RBF(0.5), tol=1e-6, solver=solver)
-    exact = fm.cce(
-        x, y, fm.Gaussian(x[:, 0], 0.4), x_kernel=fm.RBF(0.5), tol=1e-10, dtype="float64"
-    )
+    kernels = dict(x_kernel=fm.RBF(0.5), y_kernel="paper", lam=0.1)
+    options = dict(**kernels, tol=1e-6, solver=solver)
+    exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), **kernels, tol=1e-10, dtype="float64")
     found = fm.cce(
         x, y, fm.Gaussian(x[:, 0], 0.4), backend="cupy", device_memory_limit="12MB", **options
     )

@@ -239,9 +239,9 @@ def test_tails_that_are_missed_a_little_are_answered():
     y = x + 0.1 * r.standard_normal(n)
     prediction = fm.LogNormal(x, np.ones(n))
     with pytest.warns(fm.ToleranceWarning, match="quadrature of the predicted distributions"):
-        result = fm.cce(x, y, prediction)
+        result = fm.cce(x, y, prediction, x_kernel="paper", y_kernel="paper")
     assert result.error_bound < 0.02 * result.mean
-    drawn = fm.cce(x, y, prediction, draws=100, random_state=0)
+    drawn = fm.cce(x, y, prediction, x_kernel="paper", y_kernel="paper", draws=100, random_state=0)
     assert np.abs(result.values - drawn.values).max() < 0.05
 
 

@@ -82,8 +82,10 @@ def alike(told, was):
 def test_the_call_does_what_the_plan_says(kind, n, d, kernel, options):
     x = inputs_of(kind, n, d)
     y, prediction = outputs_of(x)
-    found = fm.plan(x, kernel, **options, lam=0.1)
-    info = fm.cce(x, y, prediction, x_kernel=kernel, **options, y_kernel="paper", lam=0.1).info
+    options = {"lam": 0.1, **options}
+    kernel = "paper" if kernel is None else kernel
+    found = fm.plan(x, kernel, **options)
+    info = fm.cce(x, y, prediction, x_kernel=kernel, y_kernel="paper", **options).info
     assert (found.solver, found.cache, found.backend) == (info.solver, info.cache, info.backend)
     assert alike(found.landmarks, info.landmarks)
     assert alike(found.passes, info.passes)
