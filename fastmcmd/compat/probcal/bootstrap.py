@@ -2,7 +2,7 @@
 
 The spread is no confidence interval, and the mean is no estimate of the CCE of the sample: a bootstrap
 sample repeats rows, so that the noise part of the squared CCE is doubled. Around a right model the mean
-is about 1.4 times the CCE of the sample itself.
+is larger than the CCE of the sample itself (1.2 to 1.3 times in simulations).
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def bootstrap_cce(
 
     The spread says how much the bootstrapped number varies. It is no confidence interval of the CCE: a
     repeated row counts its noise twice, which raises the squared CCE of every sample. Around a right
-    model the mean is about 1.4 times the CCE of the sample itself. For a decision use
-    `fastmcmd.congruence_test`.
+    model the mean was 1.2 to 1.3 times that of the samples themselves in simulations (n = 200 to 1,000).
+    For a decision use `fastmcmd.congruence_test`.
 
     Examples
     --------
