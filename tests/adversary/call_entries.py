@@ -305,9 +305,8 @@ def _plots(fm: Any) -> list[Entry]:
         "result": fm.downsampled_cce(X, Y, right, 12, repeats=2),
         "test": fm.congruence_test(X, Y, right, simulations=19, random_state=0),
         "diagnosed": fm.diagnose(X, Y, right, random_state=0),
-        "diagnosis": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
-        "monitor": _watched(fm), "conclusion": None,
+        "monitor": _watched(fm), "conclusion": None, "difference": None,
     }  # fmt: skip
     own = {
         "cce_over_inputs": {"x": X[:, 0].copy()},
