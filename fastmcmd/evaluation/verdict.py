@@ -65,7 +65,7 @@ class Remedy:
     ----------
     share : float
         Of the mean squared CCE beyond that of a right model, the share that is gone, in [0, 1]; NaN where
-        the other half has no misfit beyond chance.
+        that CCE itself is not beyond chance, as of models that are only too wide.
     p_value : float
         Of the exact test of the rescaled predictions on the other half.
     rows : int
@@ -142,13 +142,13 @@ class Verdict:
 
     def _mended(self) -> str:
         remedy = self.remedy
-        if remedy is None or not np.isfinite(remedy.share):
+        if remedy is None:
             return ""
-        if remedy.share == 0:
-            return "rescaling by input mends nothing"
         left = f"leaves a misfit beyond chance (p = {remedy.p_value:.3g})"
         if remedy.p_value > self.level:
             left = "leaves none beyond chance"
+        if not np.isfinite(remedy.share):
+            return f"rescaling by input {left.replace('none', 'no misfit')}"
         return f"rescaling by input would mend {remedy.share:.0%} of it and {left}"
 
     def _scale(self) -> str:
@@ -358,7 +358,7 @@ def _remedy(
     mended = rescaling.transform(here, inputs[tested])
     after = congruence_test(inputs[tested], y[tested], mended, random_state=random_state)
     excess, left = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))
-    share = 1 - left / excess if excess > 0 else float("nan")
+    share = 1 - left / excess if before.statistic > before.critical_value else float("nan")
     return Remedy(float(np.clip(share, 0.0, 1.0)), after.p_value, n)
 
 

@@ -58,7 +58,20 @@ def test_a_wrong_shape_is_not_called_mendable():
     y = x[:, 0] + rng.choice([-1, 1], N) * 0.8 + 0.3 * rng.normal(size=N)
     result = fm.verdict(x, y, fm.Gaussian(x[:, 0], np.sqrt(0.73)))
     assert result.wrong
-    assert result.remedy is None or result.remedy.share < 0.5
+    assert result.remedy.p_value <= 0.05
+    assert not result.remedy.share >= 0.5
+    assert "leaves a misfit beyond chance" in result.sentence
+
+
+def test_too_wide_a_model_is_mended_though_its_cce_is_low():
+    """A too wide model lowers CCE: the share of a misfit in CCE says nothing of it."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=N)
+    result = fm.verdict(x, x + 0.3 * rng.normal(size=N), fm.Gaussian(x, 0.66))
+    assert result.wrong
+    assert result.remedy.p_value > 0.01
+    assert "mends nothing" not in result.sentence
+    assert "too wide" in result.sentence
 
 
 def test_the_remedy_is_measured_on_other_rows(planted):
