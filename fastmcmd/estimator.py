@@ -301,7 +301,7 @@ class ConditionalCongruence(Parameters):
             values, errors, info = fitted.evaluate(grid, progress)
         finally:
             progress.close()
-        result = Result.of(values, errors, options.tol, info, "CCE")
+        result = Result.of(values, errors, options.tol, info, "CCE", "at x_new")
         return result if self._chance is None else replace(result, source=self._chance.at(grid))
 
     def score_samples(self, x_new: InputsLike) -> NDArray[np.float64]:

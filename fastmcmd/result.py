@@ -185,12 +185,16 @@ class Result(PointValues):
         tol: float,
         info: Info,
         name: str,
+        points: str = "here",
     ) -> Result:
-        """Return a result, and warn if its error is not certified to be within ``tol``."""
+        """Return a result, and warn if its error is not certified to be within ``tol``.
+
+        ``points`` says where the values are, in an error.
+        """
         worst = float(error_bounds.max())
         if not (np.isfinite(worst) and np.isfinite(values).all()):
             raise NumericalError(
-                f"the {name} cannot be computed here: its certified error is {worst:g} ({_extreme(info)}); "
+                f"the {name} cannot be computed {points}: its certified error is {worst:g} ({_extreme(info)}); "
                 "scale the columns of x to unit variance, and y with the prediction (y_prime), and choose "
                 "kernel parameters in these units"
             )

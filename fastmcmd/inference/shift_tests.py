@@ -37,7 +37,7 @@ class View:
     Attributes
     ----------
     offset, scale : ndarray (k,)
-        Of the columns.
+        Subtracted from the columns, and what they are then multiplied by.
     basis : Basis
         Of the kernel.
     """
@@ -59,12 +59,12 @@ class View:
 
     def columns(self, rows: Array) -> Array:
         """Return standardised columns, with squares (n, 2 k)."""
-        z = np.clip((rows - self.offset) / self.scale, -_FARTHEST, _FARTHEST)
+        z = np.clip((rows - self.offset) * self.scale, -_FARTHEST, _FARTHEST)
         return np.concatenate([z, z * z], axis=1)
 
     def features(self, rows: Array) -> Array:
         """Return kernel features (n, p), the leading ones first."""
-        return self.basis.coordinates((rows - self.offset) / self.scale)[:, ::-1]
+        return self.basis.coordinates((rows - self.offset) * self.scale)[:, ::-1]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def batch_p_values(
     for one in np.split(residuals, ends, axis=1):
         statistics.append(one)
         statistics.append(np.einsum("np,nr->npr", local, one).reshape(len(batch), -1))
-    sums = _permuted_sums(batch, cells_of((x[1] - x[0].offset) / x[0].scale), simulations, rng)
+    sums = _permuted_sums(batch, cells_of((x[1] - x[0].offset) * x[0].scale), simulations, rng)
     return BatchTest(p[0], p[1], _p_value(sums, statistics))
 
 

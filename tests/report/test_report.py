@@ -193,7 +193,7 @@ def test_encoded_inputs(rng, tmp_path):
     )
     page = Page(text)
     worst = int(np.argmax(found.rows["cce"]))
-    assert cells_after(page.cells, f"{worst:,}", 2)[1] == texts[worst]
+    assert cells_after(page.cells, f"{worst:,}", 3)[2] == texts[worst]
     assert "<i>" not in text
     assert "Inputs are taken as encoded." in text
     assert pictures_of(text) == pictures_of(plain)
@@ -228,7 +228,8 @@ def test_inputs_as_lists_and_frames(rng, tmp_path):
     cells = Page(texts[1]).cells
     assert cells_after(cells, f"{worst:,}", 1) == [f"id {worst}"]
     at = cells.index("row")
-    assert cells[at : at + 6] == ["row", "label", "CCE", "age", "<b>", "outcome"]
+    expected = ["row", "label", "CCE", "support", "age", "<b>", "outcome"]
+    assert cells[at : at + 7] == expected
 
 
 @pytest.mark.usefixtures("unpainted")
