@@ -195,8 +195,8 @@ class Result(PointValues):
         if not (np.isfinite(worst) and np.isfinite(values).all()):
             raise NumericalError(
                 f"the {name} cannot be computed {points}: its certified error is {worst:g} "
-                f"({_extreme(info)}); scale the columns of x to unit variance, and y with the prediction (y_prime), and choose "
-                "kernel parameters in these units"
+                f"({_extreme(info)}); scale the columns of x to unit variance, and y with the "
+                "prediction (y_prime), and choose kernel parameters in these units"
             )
         if not worst <= tol:
             warnings.warn(

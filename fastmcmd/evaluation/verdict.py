@@ -17,7 +17,12 @@ from fastmcmd.frames import column_names
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.diagnose import diagnose
 from fastmcmd.inference.diagnosis import Diagnosis
-from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
+from fastmcmd.inference.regions import (
+    LEAST_ROWS,
+    WeakRegions,
+    numbers_of_columns,
+    weak_regions,
+)
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.recalibration import ConditionalRescaling
@@ -275,6 +280,10 @@ def verdict(
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
     outcomes = as_rows(y, "y")
     predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
+    if columns is not None:
+        described = len(numbers_of_columns(columns)[0])
+        if described != len(outcomes):
+            raise ValueError(f"rows must match: y has {len(outcomes)}, columns has {described}")
     if test is None:
         test = congruence_test(x, y, predictive, random_state=random_state)
     elif not isinstance(test, CongruenceTest):

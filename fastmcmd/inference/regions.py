@@ -29,7 +29,7 @@ from fastmcmd.predictive import Categorical, Predictive, as_predictive
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_ROWS", "WeakRegion", "WeakRegions", "weak_regions"]
+__all__ = ["LEAST_ROWS", "WeakRegion", "WeakRegions", "numbers_of_columns", "weak_regions"]
 
 Array = NDArray[np.float64]
 
@@ -121,7 +121,7 @@ class WeakRegions(Sequence[WeakRegion]):
 
     def contains(self, columns: Any) -> NDArray[np.intp]:
         """Return the number (n,) of the region in which each row of ``columns`` lies."""
-        table, names = _table(columns, self.names)
+        table, names = numbers_of_columns(columns, self.names)
         if names != self.names:
             raise ValueError(f"columns are {', '.join(names)}; {', '.join(self.names)} are needed")
         out = np.full(len(table), -1)
@@ -238,7 +238,7 @@ def weak_regions(
     True
     """
     tree = _tree_class()
-    table, names = _table(columns)
+    table, names = numbers_of_columns(columns)
     x, y = as_rows(x, "x"), as_rows(y, "y")
     n = len(x)
     if len(table) != n:
@@ -300,7 +300,9 @@ def _tree_class() -> Any:
 # ---- columns ----
 
 
-def _table(columns: Any, known: tuple[str, ...] | None = None) -> tuple[Array, tuple[str, ...]]:
+def numbers_of_columns(
+    columns: Any, known: tuple[str, ...] | None = None
+) -> tuple[Array, tuple[str, ...]]:
     """Return the columns as numbers (n, c) and their names; text as yes-or-no columns."""
     if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
         columns = {str(name): columns[name] for name in columns.columns}
