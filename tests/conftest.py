@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
+# A worker of a parallel run has one core; threads of BLAS that share it wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("MKL_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

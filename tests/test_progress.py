@@ -523,7 +523,7 @@ def predictions(tmp_path, rng):
     x = rng.normal(size=(n, 2))
     np.savez(
         tmp_path / "p.npz", x=x, y=x[:, 0] + 0.3 * rng.normal(size=n), mean=x[:, 0],
-        std=np.full(n, 0.5),
+        std=np.full(n, 0.3),
     )  # fmt: skip
     return tmp_path / "p.npz"
 

@@ -20,7 +20,7 @@ import fastmcmd as fm
 def predictions(tmp_path, rng):
     x = rng.normal(size=(80, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=80)
-    arrays = {"x": x, "y": y, "mean": x[:, 0], "std": np.full(80, 0.5)}
+    arrays = {"x": x, "y": y, "mean": x[:, 0], "std": np.full(80, 0.3)}
     np.savez(tmp_path / "p.npz", **arrays)
     return tmp_path / "p.npz", arrays
 
