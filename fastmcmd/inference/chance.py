@@ -62,6 +62,8 @@ class Chance:
         Distinct inputs up to which coefficients are exact; None for 2,000.
     most : int or None
         Landmarks beyond, at most; None takes as many as a few seconds allow.
+    computed_norms : dict of ndarray (n,), optional
+        `norms` of the same rows, where they were computed before.
     """
 
     nature: Sample
@@ -71,6 +73,7 @@ class Chance:
     grid: Any
     exact: int | None = None
     most: int | None = None
+    computed_norms: dict[str, Array] | None = None
 
     @property
     def reason(self) -> str:
@@ -100,13 +103,13 @@ class Chance:
 
     @property
     def effective_rows(self) -> Array:
-        """``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2`` (q,), 0 where k(x, x) is 0."""
-        return self._sums["effective"]
+        """``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2`` (q,), 0 where k(x, x) is 0; no output enters."""
+        return self._coefficient_sums["effective"]
 
     @property
     def landmarks(self) -> int:
         """Landmarks of the approximation; 0 where coefficients are exact."""
-        return 0 if self._exact else int(self._sums["landmarks"][0])
+        return 0 if self._exact else int(self._coefficient_sums["landmarks"][0])
 
     @property
     def approximation(self) -> float:
@@ -114,7 +117,7 @@ class Chance:
 
         A measure of the order of the error that the landmarks leave in the noise, no bound on it.
         """
-        return 0.0 if self._exact else float(self._sums["change"][0])
+        return 0.0 if self._exact else float(self._coefficient_sums["change"][0])
 
     @property
     def _exact(self) -> bool:
@@ -132,7 +135,9 @@ class Chance:
         ``1 / t`` directions, about, t the trace of the squared covariance of the noise over its squared
         trace. The mean of the root is taken as that of a chi distribution (Satterthwaite).
         """
-        quick = replace(self, grid=self.grid[points], exact=_QUICK[0], most=_QUICK[1])
+        quick = replace(
+            self, grid=self.grid[points], exact=_QUICK[0], most=_QUICK[1], computed_norms=self.norms
+        )
         half = 0.5 / self._concentration()
         shrink = np.exp(special.gammaln(half + 0.5) - special.gammaln(half)) / np.sqrt(half)
         return np.asarray(shrink * np.sqrt(np.maximum(quick.null_mean, 0.0)))
@@ -160,6 +165,8 @@ class Chance:
     @cached_property
     def norms(self) -> dict[str, Array]:
         """``|e_i|^2`` ("errors") and, where it is known, ``V_i`` ("variances") of the rows."""
+        if self.computed_norms is not None:
+            return self.computed_norms
         outcomes = self.nature.outputs.values[:, 0]  # type: ignore[union-attr]
         errors, variances = row_norms(self.y_kernel, outcomes, self.model.outputs)
         known = {"errors": errors}
@@ -167,13 +174,21 @@ class Chance:
 
     @cached_property
     def _sums(self) -> dict[str, Array]:
+        """Sums over rows that need the norms of the output embeddings, and `_coefficient_sums`."""
+        return self._summed(self.norms)
+
+    @cached_property
+    def _coefficient_sums(self) -> dict[str, Array]:
+        """Sums over rows to which the inputs alone contribute: no norm is computed for them."""
+        return self._sums if "_sums" in vars(self) else self._summed({})
+
+    def _summed(self, values: dict[str, Array]) -> dict[str, Array]:
+        """Return ``sum_i c_i^2 v_i`` (q,) for some values (n,) of the rows, effective rows, landmarks."""
         if self.reason:
             raise ValueError(f"what a right model would have is not known: {self.reason}")
-        if self._exact:
-            return self._by_dense_factor()
-        return self._by_landmarks()
+        return self._by_dense_factor(values) if self._exact else self._by_landmarks(values)
 
-    def _by_dense_factor(self) -> dict[str, Array]:
+    def _by_dense_factor(self, values: dict[str, Array]) -> dict[str, Array]:
         """Return sums over rows with the coefficients of a dense Cholesky factor, in blocks of points."""
         design = self.nature.design
         x = np.asarray(design.x, dtype=np.float64)
@@ -184,8 +199,9 @@ class Chance:
         system = np.asarray(backend.gram(self.x_kernel, rows_of_x))
         system[np.diag_indices(len(x))] += self.nature.shift
         factor = scipy.linalg.cho_factor(system, overwrite_a=True, check_finite=False)
-        rows = {"ones": np.ones(len(self.norms["errors"])), **self.norms}
-        shares = {name: _squared_shares(design, values) for name, values in rows.items()}
+        n = len(x) if design.group is None else len(design.group)
+        rows = {"ones": np.ones(n), **values}
+        shares = {name: _squared_shares(design, value) for name, value in rows.items()}
         sums = {name: np.empty(len(grid)) for name in shares}
         explained = np.empty(len(grid))
         step = max(1, _POINTS // len(x))
@@ -201,7 +217,7 @@ class Chance:
                 sums[name][some] = share @ a
         return self._with_support(sums, explained)
 
-    def _by_landmarks(self) -> dict[str, Array]:
+    def _by_landmarks(self, values: dict[str, Array]) -> dict[str, Array]:
         """Return sums over rows as quadratic forms at landmarks: ``c_i = w_i f_i'z(x)``."""
         nature = self.nature
         used = nature.design.rows
@@ -210,7 +226,7 @@ class Chance:
         n = len(x)
         most = self.most or int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
         smoother = Smoother.of(self.x_kernel, x, most)
-        rows = {"ones": np.ones(n), **self.norms}
+        rows = {"ones": np.ones(n), **values}
         rank = smoother.rank
         gram, moments = np.zeros((rank, rank)), {name: np.zeros((rank, rank)) for name in rows}
         for start in range(0, n, _ROWS):
@@ -218,8 +234,8 @@ class Chance:
             f = smoother.transform(x[some])
             w = np.ones(len(f)) if weight is None else weight[some]
             gram += f.T @ (w[:, None] * f)
-            for name, values in rows.items():
-                moments[name] += f.T @ ((w**2 * values[some])[:, None] * f)
+            for name, value in rows.items():
+                moments[name] += f.T @ ((w**2 * value[some])[:, None] * f)
         shift = nature.lam * float(n if weight is None else weight.sum())
 
         def forms(points: Array, names: Any, rank: int) -> dict[str, Array]:
