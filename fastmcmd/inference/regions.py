@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import HostArray, InputsLike, Json, RandomState
 from fastmcmd._base.checks import as_array, as_rows, check_count, check_positive, shown
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
@@ -25,6 +26,8 @@ from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +142,7 @@ class WeakRegions(Sequence[WeakRegion]):
             )  # fmt: skip
         return aligned(rows, left=(0, 3))
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[Json]:
         """Return JSON-safe records, a region each."""
         return [asdict(one) for one in self.regions]
 
@@ -170,9 +173,9 @@ class WeakRegions(Sequence[WeakRegion]):
 
 def weak_regions(
     columns: Any,
-    x: Any,
-    y: Any,
-    prediction: Any,
+    x: InputsLike,
+    y: ArrayLike,
+    prediction: PredictionLike,
     x_kernel: Kernel | str | None = None,
     y_kernel: Kernel | str | None = None,
     lam: float | str | None = None,
@@ -180,7 +183,7 @@ def weak_regions(
     max_depth: int = 2,
     simulations: int = 199,
     level: float = 0.05,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> WeakRegions:
     """Find regions of the columns in which a model is wrong; test each on rows that did not choose it.
 
@@ -424,7 +427,7 @@ def _residuals(
     return e, beyond
 
 
-def _basis(kernel: Kernel, x: Any, rng: np.random.Generator) -> tuple[Basis, Array]:
+def _basis(kernel: Kernel, x: HostArray | Rows, rng: np.random.Generator) -> tuple[Basis, Array]:
     basis = Smoother.of(kernel, np.asarray(x), _LANDMARKS, rng).basis(np.asarray(x))
     return basis, basis.coordinates(np.asarray(x))
 

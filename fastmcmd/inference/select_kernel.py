@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import InputsLike, Json, RandomState
 from fastmcmd._base.checks import (
     as_array,
     as_rows,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["KernelChoice", "KernelScore", "described", "leave_one_out", "select_kernel"]
+
+Candidates: TypeAlias = Kernel | Mapping[str, Kernel] | Iterable[Kernel] | None
 
 _LAMS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 _ROWS = 20_000  # rows that are looked at
@@ -166,7 +169,7 @@ class KernelChoice:
         ]  # fmt: skip
         return aligned([head, *rows])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return everything as a JSON-safe dictionary; kernels that are functions by their names."""
         return {
             "x_kernel": described(self.x_kernel),
@@ -199,15 +202,15 @@ class KernelChoice:
 
 
 def select_kernel(
-    x: Any,
-    y: Any,
-    candidates: Any = None,
-    lams: Any = None,
+    x: InputsLike,
+    y: ArrayLike,
+    candidates: Candidates = None,
+    lams: ArrayLike | None = None,
     scales: Any = "standard",
     y_kernel: Kernel | str | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     landmarks: int = _LANDMARKS,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> KernelChoice:
     """Choose the input kernel and the regulariser that predict the outcomes best; no model enters.
 
@@ -405,13 +408,13 @@ def _scores(
     return sorted(scores, key=lambda one: one.error)
 
 
-def _checked_lams(lams: Any) -> tuple[float, ...]:
+def _checked_lams(lams: ArrayLike | None) -> tuple[float, ...]:
     if lams is None:
         return _LAMS
     return tuple(check_lams(lams, "lams"))
 
 
-def _named(candidates: Any) -> dict[str, Kernel]:
+def _named(candidates: object) -> dict[str, Kernel]:
     """Return checked candidates by name."""
     if isinstance(candidates, Kernel):
         candidates = [candidates]

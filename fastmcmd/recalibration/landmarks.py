@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import check_count, check_lams
@@ -17,6 +16,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.inputs import InputMap
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import kernel_from_dict
+from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Recalibrator
@@ -53,17 +53,22 @@ class LocalRecalibrator(Recalibrator):
     factor_: Array
 
     def _set_options(
-        self, x_kernel: Any, lam: Any, folds: int, landmarks: int, random_state: RandomState
+        self,
+        x_kernel: KernelLike,
+        lam: ArrayLike | None,
+        folds: int,
+        landmarks: int,
+        random_state: RandomState,
     ) -> None:
         kernel_or_name(x_kernel, "x_kernel")
         self.x_kernel = x_kernel
         if isinstance(lam, str):
             if lam != "auto":
                 raise ValueError(f'lam is {lam!r}; "auto", a positive number or several are needed')
+            self.lam: str | float | list[float] = lam
         else:
             lams = check_lams(lam)
-            lam = lams if isinstance(lam, (list, tuple, np.ndarray)) else lams[0]
-        self.lam: Any = lam
+            self.lam = lams if isinstance(lam, (list, tuple, np.ndarray)) else lams[0]
         self.folds: int = check_count(folds, "folds", 2)
         self.landmarks: int = check_count(landmarks, "landmarks", 1)
         self.random_state = random_state
@@ -71,7 +76,7 @@ class LocalRecalibrator(Recalibrator):
     def _lams(self, default: tuple[float, ...]) -> list[float]:
         if isinstance(self.lam, str):
             return list(default)
-        return list(self.lam) if np.ndim(self.lam) else [self.lam]
+        return [self.lam] if isinstance(self.lam, (int, float)) else list(self.lam)
 
     def _keep_inputs(self, seen: InputMap, smoother: Smoother) -> None:
         self.offset_, self.scales_ = seen.offset, seen.scales

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import HostArray, NanPolicy
 from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_array, as_weights, check_choice
 from fastmcmd.predictive.base import Array
@@ -148,9 +148,7 @@ class _Likelihood:
         First derivative at b = 0 and towards infinity: there is a best b if their signs differ.
     """
 
-    def __init__(
-        self, logits: NDArray[Any], labels: NDArray[np.intp], weights: Array | None
-    ) -> None:
+    def __init__(self, logits: HostArray, labels: NDArray[np.intp], weights: Array | None) -> None:
         self.logits, self.labels, self.weights = logits, labels, weights
         self.total = float(len(labels)) if weights is None else float(weights.sum())
         self.step = max(1, _BLOCK // (2 if logits.ndim == 1 else logits.shape[1]))
@@ -238,7 +236,7 @@ def _root(likelihood: _Likelihood, guess: float) -> float:
     return inverse
 
 
-def _logits(value: object) -> NDArray[Any]:
+def _logits(value: object) -> HostArray:
     scores = as_array(value, "logits")
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
@@ -249,7 +247,7 @@ def _logits(value: object) -> NDArray[Any]:
     return scores
 
 
-def _check_infinite(logits: NDArray[Any]) -> None:
+def _check_infinite(logits: HostArray) -> None:
     def bad(rows: slice) -> bool:
         return not np.isfinite(logits[rows]).all()
 
@@ -260,7 +258,7 @@ def _check_infinite(logits: NDArray[Any]) -> None:
 
 def _read(
     logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, nan_policy: NanPolicy
-) -> tuple[NDArray[Any], NDArray[np.intp], Array | None]:
+) -> tuple[HostArray, NDArray[np.intp], Array | None]:
     """Return checked logits, labels and weights."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     scores, labels = _logits(logits), as_array(y, "y")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import AnyArray, HostArray, Json, RandomState
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -34,6 +34,7 @@ from fastmcmd.errors import NumericalError, ToleranceWarning
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import as_predictive
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = [
     "LEVELS",
@@ -64,9 +65,9 @@ class CCEResults:
         Mean and spread of the mean over points.
     """
 
-    expected_values: Any
-    stdevs: Any
-    quantiles: dict[str, Any]
+    expected_values: AnyArray
+    stdevs: AnyArray
+    quantiles: Json
     mean_cce_bar: float
     std_cce_bar: float
 
@@ -101,14 +102,14 @@ class CCESettings:
 def bootstrap_cce(
     x: ArrayLike,
     y: ArrayLike,
-    prediction: Any,
+    prediction: PredictionLike,
     at: ArrayLike | None = None,
     *,
     num_bootstrap_samples: int = 10,
     settings: CCESettings | None = None,
     tol: float = 1e-5,
     memory_limit: int | str | None = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> CCEResults:
     """Return mean and spread of the CCE over bootstrap samples and draws, from arrays.
 
