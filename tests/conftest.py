@@ -43,6 +43,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config):
+    # Not in pyproject.toml: pytest would import the package, and NumPy with it, before this file is read.
+    config.addinivalue_line("filterwarnings", "error::fastmcmd.ToleranceWarning")
+
+
 def pytest_collection_modifyitems(items):
     """Skip what needs a device where there is none; pytest names and counts it (-ra)."""
     needing = [item for item in items if item.get_closest_marker("gpu")]

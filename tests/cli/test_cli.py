@@ -86,7 +86,7 @@ def spoil(path, arrays):
         (lambda p, a: np.savez(p, x=a["x"]), "has no column 'y'; it has x"),
         (lambda p, a: np.savez(p, **{**a, "y": a["y"][:-1]}), "they must agree"),
         (lambda p, a: np.savez(p, **{**a, "x": a["x"] * np.nan}), "x holds NaN"),
-        (lambda p, a: np.savez(p, **{**a, "std": -a["std"]}), "std has values down to -0.5"),
+        (lambda p, a: np.savez(p, **{**a, "std": -a["std"]}), "std has values down to -0.3"),
         (
             lambda p, a: np.savez(p, **{**a, "x": np.array([{}] * 80, dtype=object)}),
             "cannot be read as an .npz file",
