@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 
-# A worker of a parallel run has one core; threads of BLAS that share it wait for each other.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("MKL_NUM_THREADS", "1")
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A worker of a parallel run has one core; threads of BLAS that share it wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    import scipy.linalg  # noqa: F401  it has a BLAS of its own
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1, user_api="blas")
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # processes that tests start
 
 settings.register_profile(
     "fastmcmd",
@@ -41,11 +44,6 @@ def _kernels_compiled_once(tmp_path_factory):
 # A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_configure(config):
-    # Not in pyproject.toml: pytest would import the package, and NumPy with it, before this file is read.
-    config.addinivalue_line("filterwarnings", "error::fastmcmd.ToleranceWarning")
 
 
 def pytest_collection_modifyitems(items):
