@@ -29,7 +29,8 @@ def add_bumps(
     ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l) stretch_l``.
     ``weight`` is
     (1, L) or (n, L). Two exponentials a node: neighbouring features differ by factors that are a geometric
-    sequence, followed outwards from the nearest feature, so that all terms decay.
+    sequence, followed outwards from the nearest feature, so that all terms decay; those below 1e-15 of the
+    height are left out.
     """
     most = (mean.shape[1] - 1) // 2
     square = np.exp(-2.0 * rate * step * step)
@@ -44,9 +45,12 @@ def add_bumps(
             top = w * height * np.exp(-rate * gap * gap)
             if top == 0.0:
                 continue
+            least = 1e-15 * w * height
             growth = np.exp(2.0 * rate * gap * step - rate * step * step)
             term, ratio, distance = top, growth, gap
             for j in range(nearest + most, mean.shape[1]):
+                if term < least:
+                    break
                 change = -2.0 * rate * distance * term
                 mean[i, j] += term
                 slope[i, j] += change
@@ -58,6 +62,8 @@ def add_bumps(
             term, distance = top * ratio, gap + step
             ratio *= square
             for j in range(nearest + most - 1, -1, -1):
+                if term < least:
+                    break
                 change = -2.0 * rate * distance * term
                 mean[i, j] += term
                 slope[i, j] += change

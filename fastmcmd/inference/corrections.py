@@ -21,13 +21,14 @@ __all__ = [
     "KernelMap",
     "LocationScale",
     "correctable",
+    "log_masses",
     "reason_against",
     "starting_point",
 ]
 
 Array = NDArray[np.float64]
 
-_STEP = 0.274  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-14
+_STEP = 0.4  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-6
 _REACH = 8.0  # standardised outcomes covered by features on either side
 _LENGTH = 1.0  # of the RBF kernel on standardised outcomes
 _ENDS = (
@@ -50,6 +51,7 @@ _LEAST_DISPERSION = 1e-3  # of that reference
 _FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
 MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
+_TOGETHER = 1 << 14  # counts of one call of log_prob
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
 
 
@@ -246,12 +248,8 @@ class CountCorrection:
             )
         values = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
         index = np.arange(len(self.centre))[rows]
-        part, reference = self.prediction.take(index), self.reference.take(index)
-        logs, ratios = np.empty(values.shape), np.empty(values.shape)
-        for j in range(count):
-            column = np.ascontiguousarray(values[:, j])
-            logs[:, j] = part.log_prob(column)
-            ratios[:, j] = logs[:, j] - reference.log_prob(column)
+        logs = log_masses(self.prediction.take(index), values)
+        ratios = logs - log_masses(self.reference.take(index), values)
         statistic = np.where(np.isfinite(ratios), ratios, 0.0)  # 0 where log f is -inf
         table = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
         if not dense:
@@ -310,6 +308,17 @@ class CountTable:
         masses -= masses.max(axis=1, keepdims=True)
         np.exp(masses, out=masses)
         return np.asarray(masses / masses.sum(axis=1, keepdims=True))
+
+
+def log_masses(prediction: Predictive, counts: Array) -> Array:
+    """Return log probabilities (n, L) of counts (n, L), in few calls."""
+    out = np.empty(counts.shape)
+    step = max(1, _TOGETHER // counts.shape[1])
+    for start in range(0, len(counts), step):
+        some = counts[start : start + step]
+        rows = np.repeat(np.arange(start, start + len(some)), counts.shape[1])
+        out[start : start + step] = prediction.take(rows).log_prob(some.ravel()).reshape(some.shape)
+    return out
 
 
 @lru_cache(maxsize=1)
