@@ -36,7 +36,11 @@ _MOST_COLUMNS = 50  # of the inputs that a tree is offered: regions of more are 
 _STANDS_OUT = 1.5  # times the mean excess of all rows: else the misfit is everywhere alike
 _REMEDY_ROWS = 2000  # at most: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
-_REMEDY: dict[str, Any] = {"lam": (0.1, 0.01), "folds": 3, "landmarks": 150}  # as good as more at 1,000 rows
+_REMEDY: dict[str, Any] = {
+    "lam": (0.1, 0.01),
+    "folds": 3,
+    "landmarks": 150,
+}  # as good as more at 1,000 rows
 
 
 @dataclass(frozen=True)

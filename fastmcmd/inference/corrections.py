@@ -51,7 +51,7 @@ _LEAST_DISPERSION = 1e-3  # of that reference
 _FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
 MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
-_TOGETHER = 1 << 14  # counts of one call of log_prob
+_TOGETHER = 1 << 16  # counts of one call of log_prob
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
 
 

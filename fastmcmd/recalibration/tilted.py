@@ -243,9 +243,7 @@ class TiltedCounts(Derived):
             raise ValueError("log_weights hold values that are not finite")
 
     @staticmethod
-    def of_table(
-        inner: Predictive, first: Array, log_weights: Array, logs: Array
-    ) -> TiltedCounts:
+    def of_table(inner: Predictive, first: Array, log_weights: Array, logs: Array) -> TiltedCounts:
         """Return the same where the log probabilities (n, L) of these counts are known already."""
         tilted = TiltedCounts(inner, first, log_weights)
         vars(tilted)["_table"] = tilted._normalised(logs)
