@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> None:
     specs = {}
     for pair in arguments.model:
         name, equals, spec = pair.partition("=")
-        if name == "pairs" and arguments.format == "json":
+        if name in ("pairs", "sentence") and arguments.format == "json":
             raise UsageError(
-                "--model pairs=...: the JSON output has an entry of that name; choose another"
+                f"--model {name}=...: the JSON output has an entry of that name; choose another"
             )
         if not equals or not name or name in specs:
             raise UsageError(f"--model {pair!r}; NAME=SPEC with a name of its own is needed")
@@ -94,8 +94,10 @@ def run(arguments: argparse.Namespace) -> None:
             title = f"Models of {Path(arguments.file).name}"
             comparison.report(report, title, projection=arguments.projection)
     if arguments.format == "json":
-        pairs = {"pairs": comparison.pairs.to_dict()} if len(models) > 1 else {}
-        print(json.dumps({**comparison.to_dict(), **pairs}, indent=2))
+        several = {}
+        if len(models) > 1:
+            several = {"sentence": comparison.sentence, "pairs": comparison.pairs.to_dict()}
+        print(json.dumps({**several, **comparison.to_dict()}, indent=2))
         return
     show(of_comparison(comparison), str(comparison))
     if report is not None:

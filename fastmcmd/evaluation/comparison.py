@@ -14,6 +14,7 @@ from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned
+from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import MEASURES
@@ -213,9 +214,19 @@ class Comparison:
             rows.append([f"  {one.label}", *cells, BEST[one.best]])
         return aligned(rows)
 
+    @cached_property
+    def sentence(self) -> str:
+        """Which model is better beyond chance, and which are wrong, in one sentence; "" of one model.
+
+        The first proper score that all models have decides: the negative log-likelihood, else the CRPS,
+        else the energy score.
+        """
+        return comparison_sentence(dict(self.evaluations), self.pairs, self.level)
+
     def conclusions(self) -> list[str]:
-        """Return what the exact test says of each model, a sentence a model, where it was done."""
-        return [
+        """Return the sentence of the comparison, then that of the exact test of each model that has one."""
+        first = [self.sentence] if self.sentence else []
+        return first + [
             f"{name}: {one.test.sentence}"
             for name, one in self.evaluations.items()
             if one.test is not None

@@ -36,6 +36,11 @@ _MOST_COLUMNS = 50  # of the inputs that a tree is offered: regions of more are 
 _STANDS_OUT = 1.5  # times the mean excess of all rows: else the misfit is everywhere alike
 _REMEDY_ROWS = 2000  # at most: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
+_REMEDY: dict[str, Any] = {
+    "lam": (0.1, 0.01),
+    "folds": 3,
+    "landmarks": 150,
+}  # as good as more at 1,000 rows
 
 
 @dataclass(frozen=True)
@@ -363,7 +368,8 @@ def _remedy(
     if before.p_value > level:
         skipped["remedy"] = "half of the rows show no misfit beyond chance"
         return None
-    rescaling = ConditionalRescaling().fit(prediction.take(fitting), y[fitting], inputs[fitting])
+    rescaling = ConditionalRescaling(**_REMEDY)
+    rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting])
     mended = rescaling.transform(here, inputs[tested])
     after = congruence_test(inputs[tested], y[tested], mended, random_state=random_state)
     excess, left = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.compiled import compiled
 
-__all__ = ["add_bumps", "add_weighted_bumps", "solve_moments"]
+__all__ = ["add_bumps", "add_weighted_bumps", "correction_weights", "solve_moments"]
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,8 @@ def add_bumps(
     ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l) stretch_l``.
     ``weight`` is
     (1, L) or (n, L). Two exponentials a node: neighbouring features differ by factors that are a geometric
-    sequence, followed outwards from the nearest feature, so that all terms decay.
+    sequence, followed outwards from the nearest feature, so that all terms decay; those below 1e-15 of the
+    height are left out.
     """
     most = (mean.shape[1] - 1) // 2
     square = np.exp(-2.0 * rate * step * step)
@@ -44,9 +45,12 @@ def add_bumps(
             top = w * height * np.exp(-rate * gap * gap)
             if top == 0.0:
                 continue
+            least = 1e-15 * w * height
             growth = np.exp(2.0 * rate * gap * step - rate * step * step)
             term, ratio, distance = top, growth, gap
             for j in range(nearest + most, mean.shape[1]):
+                if term < least:
+                    break
                 change = -2.0 * rate * distance * term
                 mean[i, j] += term
                 slope[i, j] += change
@@ -58,6 +62,8 @@ def add_bumps(
             term, distance = top * ratio, gap + step
             ratio *= square
             for j in range(nearest + most - 1, -1, -1):
+                if term < least:
+                    break
                 change = -2.0 * rate * distance * term
                 mean[i, j] += term
                 slope[i, j] += change
@@ -185,3 +191,73 @@ def solve_moments(
             a = following
             b += min(max(step, -limit), limit)
         power[i], tilt[i] = a, b
+
+
+@compiled
+def correction_weights(
+    values: Array,
+    logs: Array,
+    statistic: Array,
+    power: Array,
+    tilt: Array,
+    weights: Array,
+) -> None:
+    """Write the masses ``f(k) exp(a r(k) + b k)``, normalised, and their two derivatives.
+
+    Parameters
+    ----------
+    values, logs, statistic : ndarray (n, L)
+        k, log f(k) and r(k).
+    power, tilt : ndarray (n,)
+        a and b.
+    weights : ndarray (3, n, L)
+        Receives the masses p, and their derivatives by the log mean and by the log standard deviation less
+        half the log mean. Rows corrected to a point have no derivatives: these are 0 there.
+
+    Notes
+    -----
+    With d = k - mean and e = r - mean of r, p has the derivative ``p d`` in b and ``p e`` in a. The moments
+    follow likewise, and the inverse of their Jacobian leads to the derivatives by the moments.
+    """
+    count = values.shape[1]
+    for i in range(values.shape[0]):
+        top = -np.inf
+        for j in range(count):
+            exponent = logs[i, j] + power[i] * statistic[i, j] + tilt[i] * values[i, j]
+            weights[0, i, j] = exponent
+            top = max(top, exponent)
+        total = first = mean_r = 0.0
+        for j in range(count):
+            p = np.exp(weights[0, i, j] - top) if weights[0, i, j] > top - 60.0 else 0.0
+            weights[0, i, j] = p
+            total += p
+            first += p * values[i, j]
+            mean_r += p * statistic[i, j]
+        first /= total
+        mean_r /= total
+        second = cross = third = mixed = 0.0
+        for j in range(count):
+            p = weights[0, i, j] / total
+            weights[0, i, j] = p
+            if p > 0.0:
+                d, e = values[i, j] - first, statistic[i, j] - mean_r
+                second += p * d * d
+                cross += p * d * e
+                third += p * d * d * d
+                mixed += p * d * d * e
+        det = mean_b = mean_a = std_b = std_a = 0.0
+        if second > 0.0 and first > 0.0:
+            mean_b, mean_a = second / first, cross / first
+            std_b = third / (2 * second) - mean_b / 2
+            std_a = mixed / (2 * second) - mean_a / 2
+            det = mean_b * std_a - mean_a * std_b
+        known = det != 0.0 and np.isfinite(det)
+        for j in range(count):
+            p = weights[0, i, j]
+            by_shift = by_factor = 0.0
+            if known and p > 0.0:
+                d, e = values[i, j] - first, statistic[i, j] - mean_r
+                by_shift = p * (std_a * d - std_b * e) / det
+                by_factor = p * (mean_b * e - mean_a * d) / det
+            weights[1, i, j] = by_shift
+            weights[2, i, j] = by_factor

@@ -21,13 +21,14 @@ __all__ = [
     "KernelMap",
     "LocationScale",
     "correctable",
+    "log_masses",
     "reason_against",
     "starting_point",
 ]
 
 Array = NDArray[np.float64]
 
-_STEP = 0.274  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-14
+_STEP = 0.4  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-6
 _REACH = 8.0  # standardised outcomes covered by features on either side
 _LENGTH = 1.0  # of the RBF kernel on standardised outcomes
 _ENDS = (
@@ -50,6 +51,7 @@ _LEAST_DISPERSION = 1e-3  # of that reference
 _FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
 MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
+_TOGETHER = 1 << 16  # counts of one call of log_prob
 _MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
 
 
@@ -193,12 +195,10 @@ class CountCorrection:
     """Predicted counts f(k), corrected to ``f(k) exp(a r(k) + b k)``, normalised.
 
     ``r(k) = log f(k) - log q(k)`` with q the negative binomial distribution of the same mean and three
-    times
-    the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. a and b are
-    those
-    with which the mean is multiplied by ``exp(shift)`` and the standard deviation by ``exp(log_factor)``
-    beyond ``exp(shift / 2)``, what a Poisson distribution's own mean does to it: that stays one where
-    ``log_factor`` is 0.
+    times the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. a and b
+    are those with which the mean is multiplied by ``exp(shift)`` and the standard deviation by
+    ``exp(log_factor)`` beyond ``exp(shift / 2)``, what a Poisson distribution's own mean does to it: that
+    stays one where ``log_factor`` is 0.
     """
 
     log_mean = True
@@ -216,7 +216,7 @@ class CountCorrection:
         self.reference = NegativeBinomial(
             self.centre, np.maximum(excess / self.centre**2, _LEAST_DISPERSION)
         )
-        self._tables: dict[tuple[int, int], CountTable] = {}
+        self._tables: dict[tuple[int, int, int | None], CountTable] = {}
 
     def features(self, y: Array, rows: slice) -> Array:
         """Return features (m, r) of outcomes of some rows."""
@@ -230,7 +230,8 @@ class CountCorrection:
         All of them with ``dense``; otherwise those of wide distributions in steps of a small part of their
         standard deviations.
         """
-        known = self._tables.get((rows.start, rows.stop))
+        key = (rows.start, rows.stop, rows.step)
+        known = self._tables.get(key)
         if known is not None and not dense:
             return known
         centre, scale = self.centre[rows], self.scale[rows]
@@ -247,16 +248,14 @@ class CountCorrection:
             )
         values = low[:, None] + stride[:, None] * np.arange(count, dtype=np.float64)
         index = np.arange(len(self.centre))[rows]
-        part, reference = self.prediction.take(index), self.reference.take(index)
-        logs, ratios = np.empty(values.shape), np.empty(values.shape)
-        for j in range(count):
-            column = np.ascontiguousarray(values[:, j])
-            logs[:, j] = part.log_prob(column)
-            ratios[:, j] = logs[:, j] - reference.log_prob(column)
+        logs = log_masses(self.prediction.take(index), values)
+        ratios = logs - log_masses(self.reference.take(index), values)
         statistic = np.where(np.isfinite(ratios), ratios, 0.0)  # 0 where log f is -inf
         table = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
-        if not dense and sum(t.values.size for t in self._tables.values()) <= _MOST_TABLE:
-            self._tables[rows.start, rows.stop] = table
+        if not dense:
+            if sum(t.values.size for t in self._tables.values()) > _MOST_TABLE:
+                self._tables.popitem()  # the latest: rows are visited in the same order again
+            self._tables[key] = table
         return table
 
     def parameters(
@@ -278,29 +277,14 @@ class CountCorrection:
 
     def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
         """Return the expected features (m, r) of corrected predictions, and their two derivatives."""
-        from fastmcmd.inference.correction_loops import add_weighted_bumps
+        from fastmcmd.inference.correction_loops import add_weighted_bumps, correction_weights
 
         table = self.table(rows)
-        masses = table.masses(*self.parameters(shift, log_factor, rows))
-        first = np.einsum("nl,nl->n", masses, table.values)
-        gap = table.values - first[:, None]
-        score = table.statistic - np.einsum("nl,nl->n", masses, table.statistic)[:, None]
-        weighted, square = masses * score, gap * gap
-        # Derivatives of (log mean, log std - log mean / 2) by (b, a), then the inverse.
-        second = np.einsum("nl,nl->n", masses, square)
-        cross = np.einsum("nl,nl->n", weighted, gap)
-        third = np.einsum("nl,nl,nl->n", masses, square, gap)
-        mixed = np.einsum("nl,nl->n", weighted, square)
-        # Rows corrected to a point have no derivatives: 0 takes their place.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            mean_b, mean_a = second / first, cross / first
-            std_b, std_a = third / (2 * second) - mean_b / 2, mixed / (2 * second) - mean_a / 2
-            det = mean_b * std_a - mean_a * std_b
-            by_shift = (std_a / det)[:, None] * masses * gap - (std_b / det)[:, None] * weighted
-            by_factor = (mean_b / det)[:, None] * weighted - (mean_a / det)[:, None] * masses * gap
+        weights = np.empty((3, *table.values.shape))
+        parameters = self.parameters(shift, log_factor, rows, table)
+        correction_weights(table.values, table.logs, table.statistic, *parameters, weights)
         z = (table.values - self._origin[rows, None]) / self._unit[rows, None]
         sums = np.zeros((3, len(z), self.size))
-        weights = np.nan_to_num(np.stack([masses, by_shift, by_factor]), posinf=0.0, neginf=0.0)
         if isinstance(self.map, Lattice):
             lattice = self.map
             add_weighted_bumps(z, weights, lattice.step, lattice.rate, lattice.height, sums)
@@ -324,6 +308,17 @@ class CountTable:
         masses -= masses.max(axis=1, keepdims=True)
         np.exp(masses, out=masses)
         return np.asarray(masses / masses.sum(axis=1, keepdims=True))
+
+
+def log_masses(prediction: Predictive, counts: Array) -> Array:
+    """Return log probabilities (n, L) of counts (n, L), in few calls."""
+    out = np.empty(counts.shape)
+    step = max(1, _TOGETHER // counts.shape[1])
+    for start in range(0, len(counts), step):
+        some = counts[start : start + step]
+        rows = np.repeat(np.arange(start, start + len(some)), counts.shape[1])
+        out[start : start + step] = prediction.take(rows).log_prob(some.ravel()).reshape(some.shape)
+    return out
 
 
 @lru_cache(maxsize=1)

@@ -33,9 +33,10 @@ from fastmcmd.inference.diagnosis import Diagnosis
 from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.local_corrections import (
     CorrectionFit,
+    Influences,
     RowBlocks,
+    Uncertainty,
     fit_corrections,
-    fit_uncertainty,
     quadratic,
     smoothing_filter,
 )
@@ -52,7 +53,7 @@ LANDMARKS = 300
 _SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce where it has rows
 _FEWEST = 8.0  # effective rows
 _TAILS = (
-    5.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
+    8.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
 )
 _PRECISION = 1e-7  # of the features of an output kernel that was given
 _MOST_FEATURES = 300
@@ -119,7 +120,9 @@ def diagnose(
 
     by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated
     twice, to make its bias small beside the bands. The covariance of (c, s) is
-    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``.
+    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``. What
+    the two iterations changed widens the bands: where they did not remove the bias, at the ends of the
+    inputs, it is of that size. Of more than 20,000 rows, each k-th serves all steps but the last.
 
     Counts keep their outcomes: their means are multiplied and their dispersion changed. Classes, point
     predictions and vector outputs have no such corrections: everything is NaN and ``reason`` says why.
@@ -161,10 +164,12 @@ def diagnose(
     basis = smoother.basis(seen(x), row_weights)
     blocks = RowBlocks(basis, seen(x), row_weights)
     shrink = smoothing_filter(basis, lam)
+    once = basis.shrinkage(lam) / shrink
     begin = (0.0 if predictive.discrete else start[0], float(np.log(start[1])))
     fit = fit_corrections(blocks, shrink, model, y[:, 0], begin)
-    task = _Task(blocks, shrink, model, y[:, 0], fit)
-    return _diagnosis(task, basis.coordinates(seen(grid)), grid, level, labels)
+    task = _Task(blocks, shrink, once, model, y[:, 0], fit)
+    g = blocks.coordinates(slice(0, len(y))) if at is None else basis.coordinates(seen(grid))
+    return _diagnosis(task, g, grid, level, labels)
 
 
 def output_map(kernel: Kernel, prediction: Predictive, y: Array) -> KernelMap:
@@ -190,6 +195,7 @@ def output_map(kernel: Kernel, prediction: Predictive, y: Array) -> KernelMap:
 class _Task:
     blocks: RowBlocks
     shrink: Array
+    once: Array  # the filter of one pass of ridge regression, as a share of `shrink`
     model: LocationScale | CountCorrection
     y: Array
     fit: CorrectionFit
@@ -197,18 +203,23 @@ class _Task:
 
 def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) -> Diagnosis:
     fit, model = task.fit, task.model
-    variances = fit_uncertainty(task.blocks, task.shrink, fit, model, task.y)
-    local = fit.at(g)
+    variances, residuals = _residual_sums(task)
+    local, plain = fit.at(g), fit.at(g, task.once)
     total = g @ fit.support
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = total**2 / quadratic(g, variances.rows)
         known = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
         wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2) / total
-        shift_error = wide * np.sqrt(quadratic(g, variances.shift))
-        factor_error = wide * np.sqrt(quadratic(g, variances.log_factor))
+        shift_error = np.hypot(
+            wide * np.sqrt(quadratic(g, variances.shift)), _change(plain.shift, local.shift)
+        )
+        factor_error = np.hypot(
+            wide * np.sqrt(quadratic(g, variances.log_factor)),
+            _change(plain.log_factor, local.log_factor),
+        )
     shift = np.where(known, local.shift, np.nan)
     log_factor = np.where(known, local.log_factor, np.nan)
-    shares, overall = _shares(task, g, known)
+    shares, overall = _shares(task, residuals, g, known)
     ends = np.array([-1.0, 1.0])
     with np.errstate(over="ignore"):
         return Diagnosis(
@@ -230,21 +241,22 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
         )
 
 
+def _change(one: Array, other: Array) -> Array:
+    """Return differences, 0 where one of both has no value."""
+    change = one - other
+    return np.where(np.isfinite(change), change, 0.0)
+
+
 def _shares(
-    task: _Task, g: Array, known: NDArray[np.bool_]
+    task: _Task, residuals: list[_ResidualSums], g: Array, known: NDArray[np.bool_]
 ) -> tuple[list[Array], dict[str, float]]:
     """Return the shares (q,) that the shift, the factor and neither explain, and those of the means."""
-    fit = task.fit
-    none = np.zeros_like(fit.shift)
-    left = [
-        np.where(known, _excess(task, g, *one), np.nan)
-        for one in ((none, none), (fit.shift, none), (fit.shift, fit.log_factor))
-    ]
+    left = [np.where(known, _excess(task, g, one), np.nan) for one in residuals]
     shares = _parts(*left)
     if not known.any():
         return shares, {}
     means = [np.array([np.mean(one[known])]) for one in left]
-    if not means[0][0] > _chance(task):
+    if not means[0][0] > _chance(task, residuals[-1]):
         return shares, {}
     overall = [float(one[0]) for one in _parts(*means)]
     return shares, dict(zip(("location", "spread", "shape"), overall, strict=True))
@@ -259,42 +271,55 @@ def _parts(before: Array, shifted: Array, after: Array) -> list[Array]:
     return [1 - first, first - last, last]
 
 
-def _residual_sums(task: _Task, shift: Array, log_factor: Array) -> tuple[Array, Array]:
-    """Return ``G'W E`` (p, r) and ``G' W^2 diag(|e|^2) G`` (p, p) of corrected predictions."""
-    p = len(task.shrink)
-    sums, squares = np.zeros((p, task.model.size)), np.zeros((p, p))
+class _ResidualSums:
+    """``G'W E`` (p, r), ``G' W^2 diag(|e|^2) G`` (p, p) and ``E'WE`` (r, r) of residuals E."""
+
+    def __init__(self, p: int, size: int) -> None:
+        self.smooth, self.squares = np.zeros((p, size)), np.zeros((p, p))
+        self.covariance = np.zeros((size, size))
+
+    def add(self, g: Array, w: Array, residual: Array) -> None:
+        """Add rows."""
+        weighted = g * w[:, None]
+        self.smooth += weighted.T @ residual
+        weighted *= np.sqrt(np.einsum("nr,nr->n", residual, residual))[:, None]
+        self.squares += weighted.T @ weighted
+        self.covariance += residual.T @ (w[:, None] * residual)
+
+
+def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
+    """Return sums over the rows uncorrected, shifted, and shifted and rescaled, in one pass."""
+    fit, model = task.fit, task.model
+    influences = Influences(task.shrink, fit)
+    sums = [_ResidualSums(len(task.shrink), model.size) for _ in range(3)]
     for rows, g in task.blocks:
-        residual = task.model.features(task.y[rows], rows)
-        residual = residual - task.model.embed(shift[rows], log_factor[rows], rows)[0]
-        weighted = g * task.blocks.weights[rows, None]
-        sums += weighted.T @ residual
-        size = np.einsum("nr,nr->n", residual, residual)
-        squares += (weighted * size[:, None]).T @ weighted
-    return sums, squares
+        features, w = model.features(task.y[rows], rows), task.blocks.weights[rows]
+        shift, log_factor = fit.shift[rows], fit.log_factor[rows]
+        none = np.zeros_like(shift)
+        for one, corrected in zip(
+            sums, ((none, none), (shift, none), (shift, log_factor)), strict=True
+        ):
+            residual = features - model.embed(*corrected, rows)[0]
+            one.add(g, w, residual)
+        influences.add(g, w, residual)
+    return influences.uncertainty(), sums
 
 
-def _excess(task: _Task, g: Array, shift: Array, log_factor: Array) -> Array:
+def _excess(task: _Task, g: Array, sums: _ResidualSums) -> Array:
     """Return ``|sum a_i e_i|^2 - sum a_i^2 |e_i|^2`` (q,) of corrected predictions."""
-    sums, squares = _residual_sums(task, shift, log_factor)
-    smooth = g @ (task.shrink[:, None] * sums)
-    noise = quadratic(g, task.shrink[:, None] * squares * task.shrink)
+    smooth = g @ (task.shrink[:, None] * sums.smooth)
+    noise = quadratic(g, task.shrink[:, None] * sums.squares * task.shrink)
     return np.asarray(np.einsum("qr,qr->q", smooth, smooth) - noise)
 
 
-def _chance(task: _Task) -> float:
+def _chance(task: _Task, sums: _ResidualSums) -> float:
     """Return twice the standard deviation of the mean excess of right predictions, about.
 
     With residuals of covariance C, the rows of G'WE are independent, with covariances ``s_k C``: the mean
     excess has the variance ``2 tr(C^2) sum_k (filter_k s_k)^4 / N^2``.
     """
-    fit, size = task.fit, task.model.size
-    covariance = np.zeros((size, size))
-    for rows, _ in task.blocks:
-        residual = task.model.features(task.y[rows], rows)
-        residual = residual - task.model.embed(fit.shift[rows], fit.log_factor[rows], rows)[0]
-        covariance += residual.T @ (task.blocks.weights[rows, None] * residual)
     basis = task.blocks.basis
-    covariance /= basis.total
+    covariance = sums.covariance / basis.total
     shares = (task.shrink * basis.spectrum) ** 4
     return float(2 * np.sqrt(2 * np.sum(covariance**2) * shares.sum()) / basis.total)
 

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd.predictive import Draws, Predictive
 
-__all__ = ["ExchangedOutcomes", "Outcomes", "SimulatedOutcomes", "exchangeable_outcomes"]
+__all__ = [
+    "ExchangedOutcomes",
+    "GivenOutcomes",
+    "Outcomes",
+    "SimulatedOutcomes",
+    "exchangeable_outcomes",
+]
 
 ROWS = 512  # rows of a block: each has a random stream, so that results do not depend on memory or threads
 _SCALE_ROWS = 2_000  # rows from which the scales of outcomes are taken
@@ -104,6 +110,31 @@ class ExchangedOutcomes(Outcomes):
         values = np.concatenate([self.y[rows, None, :], self.draws[rows]], axis=1)
         chosen = rng.integers(0, values.shape[1], (len(rows), size))
         return np.asarray(values[np.arange(len(rows))[:, None], chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class GivenOutcomes(Outcomes):
+    """Data sets that were made before, of which none is more than the others."""
+
+    values: Array  # (n, B + 1, k)
+
+    @staticmethod
+    def of(values: Array) -> GivenOutcomes:
+        """Return data sets with these values (n, B + 1, k)."""
+        seeds = np.random.SeedSequence(0)  # of no use: nothing is drawn
+        return GivenOutcomes(values[:, 0], values.shape[1] - 1, seeds, values)
+
+    @property
+    def correction(self) -> float:
+        """No factor: residuals are compared among themselves."""
+        return 1.0
+
+    def block(self, number: int) -> Array:
+        """Return the outcomes (m, B + 1, k) of a block of rows."""
+        return self.values[number * ROWS : (number + 1) * ROWS]
+
+    def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
+        return self.values[rows, 1 : 1 + size]
 
 
 def exchangeable_outcomes(

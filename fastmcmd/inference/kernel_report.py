@@ -14,12 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
+from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import NumericalError
+from fastmcmd.inference.exchangeable import GivenOutcomes
+from fastmcmd.inference.outcome_features import (
+    OutcomeFeatures,
+    landmark_features,
+    standard_bumps,
+)
 from fastmcmd.inference.select_kernel import described, leave_one_out
 from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
@@ -31,8 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["KernelPower", "KernelReport", "kernel_report"]
 
 _ROWS = 1_000  # rows that are looked at
-_ATOMS = 40  # values that stand for the prediction of a row
-_LANDMARKS = 200  # of inputs, and of outcomes
+_LANDMARKS = 200  # of inputs
+_OUTCOME_LANDMARKS = 128
+_REACH = 12.0  # standardised outcomes beyond are as far as that
 _LAMS = tuple(
     float(lam) for lam in np.geomspace(1e-6, 1.0, 13)
 )  # of the regression in place of a prediction
@@ -214,10 +223,11 @@ def kernel_report(
 
     Notes
     -----
-    Each prediction is represented by 40 equally likely values. Outcomes are drawn from the truth and from a
-    wrong model g; g is seen where the mean squared CCE of g with outcomes of the truth ranks among the
-    largest 5 % of those with outcomes of g. `congruence_test` combines several kernels and the
-    dispersion, and sees more than plain CCE does.
+    Each prediction is represented by ``simulations`` equally likely values. Their order is drawn anew in
+    each row, and each place in it is a sample, of the truth and of wrong models alike. A wrong model g is
+    seen where the mean squared CCE of g with a sample of the truth ranks among the largest 5 % of those
+    with samples of g. `congruence_test` combines several kernels and the dispersion, and sees more than
+    plain CCE does.
 
     Examples
     --------
@@ -248,11 +258,11 @@ def kernel_report(
     basis = Smoother.of(x_kernel, inputs, _LANDMARKS, rng).basis(inputs)
     if predictive is None:
         _check_squares(outcomes, "y")
-        truth = _regression(basis, inputs, outcomes)
+        truth = _regression(basis, inputs, outcomes, simulations)
     else:
-        truth = _atoms(predictive.take(some), rng)
+        truth = _atoms(predictive.take(some), simulations, rng)
         _check_squares(truth, "prediction")
-    setting = _Setting(basis, basis.coordinates(inputs), lam, simulations, rng)
+    setting = _Setting(basis, inputs, lam, rng)
     discrete = predictive is not None and predictive.discrete
     powers, varies = _powers(setting, truth, y_kernel, discrete, classes)
     features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng).transform(outcomes)
@@ -279,70 +289,76 @@ class _Setting:
     """What all comparisons share."""
 
     basis: Basis
-    coordinates: Array  # (n, p)
+    inputs: Array
     lam: float
-    simulations: int
     rng: np.random.Generator
 
-    def statistic(self, residuals: Array) -> float:
-        """Return mean squared CCE from ``p(y) - E p`` (n, r)."""
-        squares = np.square(self.coordinates.T @ residuals).sum(axis=1)
-        return float(self.basis.energy(self.lam) @ squares)
+    def powers(self, truth: Array, wrong: list[Array], kind: OutcomeFeatures) -> list[float]:
+        """Return how often models are seen that predict ``wrong`` where values are ``truth`` (n, L, k).
 
-    def power(self, truth: Array, wrong: Array, kernel: Kernel) -> float:
-        """Return how often a model is seen that predicts ``wrong`` where values are ``truth`` (n, L, k)."""
-        n, count, columns = truth.shape
-        values = np.concatenate([truth, wrong], axis=1)
-        flat = values.reshape(-1, columns)
-        among = (
-            flat if len(flat) <= 4_000 else flat[self.rng.choice(len(flat), 4_000, replace=False)]
-        )
-        smoother = Smoother.of(kernel, among, _LANDMARKS, self.rng)
-        features = smoother.transform(flat).reshape(n, 2 * count, -1)
-        expected = features[:, count:].mean(axis=1)
+        The columns L of each are its samples. Residuals ``p(y) - E_g p`` are linear in the projections of
+        features, so that one pass over all samples serves all models g: the mean over the samples of g is
+        its expectation.
+        """
+        size = truth.shape[1]
+        samples = GivenOutcomes.of(np.concatenate([truth, *wrong], axis=1))
+        energy = self.basis.energy(self.lam)
+        progress = Progress(False, 0.0)
+        found = project(samples, [kind], self.basis, self.inputs, energy, progress).outcomes[0]
+        by_model = [found[:, start : start + size] for start in range(0, found.shape[1], size)]
+        powers = []
+        for group in by_model[1:]:
+            expected = group.mean(axis=1, keepdims=True)
+            seen, null = (self._statistics(one - expected, energy) for one in (by_model[0], group))
+            ranks = (1 + (null[None, :] >= seen[:, None]).sum(axis=1)) / (size + 1)
+            powers.append(float(np.mean(ranks <= _LEVEL)))
+        return powers
 
-        def simulated(first: int) -> Array:
-            picks = first + self.rng.integers(0, count, (self.simulations, n))
-            return np.array([self.statistic(features[np.arange(n), p] - expected) for p in picks])
-
-        null, seen = simulated(count), simulated(0)
-        ranks = (1 + (null[None, :] >= seen[:, None]).sum(axis=1)) / (self.simulations + 1)
-        return float(np.mean(ranks <= _LEVEL))
+    @staticmethod
+    def _statistics(projections: NDArray[np.float32], energy: Array) -> Array:
+        """Return the mean squared CCE (L,) of samples."""
+        squares = np.einsum("plr,plr->pl", projections, projections, dtype=np.float64)
+        return np.asarray(energy @ squares)
 
 
 def _powers(
     setting: _Setting, truth: Array, kernel: Kernel, discrete: bool, classes: bool
 ) -> tuple[list[KernelPower], bool]:
     """Return the powers, and whether the truth depends on x."""
+    rng, count = setting.rng, truth.shape[1]
     mean = truth.mean(axis=1, keepdims=True)
     spread = truth.std(axis=1, keepdims=True)
-    has_spread = bool((spread > 0).mean() > 0.5) and not classes
-    powers = []
-    for factor in (0.5, 2.0):
-        power = standardised = np.nan
-        if has_spread:
-            wrong = mean + factor * (truth - mean)
-            power = setting.power(truth, np.rint(wrong) if discrete else wrong, kernel)
-            standardised = _standardised(setting, truth, wrong)
-        powers.append(KernelPower(f"std x {factor:g}", power, standardised))
     pooled = truth.reshape(-1, truth.shape[2])
-    drawn = setting.rng.integers(0, len(pooled), truth.shape[1])
-    if truth.shape[2] == 1:
-        level = (np.arange(truth.shape[1]) + 0.5) / truth.shape[1]
-        marginal = np.quantile(pooled[:, 0], level, method="inverted_cdf")[:, None]
-    else:
-        marginal = pooled[drawn]
     between = float(mean.var(axis=0).sum())
     varies = between > _FLAT * float(pooled.var(axis=0).sum()) or not np.allclose(
         spread, spread[:1], rtol=0.1
     )
-    power = standardised = np.nan
+    wrong: dict[str, Array] = {}
+    if bool((spread > 0).mean() > 0.5) and not classes:
+        for factor in (0.5, 2.0):
+            wrong[f"std x {factor:g}"] = mean + factor * (truth - mean)
     if varies:
-        wrong = np.broadcast_to(marginal, truth.shape)
-        power = setting.power(truth, wrong, kernel)
-        standardised = np.nan if classes else _standardised(setting, truth, wrong)
-    powers.append(KernelPower("ignores x", power, standardised))
-    return powers, varies
+        if truth.shape[2] == 1:
+            level = (np.arange(count) + 0.5) / count
+            marginal = np.quantile(pooled[:, 0], level, method="inverted_cdf")[:, None]
+        else:
+            marginal = pooled[rng.integers(0, len(pooled), count)]
+        wrong["ignores x"] = np.tile(marginal, (len(truth), 1, 1))
+    seen = dict.fromkeys(("std x 0.5", "std x 2", "ignores x"), (float("nan"), float("nan")))
+    if wrong:
+        models = [
+            rng.permuted(np.rint(one) if discrete and name != "ignores x" else one, axis=1)
+            for name, one in wrong.items()
+        ]
+        mixed = rng.permuted(truth, axis=1)
+        kind = landmark_features(
+            kernel, np.concatenate([mixed, *models], axis=1), rng, "y", _OUTCOME_LANDMARKS
+        )
+        plain = setting.powers(mixed, models, kind)
+        for power, (name, values) in zip(plain, wrong.items(), strict=True):
+            standardised = float("nan") if classes else _standardised(setting, truth, values)
+            seen[name] = power, standardised
+    return [KernelPower(name, *powers) for name, powers in seen.items()], varies
 
 
 def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
@@ -350,19 +366,27 @@ def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
     mean, spread = wrong.mean(axis=1, keepdims=True), wrong.std(axis=1, keepdims=True)
     least = float(spread[spread > 0].min(initial=np.inf))
     unit = np.where(spread > 0, spread, least if np.isfinite(least) else 1.0)
-    return setting.power((truth - mean) / unit, (wrong - mean) / unit, RBF(0.5))
+    samples = [setting.rng.permuted((one - mean) / unit, axis=1) for one in (truth, wrong)]
+    kind: OutcomeFeatures
+    if truth.shape[2] == 1:
+        kind = standard_bumps("standardised y", _REACH)
+    else:
+        kind = landmark_features(
+            RBF(0.5), np.concatenate(samples, axis=1), setting.rng, "standardised y"
+        )
+    return setting.powers(samples[0], samples[1:], kind)[0]
 
 
-def _atoms(prediction: Predictive, rng: np.random.Generator) -> Array:
+def _atoms(prediction: Predictive, count: int, rng: np.random.Generator) -> Array:
     """Return values (n, L, k) that stand for predicted distributions."""
     if prediction.columns > 1:
-        return np.asarray(prediction.sample(_ATOMS, rng), dtype=np.float64)
-    level = (np.arange(_ATOMS) + 0.5) / _ATOMS
+        return np.asarray(prediction.sample(count, rng), dtype=np.float64)
+    level = (np.arange(count) + 0.5) / count
     values = np.asarray(prediction.quantile(level), dtype=np.float64)
-    return values.reshape(len(prediction), _ATOMS, 1)
+    return values.reshape(len(prediction), count, 1)
 
 
-def _regression(basis: Basis, x: Array, y: Array) -> Array:
+def _regression(basis: Basis, x: Array, y: Array, count: int) -> Array:
     """Return values (n, L, k): kernel ridge regression of y on x, and quantiles of its residuals."""
     f, weight = basis.smoother.transform(x), np.ones(len(y))
     middle = y.mean(axis=0)
@@ -373,7 +397,7 @@ def _regression(basis: Basis, x: Array, y: Array) -> Array:
     fitted = g @ (shrink[:, None] * (g.T @ (y - middle)))
     left = np.maximum(1 - np.square(g) @ shrink, 1e-6)
     residuals = (y - middle - fitted) / left[:, None]
-    level = (np.arange(_ATOMS) + 0.5) / _ATOMS
+    level = (np.arange(count) + 0.5) / count
     spread = np.quantile(residuals, level, axis=0)
     return np.asarray((middle + fitted)[:, None, :] + (spread - spread.mean(axis=0))[None])
 

@@ -13,11 +13,11 @@ from fastmcmd.inference.smoother import Basis
 
 __all__ = [
     "CorrectionFit",
+    "Influences",
     "Local",
     "RowBlocks",
     "Uncertainty",
     "fit_corrections",
-    "fit_uncertainty",
     "quadratic",
     "smoothing_filter",
 ]
@@ -28,6 +28,7 @@ _STEPS = (
     4  # linearisations: shifts of one standard deviation and factors of 2 are then exact to 1 %
 )
 _BLOCK = 4096  # rows held together
+_ENOUGH = 20_000  # rows for all linearisations but the last
 _MOST_STORED = 1 << 25  # coordinates kept between passes, rather than computed anew
 _LONGEST = 0.7  # of the log factor in one step
 _SINGULAR = 1e-8  # of the product of its diagonal: a determinant below is rounding
@@ -78,8 +79,12 @@ class RowBlocks:
         return len(self.x)
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
-        for start in range(0, len(self.x), _BLOCK):
-            rows = slice(start, min(start + _BLOCK, len(self.x)))
+        return self.every(1)
+
+    def every(self, stride: int) -> Iterator[tuple[slice, Array]]:
+        """Yield each row, or each so many, in blocks: the rows and their coordinates."""
+        for start in range(0, len(self.x), _BLOCK * stride):
+            rows = slice(start, min(start + _BLOCK * stride, len(self.x)), stride)
             yield rows, self.coordinates(rows)
 
     def coordinates(self, rows: slice) -> Array:
@@ -120,9 +125,13 @@ class CorrectionFit:
     shift: Array
     log_factor: Array
 
-    def at(self, g: Array) -> Local:
-        """Return the corrections at inputs with coordinates g (q, p)."""
-        working, by_shift, by_factor = np.split(g @ self.coefficients, 3, axis=1)
+    def at(self, g: Array, ratio: Array | None = None) -> Local:
+        """Return the corrections at inputs with coordinates g (q, p).
+
+        ``ratio`` (p,), of another filter to the one of the fit: the corrections by that filter.
+        """
+        weighted = self.coefficients if ratio is None else ratio[:, None] * self.coefficients
+        working, by_shift, by_factor = np.split(g @ weighted, 3, axis=1)
         return Local(*_solve(working, by_shift, by_factor), by_shift, by_factor)
 
 
@@ -160,25 +169,33 @@ def fit_corrections(
     """
     shift, log_factor = np.full(len(y), start[0]), np.full(len(y), start[1])
     size, p = model.size, len(shrink)
-    support = np.zeros(p)
+    stride = max(len(y) // _ENOUGH, 1)
     for step in range(steps):
-        sums = np.zeros((p, 3 * size))
-        for rows, g in blocks:
+        last = step == steps - 1
+        used = 1 if last else stride
+        sums, support = np.zeros((p, 3 * size)), np.zeros(p)
+        for rows, g in blocks.every(used):
             c, s = shift[rows], log_factor[rows]
             mean, by_shift, by_factor = model.embed(c, s, rows)
             working = model.features(y[rows], rows) - mean
             working += by_shift * c[:, None] + by_factor * s[:, None]
             weighted = g * blocks.weights[rows, None]
             sums += weighted.T @ np.concatenate([working, by_shift, by_factor], axis=1)
-            if step == 0:
-                support += weighted.sum(axis=0)
+            support += weighted.sum(axis=0)
         fit = CorrectionFit(shrink[:, None] * sums, shrink * support, shift, log_factor)
         shift, log_factor = shift.copy(), log_factor.copy()
-        for rows, g in blocks:
+        # Before the last linearisation the rows that were left out follow, by as many steps.
+        allowed, following = 1, used
+        if step == steps - 2 and stride > 1:
+            allowed, following = steps - 1, 1
+            shift[:], log_factor[:] = start
+        for rows, g in blocks.every(following):
             correction = fit.at(g)
             unit = 0.7 if model.log_mean else model.scale[rows] * model.unit
-            shift[rows] += _limited(correction.shift - shift[rows], unit)
-            log_factor[rows] += _limited(correction.log_factor - log_factor[rows], _LONGEST)
+            shift[rows] += _limited(correction.shift - shift[rows], allowed * unit)
+            log_factor[rows] += _limited(
+                correction.log_factor - log_factor[rows], allowed * _LONGEST
+            )
     return CorrectionFit(fit.coefficients, fit.support, shift, log_factor)
 
 
@@ -198,38 +215,44 @@ class Uncertainty:
     rows: Array
 
 
-def fit_uncertainty(
-    blocks: RowBlocks,
-    shrink: Array,
-    fit: CorrectionFit,
-    model: LocationScale | CountCorrection,
-    y: Array,
-) -> Uncertainty:
-    """Return what the variances of corrections follow from.
+class Influences:
+    """What the variances of corrections follow from: sums over rows.
 
     The influence of row i on the correction at x is ``a_i(x) (J'J)^-1 J' e_i`` with J at x; here with J at
     x_i, which makes the sum over rows a quadratic form in the coordinates of x: rows that matter at x are
     near it. Residuals are divided by one minus their leverage (the jackknife's, HC3), because a row pulls
     the correction towards itself.
+
+    Parameters
+    ----------
+    shrink : ndarray (p,)
+        The filter of the fit.
+    fit : CorrectionFit
+        The corrections.
     """
-    p = len(shrink)
-    sums = [np.zeros((p, p)) for _ in range(3)]
-    for rows, g in blocks:
-        w = blocks.weights[rows]
-        mean = model.embed(fit.shift[rows], fit.log_factor[rows], rows)[0]
-        residual = model.features(y[rows], rows) - mean
-        local = fit.at(g)
-        total = g @ fit.support
-        own = w * np.einsum("np,p,np->n", g, shrink, g)
+
+    def __init__(self, shrink: Array, fit: CorrectionFit) -> None:
+        self.shrink, self.fit = shrink, fit
+        self._sums = [np.zeros((len(shrink), len(shrink))) for _ in range(3)]
+
+    def add(self, g: Array, w: Array, residual: Array) -> None:
+        """Add rows with coordinates g (m, p), weights w (m,) and residuals after correction (m, r)."""
+        local = self.fit.at(g)
+        total = g @ self.fit.support
+        own = w * np.einsum("np,np->n", g * self.shrink, g)
         with np.errstate(divide="ignore", invalid="ignore"):
             # J grows with the sum of the a_i: the influence of a unit of a_i.
             leverage = np.clip(own / total, 0.0, _MOST_LEVERAGE)
             factor = w * total / (1 - leverage)
-            for out, one in zip(sums, local.solve(residual), strict=False):
+            for out, one in zip(self._sums, local.solve(residual), strict=False):
                 influence = np.nan_to_num(one * factor, posinf=0.0, neginf=0.0)
                 out += (g * (influence**2)[:, None]).T @ g
-        sums[2] += (g * (w * w)[:, None]).T @ g
-    return Uncertainty(*(shrink[:, None] * one * shrink for one in sums))
+        self._sums[2] += (g * (w * w)[:, None]).T @ g
+
+    def uncertainty(self) -> Uncertainty:
+        """Return the quadratic forms."""
+        shrink = self.shrink
+        return Uncertainty(*(shrink[:, None] * one * shrink for one in self._sums))
 
 
 def quadratic(g: Array, matrix: Array) -> Array:

@@ -8,7 +8,7 @@ is a lattice of Gaussian bumps, ``exp(-g (y - y')^2) = sum_j p_j(y) p_j(y')`` wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "OutcomeFeatures",
     "ladder_of_outcomes",
     "landmark_features",
+    "standard_bumps",
 ]
 
 _STEP = 0.6  # of a lattice, in units of 1 / sqrt(g)
@@ -179,17 +180,20 @@ class LandmarkFeatures(OutcomeFeatures):
 
 
 def landmark_features(
-    kernel: Kernel, drawn: Array, rng: np.random.Generator, name: str
+    kernel: Kernel, drawn: Array, rng: np.random.Generator, name: str, most: int = _MOST_LANDMARKS
 ) -> LandmarkFeatures:
-    """Return the features of a kernel at landmarks among outcomes ``drawn`` (m, l, k)."""
-    rows = np.unique(drawn.reshape(-1, drawn.shape[2]), axis=0)
-    kernel = kernel.resolve(drawn.reshape(-1, drawn.shape[2]))
+    """Return the features of a kernel at ``most`` landmarks or fewer among outcomes ``drawn`` (m, l, k)."""
+    flat = drawn.reshape(-1, drawn.shape[2])
+    kernel = kernel.resolve(flat)
+    if len(flat) > 10 * _CANDIDATES:
+        flat = flat[rng.choice(len(flat), 10 * _CANDIDATES, replace=False)]
+    rows = np.unique(flat, axis=0)
     if len(rows) > _CANDIDATES:
         rows = rows[np.sort(rng.choice(len(rows), _CANDIDATES, replace=False))]
     search = LandmarkSearch(
-        get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), _MOST_LANDMARKS, rng
+        get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), most, rng
     )
-    search.grow(_MOST_LANDMARKS)
+    search.grow(most)
     return LandmarkFeatures(name, search.kernel_features())
 
 
@@ -222,9 +226,14 @@ def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFe
     else:
         reach = float(max(high[0] - middle[0], middle[0] - low[0]) / marginal[0]) + _MARGIN
         ladder.append(_fourier("y", "raw", middle, marginal, reach, rng))
-    ladder.append(Bumps("standardised y", "standardised", -_REACH, 1.0, _bumps(2 * _REACH)))
+    ladder.append(replace(standard_bumps("standardised y", _REACH), form="standardised"))
     ladder.append(Bumps("rank of y", "ranks", 0.0, _RANK_WIDTH, _bumps(1 / _RANK_WIDTH)))
     return ladder
+
+
+def standard_bumps(name: str, reach: float) -> Bumps:
+    """Return an RBF kernel of length 1 on numbers of the order of 1; those beyond ``reach`` are as far."""
+    return Bumps(name, "raw", -reach, 1.0, _bumps(2 * reach))
 
 
 def _bumps(lengths: float) -> int:

@@ -69,10 +69,9 @@ class ConditionalRescaling(LocalRecalibrator):
     -----
     The corrections of `fastmcmd.diagnose`, at new inputs. A single correction for all rows, none, and local
     ones with each regulariser and damping are compared by their log scores on held-out folds; unless the
-    best
-    beats no correction by two standard errors, predictions stay as they are. Continuous distributions are
-    moved and stretched around their means, and may leave a bounded support (`WitnessTilting` keeps it);
-    counts stay counts.
+    best beats no correction by two standard errors, predictions stay as they are. Continuous
+    distributions are moved and stretched around their means, and may leave a bounded support
+    (`WitnessTilting` keeps it); counts stay counts.
 
     Examples
     --------
@@ -209,7 +208,7 @@ class Corrector:
         table = self._table
         power, tilt = self._model.parameters(shift, log_factor, self._rows, table)
         log_weights = power[:, None] * table.statistic + tilt[:, None] * table.values
-        return TiltedCounts(self.prediction, table.values[:, 0], log_weights)
+        return TiltedCounts.of_table(self.prediction, table.values[:, 0], log_weights, table.logs)
 
 
 def _global(prediction: Predictive, y: Array, weights: Array) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.cached import cached_property
+from fastmcmd.inference.corrections import log_masses
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.atomless import without_atoms
@@ -241,15 +242,24 @@ class TiltedCounts(Derived):
         if not np.isfinite(log_weights).all():
             raise ValueError("log_weights hold values that are not finite")
 
+    @staticmethod
+    def of_table(inner: Predictive, first: Array, log_weights: Array, logs: Array) -> TiltedCounts:
+        """Return the same where the log probabilities (n, L) of these counts are known already."""
+        tilted = TiltedCounts(inner, first, log_weights)
+        vars(tilted)["_table"] = tilted._normalised(logs)
+        return tilted
+
     def __repr__(self) -> str:
         return f"TiltedCounts({self.inner!r})"
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
         """Log normalisers (n,) and probabilities (n, L)."""
-        logs = np.array(self.log_weights)
-        for j in range(logs.shape[1]):
-            logs[:, j] += self.inner.log_prob(self.first + j)
+        counts = self.first[:, None] + np.arange(self.log_weights.shape[1])
+        return self._normalised(log_masses(self.inner, counts))
+
+    def _normalised(self, logs: Array) -> tuple[Array, Array]:
+        logs = self.log_weights + logs
         top = logs.max(axis=1, keepdims=True)
         np.exp(logs - top, out=logs)
         total = logs.sum(axis=1, keepdims=True)

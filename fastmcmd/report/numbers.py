@@ -81,6 +81,8 @@ _HOW = (
 def headline(material: Material) -> Section:
     """Return the most important numbers, with a short guide to scores, calibration and CCE."""
     body = ""
+    if material.several and material.comparison.sentence:
+        body += note(material.comparison.sentence)
     for name, evaluation in material.evaluations.items():
         if evaluation.test is not None:
             body += note(material.of(name, evaluation.sentence))

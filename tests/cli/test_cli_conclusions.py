@@ -75,6 +75,7 @@ def test_what_is_missing_is_named(file, tmp_path):
         (("recalibrate", str(file), *PREDICTION, "--save", str(tmp_path / "a.npz"), "--levels", "2"),
          "--levels"),
         (("compare", str(file), "--model", "pairs=gaussian:mean=m,std=1", "--format", "json"), "pairs"),
+        (("compare", str(file), "--model", "sentence=gaussian:mean=m", "--format", "json"), "sentence"),
     ]:  # fmt: skip
         done = run_cli(*arguments)
         assert done.returncode == 2, arguments
@@ -87,6 +88,7 @@ def test_comparison_has_pairs_and_takes_groups(file):
     for options in ((), ("--groups", "g"), ("--block-length", "40")):
         done = run_cli("compare", str(file), *models, *options, "--format", "json")
         assert done.returncode == 0, done.stderr
+        assert "beyond chance" in json.loads(done.stdout)["sentence"]
         pairs = json.loads(done.stdout)["pairs"]
         found.append(next(one for one in pairs if one["measure"] == "mean_crps"))
     assert len({one["low"] for one in found}) == 3

@@ -6,9 +6,9 @@ import pytest
 import fastmcmd as fm
 from fastmcmd.inference.corrections import CountCorrection, LocationScale, centre_and_scale
 from fastmcmd.inference.local_corrections import (
+    Influences,
     RowBlocks,
     fit_corrections,
-    fit_uncertainty,
     quadratic,
     smoothing_filter,
 )
@@ -90,8 +90,13 @@ def test_fit_and_variances_are_those_of_n_by_n_matrices():
     np.testing.assert_allclose(fit.shift, shift, atol=1e-3)
     np.testing.assert_allclose(fit.log_factor, log_factor, atol=5e-3)
 
-    variances = fit_uncertainty(blocks, shrink, fit, model, y)
-    residual = model.features(y, slice(0, 120)) - plain_embedding(model, shift, log_factor)[0]
+    features = model.features(y, slice(0, 120))
+    influences = Influences(shrink, fit)
+    for rows, g in blocks:
+        mean = model.embed(fit.shift[rows], fit.log_factor[rows], rows)[0]
+        influences.add(g, weights[rows], features[rows] - mean)
+    variances = influences.uncertainty()
+    residual = features - plain_embedding(model, shift, log_factor)[0]
     total, own = smooth.sum(axis=1), np.diagonal(smooth)
     influence = np.array(
         [
@@ -238,3 +243,28 @@ def test_nan_is_refused():
     y[3] = np.nan
     with pytest.raises(ValueError, match="y"):
         fm.diagnose(x, y, prediction)
+
+
+def test_bands_hold_at_the_end_of_inputs_where_the_shift_is_steep():
+    """The smoother is biased there, by more than its standard error."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 8000)
+    shift, factor = 0.3 * np.sin(1.5 * x), 1.5 ** np.cos(1.5 * x)
+    prediction = fm.Gamma.from_mean(np.exp(0.5 * x), dispersion=0.3)
+    y = prediction.mean + shift + factor * (prediction.sample(1, rng)[:, 0] - prediction.mean)
+    ends = np.array([-1.9, -1.8, -1.7, -1.6, -1.4])
+    found = fm.diagnose(x, y, prediction, at=ends)
+    held = np.abs(np.log(found.factor_band / 1.5 ** np.cos(1.5 * ends)[:, None]).mean(axis=1))
+    assert (held < np.log(found.factor_band[:, 1] / found.factor_band[:, 0]) / 2).all()
+
+
+def test_rows_left_out_of_early_steps_change_nothing_that_matters(monkeypatch):
+    x, y, prediction = wrong_model(3000)
+    whole = fm.diagnose(x, y, prediction)
+    monkeypatch.setattr("fastmcmd.inference.local_corrections._ENOUGH", 1000)
+    thinned = fm.diagnose(x, y, prediction)
+    some = whole.supported
+    for name in ("shift", "factor"):
+        band = getattr(whole, name + "_band")[some]
+        change = np.abs(getattr(thinned, name) - getattr(whole, name))[some]
+        assert (change < 0.2 * (band[:, 1] - band[:, 0])).all()

@@ -1,0 +1,127 @@
+"""What a comparison of models says, in one sentence: which is better, and which are wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+from fastmcmd.evaluation.result import Evaluation
+
+__all__ = ["comparison_sentence"]
+
+_SCORES = ("nll", "mean_crps", "mean_energy_score")  # the first that is known of all pairs decides
+
+
+def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level: float) -> str:
+    """Return which model is better beyond chance by a proper score, and which are wrong beyond chance.
+
+    Parameters
+    ----------
+    evaluations : dict of Evaluation
+        By the names of their models.
+    pairs : Pairs
+        Their differences.
+    level : float
+        Of the tests.
+
+    Returns
+    -------
+    str
+        "" of one model, or where nothing was tested.
+    """
+    names = list(evaluations)
+    if len(names) < 2:
+        return ""
+    parts = []
+    known = [one for one in _SCORES if _decides(pairs.of(one), len(names))]
+    if known:
+        parts.append(_ranking(pairs.of(known[0]), names, level))
+        leader = _leader(pairs.of(known[0]), names, level)
+        for other in known[1:]:
+            rival = _leader(pairs.of(other), names, level)
+            if rival not in (None, leader):
+                parts.append(f"by {Pairs.label(other)} {rival} is better beyond chance")
+    parts.append(_misfits(evaluations, level))
+    sentence = "; ".join(part for part in parts if part)
+    if not sentence:
+        return ""
+    if not sentence.startswith(tuple(names)):  # names stay as they are written
+        sentence = sentence[:1].upper() + sentence[1:]
+    return sentence + "."
+
+
+def _decides(pairs: Sequence[PairOfModels], models: int) -> bool:
+    """Return whether a score has a finite difference and a test for every pair."""
+    return len(pairs) == models * (models - 1) // 2 and all(
+        math.isfinite(one.difference) and not math.isnan(one.p_adjusted) for one in pairs
+    )
+
+
+def _against(pairs: Sequence[PairOfModels], name: str) -> list[tuple[float, float, str]]:
+    """Return differences of a model to the others, their p-values and names, the nearest rival first."""
+    found = []
+    for one in pairs:
+        if name == one.first:
+            found.append((one.difference, one.p_adjusted, one.second))
+        elif name == one.second:
+            found.append((-one.difference, one.p_adjusted, one.first))
+    return sorted(found, key=lambda one: -one[0])
+
+
+def _best(pairs: Sequence[PairOfModels], names: list[str]) -> str:
+    """Return the model with the lowest score."""
+    return min(names, key=lambda name: _against(pairs, name)[0][0])
+
+
+def _leader(pairs: Sequence[PairOfModels], names: list[str], level: float) -> str | None:
+    """Return the model that is better than each other one beyond chance, if any."""
+    best = _best(pairs, names)
+    return best if all(p <= level for _, p, _ in _against(pairs, best)) else None
+
+
+def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
+    """Return which model is the best, or which may be as good."""
+    label, best = Pairs.label(pairs[0].measure), _best(pairs, names)
+    rivals = _against(pairs, best)
+    gap, p, nearest = rivals[0]
+    lower = f"its {label} is {-gap:.3g} lower"
+    ties = [f"{name} (p = {value:.3g})" for _, value, name in rivals if value > level]
+    if len(names) == 2 and ties:
+        return (
+            f"neither {names[0]} nor {names[1]} is better beyond chance (p = {p:.3g}): "
+            f"the {label} differs by {-gap:.3g}"
+        )
+    if len(names) == 2:
+        return f"{best} is better than {nearest} beyond chance (p = {p:.3g}): {lower}"
+    if ties:
+        return (
+            f"no model is the best beyond chance: {best} has the lowest {label}, "
+            f"and {_listed(ties)} may be as good"
+        )
+    largest = max(value for _, value, _ in rivals)
+    return (
+        f"{best} is the best of {len(names)} models beyond chance (p at most {largest:.3g}): "
+        f"{lower} than that of {nearest}, the next"
+    )
+
+
+def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
+    """Return which models are wrong beyond chance."""
+    tested = {name: one.test for name, one in evaluations.items() if one.test is not None}
+    wrong = [name for name, test in tested.items() if test.p_value <= level]
+    right = [name for name in tested if name not in wrong]
+    if wrong and right:
+        verb = "is" if len(wrong) == 1 else "are"
+        return f"{_listed(wrong)} {verb} wrong beyond chance, and no misfit of {_listed(right)} is seen"
+    if wrong:
+        return f"{'both' if len(wrong) == 2 else 'all'} are wrong beyond chance"
+    return (
+        f"no misfit beyond chance is seen in {'either' if len(right) == 2 else 'any'}"
+        if right
+        else ""
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"

@@ -1,0 +1,86 @@
+"""The first sentence of a comparison: which model is better, and which are wrong."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.evaluation.conclusion import comparison_sentence
+from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+
+
+def pair(measure, first, second, difference, p):
+    return PairOfModels(measure, first, second, difference, np.nan, np.nan, p, p)
+
+
+def models_with(**p_values):
+    """Return stand-ins for evaluations, with the p-value of their tests; None without a test."""
+    return {
+        name: SimpleNamespace(test=None if p is None else SimpleNamespace(p_value=p))
+        for name, p in p_values.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "records", "sentence"),
+    [
+        (
+            models_with(A=0.005, B=0.005),
+            [("nll", "A", "B", 0.21, 0.004)],
+            "B is better than A beyond chance (p = 0.004): its negative log-likelihood is 0.21 lower; "
+            "both are wrong beyond chance.",
+        ),
+        (
+            models_with(a=0.3, b=0.01),
+            [("mean_crps", "a", "b", -0.01, 0.4)],
+            "Neither a nor b is better beyond chance (p = 0.4): the CRPS differs by 0.01; "
+            "b is wrong beyond chance, and no misfit of a is seen.",
+        ),
+        (
+            models_with(a=0.3, b=0.6, c=None),
+            [("nll", "a", "b", -1, 0.01), ("nll", "a", "c", -3, 0.001), ("nll", "b", "c", -2, 0.001)],
+            "a is the best of 3 models beyond chance (p at most 0.01): its negative log-likelihood is 1 "
+            "lower than that of b, the next; no misfit beyond chance is seen in either.",
+        ),
+        (
+            models_with(a=None, b=None, c=None),
+            [("nll", "a", "b", -1, 0.2), ("nll", "a", "c", -3, 0.001), ("nll", "b", "c", -2, 0.001)],
+            "No model is the best beyond chance: a has the lowest negative log-likelihood, and "
+            "b (p = 0.2) may be as good.",
+        ),
+        (  # scores that disagree, and an infinite difference that says nothing
+            models_with(a=None, b=None),
+            [("nll", "a", "b", -0.5, 0.01), ("mean_crps", "a", "b", 0.1, 0.02)],
+            "a is better than b beyond chance (p = 0.01): its negative log-likelihood is 0.5 lower; "
+            "by CRPS b is better beyond chance.",
+        ),
+        (
+            models_with(a=None, b=None),
+            [("nll", "a", "b", np.inf, np.nan), ("mean_crps", "a", "b", 0.1, 0.02)],
+            "b is better than a beyond chance (p = 0.02): its CRPS is 0.1 lower.",
+        ),
+        (models_with(a=None, b=None), [], ""),
+        (models_with(a=0.01), [], ""),
+    ],
+)  # fmt: skip
+def test_sentences(evaluations, records, sentence):
+    pairs = Pairs([pair(*one) for one in records], 0.05)
+    assert comparison_sentence(evaluations, pairs, 0.05) == sentence
+
+
+def test_a_comparison_and_its_report_begin_with_the_sentence(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = x + 0.5 * rng.normal(size=200)
+    models = {"right": fm.Gaussian(x, 0.5), "flat": fm.Gaussian(np.zeros(200), 1.0)}
+    both = fm.compare(models, y, x)
+    assert both.sentence.startswith("right is better than flat beyond chance (p = ")
+    assert both.sentence.endswith("; flat is wrong beyond chance, and no misfit of right is seen.")
+    assert repr(both).startswith(both.sentence + "\n")
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, stream, **_: stream.write("<svg></svg>")
+    )
+    both.report(tmp_path / "both.html")
+    assert both.sentence in (tmp_path / "both.html").read_text(encoding="utf-8")
