@@ -482,7 +482,6 @@ print(field("VmHWM:") - before, *groups)
     [
         (60_000_000, {"solver": "cg"}, 3),
         (130_000_000, {"solver": "cg"}, 6),  # more would cost the tiles in memory
-        (150_000_000, {"solver": "cg"}, 3),
         (600_000_000, {"solver": "cg"}, 1),
         (900_000_000, {"solver": "cholesky"}, 1),
         (150_000_000, {"solver": "lowrank", "rank": 200, "tol": 1.0}, 0),
