@@ -15,7 +15,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1, user_api="blas")
-    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # processes that tests start
+    os.environ |= {
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }  # processes that tests start
 
 settings.register_profile(
     "fastmcmd",

@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 import fastmcmd as fm
+from fastmcmd import default_kernels
 from fastmcmd.default_kernels import _distances, chosen_kernels, default_kernels_of, paper_kernels
 from fastmcmd.downsampling import downsampled_cce
 from fastmcmd.inference.smoother import Smoother
@@ -312,3 +313,22 @@ def test_distances_of_wide_rows_are_those_of_narrow_ones(rng):
     plain = squareform(pdist(x))
     np.testing.assert_allclose(_distances(x), plain, rtol=1e-9, atol=0)
     assert _distances(np.ones((5, 100))).max() == 0
+
+
+def test_a_choice_is_remembered_by_the_content_of_the_data(rng, monkeypatch):
+    monkeypatch.setattr(default_kernels, "_recent", {})
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    first = default_kernels_of(x, y)
+    assert default_kernels_of(x.copy(), list(y)) is first
+    for other_x, other_y, options in [
+        (np.where(x == x[7, 1], 9.0, x), y, {}),
+        (x, np.where(y == y[3], 9.0, y), {}),
+        (x, y, {"weights": np.arange(60.0)}),
+        (x, np.round(y), {"classes": True}),
+        (x.reshape(60, 2)[:, ::-1], y, {}),
+    ]:
+        assert default_kernels_of(other_x, other_y, **options) != first
+    for k in range(40):
+        default_kernels_of(x + 0.01 * k * x[:, ::-1], y)
+    assert len(default_kernels._recent) <= 16
+    assert default_kernels_of(x, y) == first
