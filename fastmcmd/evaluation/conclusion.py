@@ -60,13 +60,13 @@ def _decides(pairs: Sequence[PairOfModels], models: int) -> bool:
 
 def _against(pairs: Sequence[PairOfModels], name: str) -> list[tuple[float, float, str]]:
     """Return differences of a model to the others, their p-values and names, the nearest rival first."""
-    found = []
+    differences = []
     for one in pairs:
         if name == one.first:
-            found.append((one.difference, one.p_adjusted, one.second))
+            differences.append((one.difference, one.p_adjusted, one.second))
         elif name == one.second:
-            found.append((-one.difference, one.p_adjusted, one.first))
-    return sorted(found, key=lambda one: -one[0])
+            differences.append((-one.difference, one.p_adjusted, one.first))
+    return sorted(differences, key=lambda one: -one[0])
 
 
 def _best(pairs: Sequence[PairOfModels], names: list[str]) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.annotations import CertificateName, FilePath, MemoryLimit, SolverName
-from fastmcmd._base.checks import check_count
+from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.default_kernels import chosen_input_kernel, chosen_lam
+from fastmcmd.backends import get_backend
+from fastmcmd.default_kernels import chosen_input_kernel, chosen_kernels, chosen_lam
+from fastmcmd.embedding.features import output_features
 from fastmcmd.estimate.arguments import inputs, resolved_kernels, scaled_inputs
 from fastmcmd.estimate.task import backend_of
 from fastmcmd.kernels import RBF, Kernel
@@ -20,16 +22,18 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.subsample import Subsample
+from fastmcmd.planning.subsample import EPS, Subsample
 
 __all__ = ["plan"]
+
+_MOST_FEATURES = 1000
 
 
 def plan(
     x: Any,
     x_kernel: Kernel | str | None = None,
     lam: float | str | None = None,
-    features: int = FEATURES,
+    features: int | None = None,
     tol: float = 1e-6,
     solver: SolverName = "auto",
     backend: str = "auto",
@@ -40,6 +44,8 @@ def plan(
     cache_dir: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
+    y: Any = None,
+    y_kernel: Kernel | str | None = None,
 ) -> Plan:
     """Say what `cce` would do at these inputs, without computing it.
 
@@ -51,12 +57,17 @@ def plan(
         Kernel on inputs; default as in `cce`, chosen from ``x``.
     lam : float, "auto" or "paper", optional
         Regulariser; default as in `cce`.
-    features : int
-        Features that the output kernel needs: 20 to 35 for an RBF kernel on scalar outputs, more where the
-        default kernel resolves outcomes that scatter little around steep means.
+    features : int, optional
+        Features that the output kernel needs. Default: those of ``y``, else 30, which the reasons mention:
+        an RBF kernel on scalar outputs needs 20 to 35, the default kernel more where it resolves outcomes
+        that scatter little around steep means.
     tol, solver, backend, dtype, memory_limit, certificate, rank, cache_dir, devices
     device_memory_limit
         As in `mcmd`.
+    y : array_like (n,) or (n, k), optional
+        Observed outputs, from which ``features`` follow.
+    y_kernel : Kernel, "auto" or "paper", optional
+        Kernel on outputs, of use with ``y``; default as in `cce`.
 
     Returns
     -------
@@ -91,9 +102,9 @@ def plan(
         devices=devices, device_memory_limit=device_memory_limit,
     )  # fmt: skip
     lam = chosen_lam(lam, x_kernel)
-    features = check_count(features, "features")
     shaped = _is_shape(x)
     rows = _of_shape(x) if shaped else inputs(x, "x", options)
+    features, origin = _features(features, None if shaped else rows, x_kernel, y, y_kernel)
     chosen = chosen_input_kernel(rows, x_kernel)
     chosen, options, (rows,) = scaled_inputs(chosen, options, x=rows)
     kernels = resolved_kernels(chosen, RBF("variance"), rows, np.array([[0.0], [1.0]]))
@@ -104,10 +115,30 @@ def plan(
     result = answer(
         some, backend_of(options, kernel), kernel, options, lam, features, low_rank=not shaped
     )
-    assumptions = [options.chosen] if options.chosen else []
+    assumptions = [one for one in (options.chosen, origin) if one]
     if shaped:
         assumptions.append("from the shape alone: standard normal rows of no low rank are assumed")
     return replace(result, reasons=(*assumptions, *result.reasons))
+
+
+def _features(
+    features: int | None, rows: Any, x_kernel: Any, y: Any, y_kernel: Any
+) -> tuple[int, str]:
+    """Return how many features the output kernel needs, and where the number comes from."""
+    if features is not None:
+        return check_count(features, "features"), ""
+    if y is None:
+        return FEATURES, f"{FEATURES} features of outputs are assumed; y= or features= say how many"
+    if rows is None:
+        raise ValueError("y is given with only the shape of x; its kernel needs x, too")
+    outcomes = as_rows(y, "y").astype(np.float64)
+    check_same_length(x=rows, y=outcomes)
+    kernel = chosen_kernels(rows, outcomes, x_kernel, y_kernel)[1].resolve(outcomes)
+    some = np.unique(outcomes[np.linspace(0, len(outcomes) - 1, ROWS).astype(np.intp)], axis=0)
+    factored = output_features(kernel, get_backend("auto", kernel), some, EPS, _MOST_FEATURES)
+    if factored is None:
+        return _MOST_FEATURES, f"y needs more than {_MOST_FEATURES:,} features"
+    return factored[0].rank, f"{factored[0].rank} features of outputs, from y"
 
 
 def _is_shape(x: Any) -> bool:

@@ -23,10 +23,10 @@ from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.solvers import LinearProblem
 
-__all__ = ["Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
+__all__ = ["EPS", "Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
 
 Y_KERNEL = RBF(0.5)  # on outputs of about unit variance: the paper's
-_EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
+EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
 _MOST_FEATURES = 200
 _SCATTER, _WRONG = (
     0.7,
@@ -97,7 +97,7 @@ class Subsample:
         """Return features of the outputs, and the right-hand sides (m, r) made of them."""
         y, drawn = self.outputs()
         factored = output_features(
-            Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, drawn])[:, None], _EPS,
+            Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, drawn])[:, None], EPS,
             _MOST_FEATURES, None,
         )  # fmt: skip
         assert factored is not None, "an RBF kernel on scalars has low rank"

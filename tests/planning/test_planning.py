@@ -295,3 +295,24 @@ def test_a_small_problem_is_its_own_plan():
         x, y, drawn, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg", lam=0.1
     ).info
     assert abs(found.passes - info.passes) <= 1
+
+
+def test_features_of_outputs_are_counted_or_said_to_be_assumed():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 2000)
+    y = 20 * x + rng.normal(size=2000)
+    assert any("30 features of outputs are assumed" in one for one in fm.plan(x).reasons)
+    assert not any("features of outputs" in one for one in fm.plan(x, features=40).reasons)
+    counted = [
+        next(one for one in fm.plan(x, y=values).reasons if "features of outputs, from y" in one)
+        for values in (np.sin(x) + rng.normal(size=2000), y)
+    ]
+    few, many = (int(one.split()[0]) for one in counted)
+    assert 20 <= few <= 80
+    assert many > 2 * few  # of width 1 over a range of 80
+    published = fm.plan(x, y=y, y_kernel="paper").reasons
+    assert int(next(one for one in published if "from y" in one).split()[0]) < 40
+    with pytest.raises(ValueError, match="shape of x"):
+        fm.plan((100, 2), y=y)
+    with pytest.raises(ValueError, match="rows must match"):
+        fm.plan(x, y=y[1:])

@@ -1,6 +1,6 @@
 """Size of the test of equal conditional predictive ability, and family-wise error of its band.
 
-    python tests/simulations/difference_map.py --repeats 300
+    python tests/simulations/difference_map.py --repeats 300 --seed 0
 
 Differences of losses have the conditional mean ``curve sin(2 x)``. The band must hold it at all supported
 inputs together in 95 % of the runs.
@@ -48,12 +48,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=300)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
     cases = [{"noise": noise} for noise in NOISES]
     cases += [{"columns": 5}, {"clusters": 5}, {"n": 1000}, {"n": 1000, "noise": "exponential"}]
     cases += [{"curve": 0.5}, {"curve": 0.5, "n": 1000}]
     for case in cases:
-        rejected, missed = rates(**case, repeats=repeats)
+        rejected, missed = rates(**case, repeats=options.repeats, seed=options.seed)
         print(f"{case}: rejected {rejected:.3f}, outside the band {missed:.3f}", flush=True)
 
 

@@ -1,6 +1,6 @@
 """False alarms and delays of `fastmcmd.Monitor`, looked at after every batch.
 
-Run: python tests/simulations/monitor.py [--runs 200] [--only NAME]
+Run: python tests/simulations/monitor.py [--runs 200] [--only NAME] [--seed 1]
 
 Each run has a reference of 500 rows and batches of 100 rows; from batch 5 on something may move. A line
 gives, for each question, the share of runs with an alarm and the median number of batches to it. The rate
@@ -81,11 +81,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     for name in SCENARIOS:
         if options.only and options.only not in name:
             continue
-        found = alarms(name, options.runs, 1)
+        found = alarms(name, options.runs, options.seed)
         cells = []
         for question, column in zip(QUESTIONS, found.T, strict=True):
             cell = f"{question} {np.mean(column > 0):.3f}"
