@@ -133,16 +133,26 @@ class Expectation:
             return Expected(*means, floor)
         mean = np.empty((len(prediction), features.rank))
         residual = np.empty(len(prediction))
-        for some, part in chunks(prediction, prediction.node_count * max(1, features.rank // 8)):
-            shared = part.support()
-            if shared is None:
-                mean[some], residual[some] = sums_over_nodes(features, *part.nodes())
-            else:
-                p = features.transform(shared[0][:, None])
-                mean[some] = shared[1] @ p
-                residual[some] = shared[1] @ np.sqrt(features.residuals(shared[0][:, None], p))
+        # Rows that share their support need its features once: many rows at a time.
+        for some, part in chunks(prediction, prediction.node_count):
+            self._sum(part, mean[some], residual[some])
         error = np.full(len(mean), _PMF_ERROR * float(np.sqrt(self._largest)))
         return Expected(mean, residual, error, floor)
+
+    def _sum(self, part: Predictive, mean: Array, residual: Array) -> None:
+        """Write ``mean`` (m, r) and ``residual`` (m,) of predictions with finitely many outcomes."""
+        features = self._features
+        shared = part.support()
+        if shared is not None:
+            p = features.transform(shared[0][:, None])
+            mean[:] = shared[1] @ p
+            residual[:] = shared[1] @ np.sqrt(features.residuals(shared[0][:, None], p))
+            return
+        for some, few in chunks(part, part.node_count * max(1, features.rank // 8)):
+            if len(few) < len(part):
+                self._sum(few, mean[some], residual[some])
+            else:
+                mean[:], residual[:] = sums_over_nodes(features, *part.nodes())
 
     def errors(self, prediction: Predictive) -> Array:
         """Return the error (n,) of each row's ``mean``: nothing is computed for closed forms."""

@@ -304,8 +304,8 @@ class _Setting:
         samples = GivenOutcomes.of(np.concatenate([truth, *wrong], axis=1))
         energy = self.basis.energy(self.lam)
         progress = Progress(False, 0.0)
-        found = project(samples, [kind], self.basis, self.inputs, energy, progress).outcomes[0]
-        by_model = [found[:, start : start + size] for start in range(0, found.shape[1], size)]
+        projected = project(samples, [kind], self.basis, self.inputs, energy, progress).outcomes[0]
+        by_model = [projected[:, start : start + size] for start in range(0, projected.shape[1], size)]
         powers = []
         for group in by_model[1:]:
             expected = group.mean(axis=1, keepdims=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
@@ -148,13 +149,13 @@ class ScipyPredictive(ByQuadrature):
     @property
     def node_count(self) -> int:
         """Nodes of a row."""
-        return self._range()[1] if self.discrete else node_count()
+        return self._range[1] if self.discrete else node_count()
 
     def support(self) -> Nodes | None:
         """Return the values (L,) that all rows share and their probabilities (n, L)."""
         if not self.discrete:
             return None
-        return shared_support(*self._range(), lambda first, count: self._own(first, count)[1])
+        return shared_support(*self._range, lambda first, count: self._own(first, count)[1])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) under continuous distributions: polynomials to degree 4, and trivial ones."""
@@ -201,6 +202,7 @@ class ScipyPredictive(ByQuadrature):
 
         return composite(self.quantiles_at, self.upper_quantiles_at, density, order, splits, length)
 
+    @cached_property
     def _range(self) -> tuple[Array, int]:
         """Return the first values (n,) and the number of values that hold almost all mass."""
         middle = self._all(self.frozen.ppf(0.5))
@@ -222,7 +224,7 @@ class ScipyPredictive(ByQuadrature):
                 raise _too_many()
 
     def _own_support(self) -> Nodes:
-        return self._own(*self._range())
+        return self._own(*self._range)
 
     def _own(self, first: Array, count: int) -> Nodes:
         """Return ``count`` values (n, count) from the first ones on, and their probabilities."""
