@@ -305,7 +305,9 @@ class _Setting:
         energy = self.basis.energy(self.lam)
         progress = Progress(False, 0.0)
         projected = project(samples, [kind], self.basis, self.inputs, energy, progress).outcomes[0]
-        by_model = [projected[:, start : start + size] for start in range(0, projected.shape[1], size)]
+        by_model = [
+            projected[:, start : start + size] for start in range(0, projected.shape[1], size)
+        ]
         powers = []
         for group in by_model[1:]:
             expected = group.mean(axis=1, keepdims=True)
