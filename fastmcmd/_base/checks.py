@@ -450,7 +450,7 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     return np.asarray(np.unique(plain, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def _missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+def _missing(labels: HostArray) -> NDArray[np.bool_]:
     """Return which labels (n,) are None, NaN, NaT or pandas's NA."""
     if labels.dtype.kind == "O":
         return np.array([one is None or not _equals_itself(one) for one in labels], dtype=np.bool_)

@@ -348,8 +348,8 @@ def _regions(
 
 
 def _diagnosis(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     prediction: Predictive,
     random_state: RandomState,
     skipped: dict[str, str],
