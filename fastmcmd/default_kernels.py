@@ -58,6 +58,7 @@ _IQR = 1.349  # interquartile range of a standard normal
 _Q50, _Q75 = 0.6745, 1.1503  # quantiles of |z|, z standard normal
 _WINSOR = 4.0  # marginal spreads from the median beyond which outcomes are pulled in
 _REMEMBERED = 16  # choices: several models and functions ask for those of the same data
+_LEAST_LENGTH = 1e-140  # and 1 over the largest: squares of lengths stay in float64
 _DIGITS = (
     36  # binary digits of what products give: other numbers of threads round the rest otherwise
 )
@@ -170,7 +171,7 @@ def default_input_kernel(x: NDArray[Any] | Rows, name: str = "x", weights: Any =
     It is that of `default_kernels_of` for the same inputs and weights; messages call them ``name``.
     """
     weights = as_weights(weights, "weights", len(x))
-    scales, length, *_ = _input_scales(_rows_of(x, _examined(x, weights)))
+    scales, length, *_ = _input_scales(_rows_of(x, _examined(x, weights)), name)
     return _input_kernel(scales, length, name)
 
 
@@ -226,14 +227,17 @@ def chosen_kernels(
 
 
 def chosen_input_kernel(
-    x: NDArray[Any] | Rows, x_kernel: Any = None, weights: Any = None
+    x: NDArray[Any] | Rows, x_kernel: Any = None, weights: Any = None, name: str = "x"
 ) -> Kernel:
-    """Return the kernel that an argument means for checked inputs (n, d); no outcome enters."""
+    """Return the kernel that an argument means for checked inputs (n, d); no outcome enters.
+
+    Messages call the inputs ``name``.
+    """
     x_kernel = kernel_or_name(x_kernel, "x_kernel")
     if isinstance(x_kernel, Kernel):
         return x_kernel
     if x_kernel == "auto":
-        return default_input_kernel(x, weights=weights)
+        return default_input_kernel(x, name, weights)
     return paper_kernels()[0]
 
 
@@ -301,16 +305,16 @@ def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
     return np.sort(rng.choice(n, most, replace=False))
 
 
-def column_scales(x: NDArray[Any]) -> Array:
+def column_scales(x: NDArray[Any], name: str = "x") -> Array:
     """Return one over the standard deviation (d,) of each column, 0 where a column is constant.
 
     A column counts as constant where it varies no more than rounding would make it.
     """
-    scales = [_scales(x[:, k : k + _COLUMNS], k) for k in range(0, x.shape[1], _COLUMNS)]
+    scales = [_scales(x[:, k : k + _COLUMNS], k, name) for k in range(0, x.shape[1], _COLUMNS)]
     return np.concatenate(scales)
 
 
-def _scales(x: NDArray[Any], first: int) -> Array:
+def _scales(x: NDArray[Any], first: int, name: str) -> Array:
     """Return the scales of some columns, of which ``first`` is the first."""
     near = np.asarray(x, dtype=np.float64)
     largest = np.abs(near).max(axis=0)
@@ -323,17 +327,19 @@ def _scales(x: NDArray[Any], first: int) -> Array:
     if not np.isfinite(scales).all():
         column = first + int(np.flatnonzero(~np.isfinite(scales))[0])
         raise NumericalError(
-            f"column {column} of x is too small to be standardised in float64; rescale it"
+            f"column {column} of {name} is too small to be standardised in float64; rescale it"
         )
     return scales
 
 
-def _input_scales(x: NDArray[Any]) -> tuple[Array, float, Array, NDArray[np.intp] | slice]:
+def _input_scales(
+    x: NDArray[Any], name: str = "x"
+) -> tuple[Array, float, Array, NDArray[np.intp] | slice]:
     """Return column scales, the median distance, and distances (m, m) of which rows.
 
     Distances are those of scaled inputs.
     """
-    scales = column_scales(x)
+    scales = column_scales(x, name)
     some = _sample(len(x), _PAIRS, 1)
     distances = _distances(np.asarray(x[some], dtype=np.float64) * scales)
     length = _median_length(distances)
@@ -379,11 +385,14 @@ def _median_length(distances: Array) -> float:
 def _input_kernel(scales: Array, length: float, name: str = "x") -> Kernel:
     """Return the mean of three RBFs of scaled columns, as a kernel of the inputs as they are given.
 
-    One scale for all columns goes into the lengths: no input has to be multiplied.
+    One scale for all columns goes into the lengths: no input has to be multiplied, unless their squares
+    leave float64.
     """
     if not length > 0:
         return Constant(1.0)
     common = float(scales[0]) if (scales == scales[0]).all() else None
+    if common is not None and not _LEAST_LENGTH < length / common < 1 / _LEAST_LENGTH:
+        common = None
     lengths = [length / part / (common or 1.0) for part in (1, 2, 4)]
     wide, middle, narrow = (_rbf(one, name) for one in lengths)
     kernel = (wide + middle + narrow) * (1 / 3)
@@ -403,13 +412,18 @@ def _rbf(length: float, name: str) -> Kernel:
 
 def _marginal_spread(y: Array) -> float:
     """Return the norm of the robust standard deviations of the columns of outcomes (n, k)."""
-    spread = _spreads(y)
-    total = float(np.linalg.norm(spread))
+    total = _norm(_spreads(y))
     if not total > 0:
         raise NumericalError(
             f"all {len(y)} outcomes y are equal: they give the output kernel no scale; pass y_kernel"
         )
     return total
+
+
+def _norm(values: Array) -> float:
+    """Return the Euclidean norm of numbers whose squares may leave float64."""
+    unit = power_of_two(float(np.abs(values).max()))
+    return float(np.linalg.norm(values * unit)) / unit
 
 
 def _spreads(y: Array) -> Array:

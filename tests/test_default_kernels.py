@@ -332,3 +332,13 @@ def test_a_choice_is_remembered_by_the_content_of_the_data(rng, monkeypatch):
         default_kernels_of(x + 0.01 * k * x[:, ::-1], y)
     assert len(default_kernels._recent) <= 16
     assert default_kernels_of(x, y) == first
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_outcomes_whose_squares_leave_float64_are_named(rng, unit):
+    """They were said to be equal, or to have an infinite spread."""
+    with pytest.raises(ValueError, match=r"y is too .* spread is \d.*rescale y"):
+        default_kernels_of(rng.normal(size=50), unit * rng.normal(size=50))
+    assert default_kernels_of(unit * rng.normal(size=50), rng.normal(size=50)).length > 0
+    with pytest.raises(ValueError, match="column 0 of y is too small"):
+        fm.Monitor(rng.normal(size=50), 1e-320 * rng.normal(size=50))

@@ -232,8 +232,11 @@ def test_encoders_that_cannot_be_called_or_return_no_rows():
 def test_inputs_too_large_for_the_kernel_are_named(value):
     large = X.copy()
     large[4] = value
-    refuses(NumericalError, "^x is too large", lambda: fm.cce(large, Y, P))
     paper = {"x_kernel": "paper", "y_kernel": "paper"}
+    refuses(NumericalError, "^x is too large", lambda: fm.cce(large, Y, P, **paper))
+    one = np.zeros_like(X)
+    one[4] = 1.0  # which the others are next to nothing beside
+    np.testing.assert_allclose(fm.cce(large, Y, P).values, fm.cce(one, Y, P).values, atol=2e-6)
     refuses(NumericalError, "^at is too large", lambda: fm.cce(X, Y, P, at=large, **paper))
     refuses(NumericalError, "leave the range of float64", lambda: fm.cce(X, Y, P, at=large))
     refuses(NumericalError, "^grid is too large", lambda: fm.mcmd(large, X, Y, X, -Y))

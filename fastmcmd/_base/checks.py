@@ -443,10 +443,27 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     if labels.ndim != 1:
         raise ValueError(f"{name} has shape {labels.shape}; (n,) is needed: a label a row")
     check_same_length(**{"y": range(n), name: labels})
-    if labels.dtype.kind in "fcmM" and (labels != labels).any():
-        raise ValueError(f"{name} has no label in row {int(np.argmax(labels != labels))}")
+    missing = _missing(labels)
+    if missing.any():
+        raise ValueError(f"{name} has no label in row {int(np.argmax(missing))}")
     plain = labels.astype(str) if labels.dtype == object else labels
     return np.asarray(np.unique(plain, return_inverse=True)[1].reshape(-1), dtype=np.intp)
+
+
+def _missing(labels: HostArray) -> NDArray[np.bool_]:
+    """Return which labels (n,) are None, NaN, NaT or pandas's NA."""
+    if labels.dtype.kind == "O":
+        return np.array([one is None or not _equals_itself(one) for one in labels], dtype=np.bool_)
+    if labels.dtype.kind in "fcmM":
+        return np.asarray(labels != labels)
+    return np.zeros(len(labels), dtype=np.bool_)
+
+
+def _equals_itself(value: object) -> bool:
+    try:
+        return bool(value == value)
+    except (TypeError, ValueError):  # pandas's NA
+        return False
 
 
 def is_tensor(value: object) -> bool:

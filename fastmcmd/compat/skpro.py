@@ -6,14 +6,21 @@ skpro is imported when `Metric` is requested; `from_skpro` only calls methods of
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import metrics
-from fastmcmd._base.checks import as_array, as_weights, check_choice, check_count, check_flag
+from fastmcmd._base.checks import (
+    as_array,
+    as_weights,
+    check_choice,
+    check_count,
+    check_flag,
+    shown,
+)
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.errors import require
 from fastmcmd.predictive import Draws, Gaussian, Mixture, Predictive
@@ -239,6 +246,10 @@ def _metric() -> type:
             multivariate: bool = False,
             lower_is_better: bool | None = None,
         ) -> None:
+            if options is not None and not isinstance(options, Mapping):
+                raise TypeError(
+                    f"options is {shown(options)}; a dict of arguments of the metric, or None, is needed"
+                )
             self.metric = metric
             self.options = options
             self.multivariate = multivariate

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fastmcmd._base.annotations import HostArray
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel, Scaled, split_scales
 from fastmcmd.kernels.base import UNIT
+from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows, check_apart, open_rows
 
@@ -27,7 +27,6 @@ __all__ = [
 
 _SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
 _LOST = 1e-3  # of a kernel value: a rounding error beyond is no rounding
-_EXAMINED = 40  # rows on whose pairs a function is checked to be a kernel
 _TINY = 1 << 22  # bytes on a device that are copied in no time, so that equal inputs collapse
 
 
@@ -163,14 +162,6 @@ def resolved_kernels(
         except ValueError as error:
             raise NumericalError(f"{name}: {error}") from None
         _check_lengths(resolved[-1], data.shape[1], name)
-        if not kernel.compiled:
-            some = [_some_rows(each) for each in (data, other) if each is not None]
-            resolved[-1].examine(np.concatenate(some), name)
+        samples = (data,) if other is None else (data, other)
+        examine_kernel(resolved[-1], name, *samples)
     return resolved[0], resolved[1]
-
-
-def _some_rows(data: HostArray | Rows) -> HostArray:
-    """Return rows to try a kernel on, the same in the same call."""
-    count = min(len(data), _EXAMINED)
-    rng = generator(len(data), Purpose.PROBE)
-    return np.asarray(data[np.sort(rng.choice(len(data), count, replace=False))])

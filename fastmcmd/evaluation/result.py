@@ -331,7 +331,7 @@ class Evaluation:
         from fastmcmd.evaluation.verdict import verdict
 
         test, x = self._tested(), as_rows(self.x, "x")
-        named = len(self.column_names) == x.shape[1]
+        named = len(set(self.column_names)) == x.shape[1]
         columns = dict(zip(self.column_names, x.T, strict=True)) if named else None
         return verdict(x, self.y, self.prediction, columns, test=test)
 

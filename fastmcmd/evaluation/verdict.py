@@ -12,7 +12,7 @@ from fastmcmd._base.annotations import Json, RandomState
 from fastmcmd._base.checks import as_rows, check_positive
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned
-from fastmcmd.errors import MissingDependencyError
+from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.frames import column_names
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.diagnose import diagnose
@@ -300,12 +300,13 @@ def verdict(
     skipped: dict[str, str] = {}
     columns = _inputs_by_name(x) if columns is None else columns
     regions = _regions(x, y, predictive, columns, level, random_state, skipped)
-    diagnosis: Diagnosis | None = diagnose(x, y, predictive, random_state=random_state)
-    if diagnosis is not None and diagnosis.reason:
-        skipped["diagnosis"], diagnosis = diagnosis.reason, None
+    diagnosis = _diagnosis(x, y, predictive, random_state, skipped)
     remedy = None
     if diagnosis is not None:
-        remedy = _remedy(x, outcomes, predictive, level, random_state, skipped)
+        try:
+            remedy = _remedy(x, outcomes, predictive, level, random_state, skipped)
+        except NumericalError as error:
+            skipped["remedy"] = str(error)
     where: tuple[RegionVerdict, ...] = ()
     if regions is not None:
         inside = regions.contains(columns)
@@ -315,9 +316,9 @@ def verdict(
 
 def _inputs_by_name(x: Any) -> Any:
     """Return the inputs as named columns; None if they are too many to describe regions by."""
-    if column_names(x):
+    rows, named = as_rows(x, "x"), column_names(x)
+    if named and len(set(named)) == rows.shape[1]:
         return x
-    rows = as_rows(x, "x")
     if rows.shape[1] > _MOST_COLUMNS:
         return None
     names = ["x"] if rows.shape[1] == 1 else [f"x[:, {place}]" for place in range(rows.shape[1])]
@@ -341,9 +342,28 @@ def _regions(
     else:
         try:
             return weak_regions(columns, x, y, prediction, level=level, random_state=random_state)
-        except MissingDependencyError as error:
+        except (MissingDependencyError, NumericalError) as error:
             skipped["regions"] = str(error)
     return None
+
+
+def _diagnosis(
+    x: ArrayLike,
+    y: ArrayLike,
+    prediction: Predictive,
+    random_state: RandomState,
+    skipped: dict[str, str],
+) -> Diagnosis | None:
+    """Return what predictions need, or None with the reason in ``skipped``."""
+    try:
+        diagnosis = diagnose(x, y, prediction, random_state=random_state)
+    except NumericalError as error:
+        skipped["diagnosis"] = str(error)
+        return None
+    if diagnosis.reason:
+        skipped["diagnosis"] = diagnosis.reason
+        return None
+    return diagnosis
 
 
 def _remedy(

@@ -262,7 +262,7 @@ class _Test:
         if self.delta is not None:
             assert projections.residuals is not None
             relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
-            p_value, bound = relevance.p_value(self.delta**2), relevance.bound(0.05)
+            p_value, bound = relevance.p_value(self.delta * self.delta), relevance.bound(0.05)
         levels = (5, 25, 50, 75, 95)
         return CongruenceTest(
             p_value=p_value,

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Categorical, Draws, NegativeBinomial, Predictive
 
@@ -242,7 +243,7 @@ class CountCorrection:
             stride[:] = 1.0
         count = int(np.max((high - low) // stride, initial=0)) + 1
         if count > MOST_COUNTS:
-            raise ValueError(
+            raise NumericalError(
                 f"prediction spreads its counts over {count:,} values in some row, more than "
                 f"{MOST_COUNTS:,}: give a continuous distribution of y"
             )

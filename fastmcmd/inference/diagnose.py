@@ -211,7 +211,8 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
         known = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
         wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2) / total
         shift_error = np.hypot(
-            wide * np.sqrt(quadratic(g, variances.shift)), _change(plain.shift, local.shift)
+            wide * np.sqrt(quadratic(g, variances.shift)) * variances.unit,
+            _change(plain.shift, local.shift),
         )
         factor_error = np.hypot(
             wide * np.sqrt(quadratic(g, variances.log_factor)),
@@ -290,7 +291,8 @@ class _ResidualSums:
 def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
     """Return sums over the rows uncorrected, shifted, and shifted and rescaled, in one pass."""
     fit, model = task.fit, task.model
-    influences = Influences(task.shrink, fit)
+    unit = 1.0 if model.log_mean else float(np.median(model.scale)) * model.unit
+    influences = Influences(task.shrink, fit, unit)
     sums = [_ResidualSums(len(task.shrink), model.size) for _ in range(3)]
     for rows, g in task.blocks:
         features, w = model.features(task.y[rows], rows), task.blocks.weights[rows]
@@ -315,13 +317,15 @@ def _excess(task: _Task, g: Array, sums: _ResidualSums) -> Array:
 def _chance(task: _Task, sums: _ResidualSums) -> float:
     """Return twice the standard deviation of the mean excess of right predictions, about.
 
-    With residuals of covariance C, the rows of G'WE are independent, with covariances ``s_k C``: the mean
-    excess has the variance ``2 tr(C^2) sum_k (filter_k s_k)^4 / N^2``.
+    With residuals of covariance C, the rows of G'WE are independent, with covariances ``s_k C N / m`` for
+    the effective number of rows ``m = (sum w)^2 / sum w^2``, N without weights: the mean excess has the
+    variance ``2 tr(C^2) sum_k (filter_k s_k)^4 / m^2``.
     """
     basis = task.blocks.basis
     covariance = sums.covariance / basis.total
     shares = (task.shrink * basis.spectrum) ** 4
-    return float(2 * np.sqrt(2 * np.sum(covariance**2) * shares.sum()) / basis.total)
+    effective = basis.total**2 / float(np.square(task.blocks.weights).sum())
+    return float(2 * np.sqrt(2 * np.sum(covariance**2) * shares.sum()) / effective)
 
 
 def _nothing(grid: Array, level: float, reason: str, labels: Any) -> Diagnosis:

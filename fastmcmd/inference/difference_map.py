@@ -19,6 +19,7 @@ from fastmcmd.frames import RowLabels, to_frame
 from fastmcmd.inference.inputs import InputMap
 from fastmcmd.inference.local_corrections import quadratic
 from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.kernels.base import power_of_two
 
 __all__ = ["DifferenceMap", "difference_map"]
 
@@ -33,6 +34,7 @@ _POINTS = 150  # of the band, at which the largest deviation is looked for
 _MOST_VALUES = 4e8  # of replicates at points
 _TOGETHER = 50  # replicates held together
 _ROUNDING = 1e-12
+_TIE = 1e-9  # of standardised logarithms of statistics
 _MOST_SKEWNESS = 0.3  # of deciles of residuals; exponential ones: 0.47, and the band misses in 21 %
 
 
@@ -184,6 +186,8 @@ def difference_map(
     again, and their largest deviation over the inputs relative to the standard error of each replicate
     (a bootstrap-t).
     """
+    unit = power_of_two(float(np.abs(d).max()))  # squares of differences may leave float64
+    d, weights = d * unit, weights * power_of_two(float(weights.max()))
     basis = Smoother.of(seen.kernel, seen(x), _LANDMARKS).basis(seen(x), weights)
     g, at = basis.coordinates(seen(x)), basis.coordinates(seen(grid))
     groups = np.arange(len(d)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
@@ -224,8 +228,8 @@ def difference_map(
         reach = float(np.quantile(np.concatenate(ratios), level, method="higher"))
     if abs(_skewness(residual)) > _MOST_SKEWNESS:
         reach = np.nan
-    difference = np.where(supported, difference, np.nan)
-    band = difference[:, None] + reach * error[:, None] * np.array([-1.0, 1.0])
+    difference = np.where(supported, difference, np.nan) / unit
+    band = difference[:, None] + reach * (error / unit)[:, None] * np.array([-1.0, 1.0])
     return difference, band, supported, p, p_mean
 
 
@@ -281,13 +285,27 @@ def _test(
     centred = logs - logs.mean(axis=1, keepdims=True)
     # The mean has one degree of freedom: the logarithm of its square has a long lower tail, no upper one.
     score = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
-    ranks = np.stack([np.argsort(np.argsort(one, kind="stable")) for one in score])
+    ranks = np.stack([_ranks(one) for one in score])
     largest = ranks.max(axis=0)
     second = np.sort(ranks, axis=0)[-2] / len(
         largest
     )  # ties of the largest rank are broken by the next
     key = largest + second
     return float(np.mean(key >= key[0] - 1e-12)), float(np.mean(mean >= mean[0] * (1 - 1e-12)))
+
+
+def _ranks(values: Array) -> NDArray[np.intp]:
+    """Return how many of the values (b,) each is above; those that differ by rounding are equal.
+
+    Few clusters have few signs, which are drawn again and again: with ties broken by rounding, a p-value
+    would fall below the share of the signs that are as extreme.
+    """
+    order = np.argsort(values, kind="stable")
+    new = np.diff(values[order], prepend=-np.inf) > _TIE
+    first = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+    out = np.empty(len(values), dtype=np.intp)
+    out[order] = first
+    return out
 
 
 def _by_group(values: Array, groups: NDArray[np.intp]) -> Array:

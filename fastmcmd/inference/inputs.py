@@ -36,12 +36,14 @@ class InputMap:
         return np.asarray((x - self.offset) * self.scales)
 
 
-def input_map(x: Array, x_kernel: object = None, weights: object = None) -> InputMap:
+def input_map(
+    x: Array, x_kernel: object = None, weights: object = None, name: str = "x"
+) -> InputMap:
     """Return what an argument ``x_kernel`` means for inputs (n, d): a kernel, "auto", "paper" or None.
 
-    Rows of weight 0 do not count in the default.
+    Rows of weight 0 do not count in the default. Messages call the inputs ``name``.
     """
-    scales, kernel = split_scales(chosen_input_kernel(x, x_kernel, weights).resolve(x))
+    scales, kernel = split_scales(chosen_input_kernel(x, x_kernel, weights, name).resolve(x))
     factors = np.ones(x.shape[1]) if scales is None else np.array(scales)
     offset = np.zeros(x.shape[1])
     if scales is not None and kernel.translation_invariant:

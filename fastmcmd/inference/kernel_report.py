@@ -265,7 +265,7 @@ def kernel_report(
     setting = _Setting(basis, inputs, lam, rng)
     discrete = predictive is not None and predictive.discrete
     powers, varies = _powers(setting, truth, y_kernel, discrete, classes)
-    features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng).transform(outcomes)
+    features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng, "y_kernel").transform(outcomes)
     explained = _explained(basis, inputs, features, lam)
     dimension = basis.effective_dimension(lam)
     warnings = _warnings(powers, dimension, varies)

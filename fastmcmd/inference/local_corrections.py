@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.inference.corrections import CountCorrection, LocationScale
 from fastmcmd.inference.smoother import Basis
+from fastmcmd.kernels.base import power_of_two
 
 __all__ = [
     "CorrectionFit",
@@ -208,11 +209,14 @@ class Uncertainty:
     shift, log_factor, rows : ndarray (p, p)
         ``F G'W^2 diag(v) G F`` with the filter F and v the squared influence of a row on the shift, on the
         log factor, and 1.
+    unit : float
+        Of the shift, whose square in units of y may leave float64.
     """
 
     shift: Array
     log_factor: Array
     rows: Array
+    unit: float
 
 
 class Influences:
@@ -229,10 +233,12 @@ class Influences:
         The filter of the fit.
     fit : CorrectionFit
         The corrections.
+    unit : float
+        Of the shift, whose square in units of y may leave float64.
     """
 
-    def __init__(self, shrink: Array, fit: CorrectionFit) -> None:
-        self.shrink, self.fit = shrink, fit
+    def __init__(self, shrink: Array, fit: CorrectionFit, unit: float = 1.0) -> None:
+        self.shrink, self.fit, self.unit = shrink, fit, unit
         self._sums = [np.zeros((len(shrink), len(shrink))) for _ in range(3)]
 
     def add(self, g: Array, w: Array, residual: Array) -> None:
@@ -244,7 +250,8 @@ class Influences:
             # J grows with the sum of the a_i: the influence of a unit of a_i.
             leverage = np.clip(own / total, 0.0, _MOST_LEVERAGE)
             factor = w * total / (1 - leverage)
-            for out, one in zip(self._sums, local.solve(residual), strict=False):
+            by_shift, by_factor = local.solve(residual)
+            for out, one in zip(self._sums, (by_shift / self.unit, by_factor), strict=False):
                 influence = np.nan_to_num(one * factor, posinf=0.0, neginf=0.0)
                 out += (g * (influence**2)[:, None]).T @ g
         self._sums[2] += (g * (w * w)[:, None]).T @ g
@@ -252,7 +259,8 @@ class Influences:
     def uncertainty(self) -> Uncertainty:
         """Return the quadratic forms."""
         shrink = self.shrink
-        return Uncertainty(*(shrink[:, None] * one * shrink for one in self._sums))
+        shift, log_factor, rows = (shrink[:, None] * one * shrink for one in self._sums)
+        return Uncertainty(shift, log_factor, rows, self.unit)
 
 
 def quadratic(g: Array, matrix: Array) -> Array:
@@ -266,6 +274,8 @@ def _limited(step: Array, most: Array | float) -> Array:
 
 def _solve(residual: Array, by_shift: Array, by_factor: Array) -> tuple[Array, Array]:
     """Return the least-squares solutions in two unknowns, row by row; NaN where singular."""
+    unit = power_of_two(float(np.abs(by_shift).max(initial=0.0)))  # squares may leave float64
+    by_shift = by_shift * unit
     aa = np.einsum("qr,qr->q", by_shift, by_shift)
     bb = np.einsum("qr,qr->q", by_factor, by_factor)
     ab = np.einsum("qr,qr->q", by_shift, by_factor)
@@ -274,4 +284,4 @@ def _solve(residual: Array, by_shift: Array, by_factor: Array) -> tuple[Array, A
     det = aa * bb - ab * ab
     good = det > _SINGULAR * aa * bb
     det = np.where(good, det, np.nan)
-    return (bb * ra - ab * rb) / det, (aa * rb - ab * ra) / det
+    return unit * ((bb * ra - ab * rb) / det), (aa * rb - ab * ra) / det

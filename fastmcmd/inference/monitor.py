@@ -252,9 +252,11 @@ class Monitor(ColumnTable):
 
     def _begin(self, state: _State) -> None:
         self._state = state
-        self._x_view = View.of(state.x_aside, self._x_kernel)
-        self._y_view = View.of(state.y_aside)
-        self._score_view = None if state.score_aside is None else View.of(state.score_aside)
+        self._x_view = View.of(state.x_aside, "x", self._x_kernel)
+        self._y_view = View.of(state.y_aside, "y")
+        self._score_view = None
+        if state.score_aside is not None:
+            self._score_view = View.of(state.score_aside, "prediction")
 
     def update(self, x: Any, y: Any, prediction: Any = None) -> MonitorUpdate:
         """Compare a batch with the rows so far, and add it to them.

@@ -17,6 +17,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = [
@@ -188,6 +189,7 @@ def landmark_features(
     if len(flat) > 10 * _CANDIDATES:
         flat = flat[rng.choice(len(flat), 10 * _CANDIDATES, replace=False)]
     rows = np.unique(flat, axis=0)
+    examine_kernel(kernel, "y_kernel", rows)
     if len(rows) > _CANDIDATES:
         rows = rows[np.sort(rng.choice(len(rows), _CANDIDATES, replace=False))]
     search = LandmarkSearch(

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike, Json, RandomState
-from fastmcmd._base.checks import as_array, as_rows, check_count, check_positive, shown
+from fastmcmd._base.checks import (
+    as_array,
+    as_rows,
+    check_count,
+    check_positive,
+    check_same_length,
+    shown,
+)
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned, data_frame
@@ -25,6 +32,7 @@ from fastmcmd.inference.outcome_features import OutcomeFeatures, landmark_featur
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.kernels.base import power_of_two
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.rows import Rows
@@ -43,6 +51,7 @@ _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regi
 LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
 _DRAWS = 64  # from each prediction, whose mean stands for the expectation while the tree grows
 _FEATURE_VALUES = 1 << 22  # held together
+_DIGITS = 4  # of thresholds, unless more are needed to tell neighbouring values apart
 _MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
 _SUBSAMPLE = 500  # rows from which the median distance and landmarks of outcomes are taken
 
@@ -164,9 +173,11 @@ class WeakRegions(Sequence[WeakRegion]):
                 f"No region of {len(self)} is wrong beyond chance (level {self.level:.3g}, Holm); "
                 f"the least p-value is {best.p_adjusted:.3g}: {best.description}"
             )
-        noun = "region is" if len(wrong) == 1 else "regions are"
+        noun = "region" if len(self) == 1 else "regions"
+        verb = "is" if len(wrong) == 1 else "are"
         head = (
-            f"{len(wrong)} of {len(self)} {noun} wrong beyond chance (level {self.level:.3g}, Holm)"
+            f"{len(wrong)} of {len(self)} {noun} {verb} wrong beyond chance "
+            f"(level {self.level:.3g}, Holm)"
         )
         return "\n".join([head, *(f"  {one}" for one in wrong)])
 
@@ -242,10 +253,9 @@ def weak_regions(
     """
     tree = _tree_class()
     table, names = numbers_of_columns(columns)
-    x, y = as_rows(x, "x"), as_rows(y, "y")
+    x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
+    check_same_length(x=x, y=y, columns=table)
     n = len(x)
-    if len(table) != n:
-        raise ValueError(f"rows must match: x has {n}, columns has {len(table)}")
     if n < LEAST_ROWS:
         raise ValueError(
             f"there are {n} rows; at least {LEAST_ROWS} are needed to split and to test"
@@ -275,9 +285,11 @@ def weak_regions(
     local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)
     least = max(10, len(half) // 2 ** (max_depth + 2))
     fitted = tree(max_depth=max_depth, min_samples_leaf=least, random_state=0)
-    fitted.fit(table[half], np.stack([_scaled(local), _scaled(beyond)], axis=1))
+    # The tree compares in float32, which would confuse some values and not hold others.
+    ranks = np.stack([np.unique(one, return_inverse=True)[1] for one in table[half].T], axis=1)
+    fitted.fit(ranks, np.stack([_scaled(local), _scaled(beyond)], axis=1))
     tests = []
-    for conditions in _leaves(fitted.tree_):
+    for conditions in _leaves(fitted.tree_, ranks, table[half]):
         inside = _inside(table, conditions)
         rows = halves[1][inside[halves[1]]]
         observed, null, spread, p = _test(
@@ -308,6 +320,10 @@ def numbers_of_columns(
 ) -> tuple[Array, tuple[str, ...]]:
     """Return the columns as numbers (n, c) and their names; text as yes-or-no columns."""
     if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
+        given = [str(name) for name in columns.columns]
+        if len(set(given)) < len(given):
+            twice = next(name for name in given if given.count(name) > 1)
+            raise ValueError(f"columns has more than one column named {twice!r}; rename them")
         columns = {str(name): columns[name] for name in columns.columns}
     if not isinstance(columns, Mapping):
         rows = as_rows(columns, "columns")
@@ -329,39 +345,63 @@ def numbers_of_columns(
                 )
             # Of two labels one column says all.
             for label in distinct[:1] if len(distinct) == 2 else distinct:
-                indicators[f"{name} is {label}"] = (labels == label).astype(np.float64)
+                _add(indicators, f"{name} is {label}", (labels == label).astype(np.float64))
         else:
-            indicators[str(name)] = as_rows(as_array(values, f"columns[{name!r}]"), f"columns[{name!r}]",
-                                       columns=1)[:, 0].astype(np.float64)  # fmt: skip
+            title = f"columns[{name!r}]"
+            number = as_rows(as_array(values, title), title, columns=1)[:, 0]
+            _add(indicators, str(name), number.astype(np.float64))
     lengths = {len(one) for one in indicators.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns have {shown(sorted(lengths))} rows; the same number is needed")
     return np.stack(list(indicators.values()), axis=1), tuple(indicators)
 
 
+def _add(columns: dict[str, Array], name: str, values: Array) -> None:
+    if name in columns:
+        raise ValueError(f"columns has more than one column named {name!r}; rename them")
+    columns[name] = values
+
+
 def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDArray[np.bool_]:
     inside = np.ones(len(table), dtype=np.bool_)
     for column, above, threshold in conditions:
-        # As scikit-learn does: rows are compared in float32.
-        values = table[:, column].astype(np.float32)
+        values = table[:, column]
         inside &= (values > threshold) if above else (values <= threshold)
     return inside
 
 
-def _leaves(tree: Any) -> list[tuple[tuple[int, bool, float], ...]]:
-    """Return the conditions of each leaf."""
+def _leaves(
+    tree: Any, ranks: NDArray[np.intp], table: Array
+) -> list[tuple[tuple[int, bool, float], ...]]:
+    """Return the conditions of each leaf on columns (m, c), of a tree that was fitted to their ranks."""
     paths: list[_Path] = []
-    stack: list[tuple[int, _Path]] = [(0, ())]
+    stack: list[tuple[int, NDArray[np.intp], _Path]] = [(0, np.arange(len(table)), ())]
     while stack:
-        node, conditions = stack.pop()
+        node, rows, conditions = stack.pop()
         left, right = int(tree.children_left[node]), int(tree.children_right[node])
         if left < 0:
             paths.append(conditions)
             continue
-        cut = int(tree.feature[node]), float(tree.threshold[node])
-        stack.append((right, (*conditions, (cut[0], True, cut[1]))))
-        stack.append((left, (*conditions, (cut[0], False, cut[1]))))
+        column = int(tree.feature[node])
+        below = ranks[rows, column] <= tree.threshold[node]
+        values = table[rows, column]
+        cut = _between(float(values[below].max()), float(values[~below].min()))
+        stack.append((right, rows[~below], (*conditions, (column, True, cut))))
+        stack.append((left, rows[below], (*conditions, (column, False, cut))))
     return paths
+
+
+def _between(low: float, high: float) -> float:
+    """Return a number from ``low`` to below ``high``: the middle, with as few digits as tell them apart."""
+    middle = low / 2 + high / 2
+    candidates = (float(f"{middle:.{digits}g}") for digits in range(_DIGITS, 18))
+    return next((one for one in candidates if low <= one < high), low)
+
+
+def _shown(threshold: float) -> str:
+    """Return a threshold with all of its digits, few of which `_between` chose."""
+    texts = (f"{threshold:.{digits}g}" for digits in range(_DIGITS, 18))
+    return next(text for text in texts if float(text) == threshold)
 
 
 def _in_words(conditions: Sequence[tuple[int, bool, float]], names: Sequence[str]) -> str:
@@ -376,9 +416,11 @@ def _in_words(conditions: Sequence[tuple[int, bool, float]], names: Sequence[str
         if " is " in name and {*low, *high} == {0.5}:
             parts.append(name if low else name.replace(" is ", " is not ", 1))
         elif low and high:
-            parts.append(f"{max(low):.4g} < {name} <= {min(high):.4g}")
+            parts.append(f"{_shown(max(low))} < {name} <= {_shown(min(high))}")
         else:
-            parts.append(f"{name} > {max(low):.4g}" if low else f"{name} <= {min(high):.4g}")
+            parts.append(
+                f"{name} > {_shown(max(low))}" if low else f"{name} <= {_shown(min(high))}"
+            )
     return " and ".join(parts)
 
 
@@ -388,6 +430,7 @@ def _scaled(values: Array) -> Array:
 
 
 def _standardised(table: Array) -> Array:
+    table = table * [power_of_two(float(one)) for one in np.abs(table).max(axis=0)]
     scale = table.std(axis=0)
     return np.asarray((table - table.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
 

@@ -18,6 +18,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
+from fastmcmd.kernels.base import power_of_two
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -214,6 +215,13 @@ def rejection_curve(
     w = np.ones(n) if given is None else np.asarray(given, dtype=np.float64)
     used = w > 0
     losses, w, n = losses[used], w[used], int(used.sum())
+    infinite = np.unique(losses[np.isinf(losses)])
+    if len(infinite) > 1:
+        raise ValueError(
+            "loss holds infinity of both signs, which have no mean; leave such rows out"
+        )
+    unit = power_of_two(float(np.abs(losses).max()))  # sums of losses may leave float64
+    losses = losses * unit
     left = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
     curves = {name: _curve(each[used], losses, w) for name, each in scores.items()}
     best = _curve(losses, losses, w)
@@ -224,7 +232,7 @@ def rejection_curve(
         random[place], areas[place] = curve[left - 1], curve.mean()
     tail = (1 - level) / 2
     band = np.quantile(random, [tail, 1 - tail], axis=0, method="inverted_cdf").T
-    mean = float(w @ losses / w.sum())
+    mean = float(w @ losses / w.sum()) / unit
     area = {name: float(each.mean()) for name, each in curves.items()}
     p = {
         name: float((1 + np.count_nonzero(areas <= each)) / (1 + simulations))
@@ -232,14 +240,14 @@ def rejection_curve(
     }
     return RejectionCurve(
         rejected=1 - left / n,
-        loss=curves["score"][left - 1],
-        std_loss=curves["std"][left - 1] if "std" in curves else None,
-        random_band=band,
-        best_loss=best[left - 1],
-        area=area["score"],
-        std_area=area.get("std"),
+        loss=curves["score"][left - 1] / unit,
+        std_loss=curves["std"][left - 1] / unit if "std" in curves else None,
+        random_band=band / unit,
+        best_loss=best[left - 1] / unit,
+        area=area["score"] / unit,
+        std_area=area["std"] / unit if "std" in area else None,
         random_area=mean,
-        best_area=float(best.mean()),
+        best_area=float(best.mean()) / unit,
         p_value=p["score"],
         std_p_value=p.get("std"),
         level=level,

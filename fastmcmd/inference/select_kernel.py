@@ -27,6 +27,7 @@ from fastmcmd._base.checks import (
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels, column_scales, median_distance
+from fastmcmd.errors import NumericalError
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import (
     RBF,
@@ -58,6 +59,7 @@ _SCALE_ROWS = 1_000  # rows of the search for scales
 _SCALE_LANDMARKS = 120
 _SWEEPS = 3  # over the columns
 _NOTHING = 0.005  # share explained below which a sentence says that nothing is
+_LEAST_LENGTH = 1e-140  # of scaled inputs, and 1 over the largest: squares stay in float64
 _GAIN = 1e-3  # of the error: below, another scale is no better
 
 Array = NDArray[np.float64]
@@ -283,7 +285,8 @@ def select_kernel(
     outcomes = np.asarray(y[some], dtype=np.float64)
     weight = np.ones(len(some)) if weights is None else weights[some]
     y_kernel = chosen_kernels(inputs, outcomes, Constant(1.0), y_kernel, 1.0)[1].resolve(outcomes)
-    features = _principal(Smoother.of(y_kernel, outcomes, _OUTPUT_RANK, rng).transform(outcomes))
+    smoother = Smoother.of(y_kernel, outcomes, _OUTPUT_RANK, rng, "y_kernel")
+    features = _principal(smoother.transform(outcomes))
     factors = _factors(scales, inputs, features, weight, rng)
     scaled = inputs if factors is None else inputs * factors
     kernels = _default_candidates(scaled) if candidates is None else _named(candidates)
@@ -335,7 +338,7 @@ class _Candidate:
         among = x
         if len(x) > max(_CANDIDATE_ROWS, landmarks):
             among = x[np.sort(rng.choice(len(x), max(_CANDIDATE_ROWS, landmarks), replace=False))]
-        smoother = Smoother.of(kernel, among, landmarks, rng)
+        smoother = Smoother.of(kernel, among, landmarks, rng, "candidates")
         f = smoother.transform(x)
         diagonal = np.asarray(kernel.diagonal(x), dtype=np.float64)
         reproduced = np.einsum("ij,ij->i", f, f)
@@ -441,6 +444,11 @@ def _default_candidates(x: Array) -> dict[str, Kernel]:
     length = median_distance(x)
     if not length > 0:
         return {"constant": Constant(1.0)}
+    if not _LEAST_LENGTH < length < 1 / _LEAST_LENGTH:
+        raise NumericalError(
+            f"x has a median distance of {length:.3g} after scaling, whose square leaves float64; other "
+            "scales are needed, such as 'standard'"
+        )
     parts = (2.0, 1.0, 0.5, 0.25, 0.125)
     named: dict[str, Kernel] = {}
 

@@ -47,9 +47,9 @@ class View:
     basis: Basis
 
     @staticmethod
-    def of(rows: Array, kernel: object = None) -> View:
-        """Choose scales and landmarks on rows (n, k) that are set aside."""
-        seen = input_map(rows, kernel)
+    def of(rows: Array, name: str, kernel: object = None) -> View:
+        """Choose scales and landmarks on rows (n, k) that are set aside; messages call these ``name``."""
+        seen = input_map(rows, kernel, name=name)
         smoother = Smoother.of(seen.kernel, seen(rows), _LANDMARKS)
         if kernel is None:
             offset, scale = seen.offset, seen.scales

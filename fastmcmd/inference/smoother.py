@@ -17,6 +17,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel, scale_columns, split_scales
+from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["Basis", "Smoother"]
@@ -44,7 +45,13 @@ class Smoother:
     scales: tuple[float, ...] | None = None
 
     @staticmethod
-    def of(kernel: Kernel, x: Array, landmarks: int, random_state: object = 0) -> Smoother:
+    def of(
+        kernel: Kernel,
+        x: Array,
+        landmarks: int,
+        random_state: object = 0,
+        name: str = "x_kernel",
+    ) -> Smoother:
         """Choose at most so many landmarks among the rows of ``x`` (n, d), by randomly pivoted Cholesky.
 
         Parameters
@@ -57,11 +64,19 @@ class Smoother:
             Landmarks at most: fewer where these reproduce the kernel to rounding.
         random_state : int or numpy.random.Generator
             Source of the draws.
+        name : str
+            The argument that the kernel was.
+
+        Raises
+        ------
+        ValueError
+            The kernel is a function that is not symmetric or not positive semi-definite.
         """
         rng = generator(random_state, Purpose.LANDMARKS)
         scales, _ = split_scales(kernel)
         kernel, x = scale_columns(kernel, x)
         kernel = kernel.resolve(x)
+        examine_kernel(kernel, name, x)
         rows = x
         if len(x) > _CANDIDATES:
             rows = x[np.sort(rng.choice(len(x), _CANDIDATES, replace=False))]

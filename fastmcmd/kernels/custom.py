@@ -13,9 +13,12 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import check_callable
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels.base import UNIT, Array, Instruction, Kernel, as_rows
 
-__all__ = ["CustomKernel"]
+__all__ = ["CustomKernel", "examine_kernel"]
+
+_EXAMINED = 40  # rows of a sample on whose pairs a function is checked to be a kernel
 
 
 @dataclass(frozen=True)
@@ -141,3 +144,17 @@ class CustomKernel(Kernel):
 
     def __repr__(self) -> str:
         return f"CustomKernel({self.label})"
+
+
+def examine_kernel(kernel: Kernel, name: str, *samples: Any) -> None:
+    """Raise where a person's function is seen to be no kernel on some rows of each sample (n, d).
+
+    ``name`` is the argument that the kernel was. The rows are the same in the same call.
+    """
+    if kernel.compiled:
+        return
+    some = []
+    for rows in samples:
+        rng = generator(len(rows), Purpose.PROBE)
+        some.append(rows[np.sort(rng.choice(len(rows), min(len(rows), _EXAMINED), replace=False))])
+    kernel.examine(np.concatenate(some), name)

@@ -137,11 +137,15 @@ class Scaled(Kernel):
 
     def max_value(self, max_norm2: float) -> float:
         """Return the bound of the inner kernel at the largest scale."""
-        return self.inner.max_value(max_norm2 * max(self.scales) ** 2)
+        return self.inner.max_value(self._largest_norm2(max_norm2))
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Return the bound of the inner kernel at the largest scale; scaling rounds once more."""
-        return self.inner.entry_error(unit, dim + 2, max_norm2 * max(self.scales) ** 2, direct)
+        return self.inner.entry_error(unit, dim + 2, self._largest_norm2(max_norm2), direct)
+
+    def _largest_norm2(self, max_norm2: float) -> float:
+        """Return a bound on the squared norm of scaled rows; the square of a scale alone may overflow."""
+        return float(np.square(np.sqrt(max_norm2) * max(self.scales)))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{one:.4g}" for one in self.scales[:6])

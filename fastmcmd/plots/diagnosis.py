@@ -8,7 +8,7 @@ import numpy as np
 
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
-from fastmcmd.plots.style import COLOURS, matplotlib, tidy
+from fastmcmd.plots.style import COLOURS, check_axes, matplotlib, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +64,10 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     one_input = rows.shape[1] == 1
     if axes is None:
         axes = matplotlib().subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")[1]
+    elif np.shape(axes) != (2,):
+        raise ValueError(f"axes has shape {np.shape(axes)}; a pair of matplotlib axes is needed")
+    for ax in axes:
+        check_axes(ax, "axes")
     counts = diagnosed.scale == "log mean"
     turn = np.exp if counts else np.asarray
     names = "factor of the mean" if counts else "shift, units of y", "factor of spread"

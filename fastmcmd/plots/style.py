@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from fastmcmd._base.checks import check_instance
 from fastmcmd.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "axes", "finish", "matplotlib", "plain", "tidy"]
+__all__ = ["COLOURS", "axes", "check_axes", "finish", "matplotlib", "plain", "tidy"]
 
 # Okabe & Ito's palette: distinct with any colour vision, and in grey by lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -23,7 +24,17 @@ def matplotlib() -> Any:
 def axes(ax: Axes | None) -> Axes:
     """Return ``ax``, or new axes where None."""
     plt = matplotlib()
-    return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+    if ax is None:
+        return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+    check_axes(ax, "ax")
+    return ax
+
+
+def check_axes(ax: object, name: str) -> None:
+    """Raise unless an argument is axes of matplotlib."""
+    from matplotlib.axes import Axes
+
+    check_instance(ax, name, Axes, "axes of matplotlib, or None,")
 
 
 def tidy(ax: Axes) -> None:

@@ -227,7 +227,14 @@ def _weighted_rows(rows: Outcomes) -> tuple[Array, Array, Array]:
     """Return predicted stds, squared errors and weights of rows with weight: others shape no bins."""
     rescale(rows.prediction.take(np.arange(1)), 1.0)  # refuses counts before, not after
     std = positive_std(rows.prediction)
-    square = (rows.y - rows.prediction.mean) ** 2
+    with np.errstate(over="ignore"):
+        square = (rows.y - rows.prediction.mean) ** 2
+    if not np.isfinite(square).all():
+        row = int(np.argmin(np.isfinite(square)))
+        raise ValueError(
+            f"y[{row}] is {rows.y[row]:g}: its squared distance from the predicted mean leaves float64; "
+            "rescale y"
+        )
     weights = np.ones(len(std)) if rows.weights is None else rows.weights
     if weights.all():
         return std, square, weights

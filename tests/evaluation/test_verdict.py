@@ -148,3 +148,18 @@ def test_picture(planted):
     figure = fm.verdict(x, y, fm.Gaussian(mean, 0.5)).plot()
     assert len(figure.axes) == 3
     assert "wrong beyond chance" in figure.get_suptitle()
+
+
+def test_a_part_that_cannot_be_computed_is_skipped():
+    """It was an error, of `repr` of an evaluation, too."""
+    pandas = pytest.importorskip("pandas")
+    x = np.linspace(-1, 1, 60)
+    equal = fm.verdict(x, np.ones(60), (x, 0.1))
+    assert equal.wrong
+    assert "equal" in equal.skipped["regions"]
+    assert repr(fm.evaluate(np.ones(60), (x, 0.1), x=x))
+    many = np.linspace(-1, 1, 120)
+    wide = fm.verdict(many, np.ones(120), fm.Poisson(np.full(120, 1e12)))
+    assert "counts" in wide.skipped["remedy"]
+    twice = pandas.DataFrame(np.stack([x, x], axis=1), columns=["a", "a"])
+    assert fm.verdict(twice, x + 1, (x, 0.1)).wrong

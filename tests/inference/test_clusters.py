@@ -84,12 +84,20 @@ def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
             np.where(np.arange(400) == 3, np.nan, np.arange(400) // 4),
             "groups has no label in row 3",
         ),
+        (["a", None] * 200, "groups has no label in row 1"),
+        (np.array([*range(399), np.nan], dtype=object), "groups has no label in row 399"),
     ],
 )
 def test_bad_groups(rng, groups, message):
     x, y, prediction, _ = dependent(rng)
     with pytest.raises(ValueError, match=message):
         fm.congruence_test(x, y, prediction, groups=groups)
+
+
+def test_delta_whose_square_leaves_float64(rng):
+    x, y, prediction, _ = dependent(rng)
+    options = {"null": "relevant", "simulations": 19}
+    assert fm.congruence_test(x, y, prediction, delta=1e300, **options).p_value == 1.0
 
 
 def test_stages_end_where_the_first_is_clear(rng):

@@ -107,7 +107,8 @@ def test_fit_and_variances_are_those_of_n_by_n_matrices():
     influence *= (total / (1 - np.clip(own / total, 0, 0.8)))[:, None]
     plain = smooth**2 @ influence**2
     g = basis.coordinates(x)
-    np.testing.assert_allclose(quadratic(g, variances.shift), plain[:, 0], rtol=0.05)
+    of_shift = quadratic(g, variances.shift) * variances.unit**2
+    np.testing.assert_allclose(of_shift, plain[:, 0], rtol=0.05)
     np.testing.assert_allclose(quadratic(g, variances.log_factor), plain[:, 1], rtol=0.05)
 
 
@@ -268,3 +269,48 @@ def test_rows_left_out_of_early_steps_change_nothing_that_matters(monkeypatch):
         band = getattr(whole, name + "_band")[some]
         change = np.abs(getattr(thinned, name) - getattr(whole, name))[some]
         assert (change < 0.2 * (band[:, 1] - band[:, 0])).all()
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_of_y_do_not_matter(unit):
+    """Squares of shifts left float64: no input had an answer."""
+    x, y, prediction = wrong_model(300)
+    scaled = fm.Gaussian(prediction.mean * unit, prediction.std * unit)
+    plain, found = fm.diagnose(x, y, prediction), fm.diagnose(x, y * unit, scaled)
+    assert plain.supported.any()
+    np.testing.assert_allclose(found.shift / unit, plain.shift, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.shift_band / unit, plain.shift_band, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.factor_band, plain.factor_band, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_the_scale_of_weights_does_not_matter(unit):
+    """Chance was judged by the sum of the weights in place of the number of rows."""
+    x, y, prediction = wrong_model(300)
+    plain = fm.diagnose(x, y, prediction)
+    found = fm.diagnose(x, y, prediction, weights=np.full(300, unit))
+    assert plain.total.keys() == found.total.keys() != set()
+    right = fm.Gaussian(np.sin(2 * x), 0.2)
+    assert not fm.diagnose(x, y, right, weights=np.full(300, unit)).total
+
+
+def test_functions_that_are_no_kernels_are_refused():
+    x, y, prediction = wrong_model(60)
+    kernel = fm.CustomKernel(lambda a, b: 1 - np.sum((a - b) ** 2))
+    calls = {
+        "x_kernel": [
+            lambda: fm.diagnose(x, y, prediction, x_kernel=kernel),
+            lambda: fm.congruence_test(x, y, prediction, kernel, simulations=19),
+            lambda: fm.kernel_report(x, y, prediction, kernel),
+            lambda: fm.Monitor(x, y, prediction, x_kernel=kernel),
+        ],
+        "y_kernel": [
+            lambda: fm.congruence_test(x, y, prediction, y_kernel=kernel, simulations=19),
+            lambda: fm.select_kernel(x, y, y_kernel=kernel),
+        ],
+        "candidates": [lambda: fm.select_kernel(x, y, [kernel])],
+    }
+    for name, functions in calls.items():
+        for function in functions:
+            with pytest.raises(ValueError, match=f"{name}.* not positive semi-definite"):
+                function()

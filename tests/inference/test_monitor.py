@@ -47,7 +47,7 @@ def test_p_values_of_exchangeable_rows_are_valid():
     """A fixed-seed excerpt of tests/simulations/monitor.py."""
     rng = np.random.default_rng(1)
     aside = rng.normal(size=(80, 2))
-    view_x, view_y = View.of(aside), View.of(rng.standard_t(2, size=(80, 1)))
+    view_x, view_y = View.of(aside, "x"), View.of(rng.standard_t(2, size=(80, 1)), "y")
     found = []
     for _ in range(120):
         x, y = rng.normal(size=(90, 2)), rng.standard_t(2, size=(90, 1))

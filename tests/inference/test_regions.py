@@ -101,3 +101,38 @@ def test_bad_arguments():
 def test_size_by_a_small_simulation():
     """Right models: at 5 %, more than 5 of 24 have a probability of 0.1 %."""
     assert simulations.size(repeats=24, n=100, simulations=19) <= 5 / 24
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_of_columns_do_not_matter(unit):
+    """The tree compares in float32: columns beyond it were an error, and small ones equal."""
+    x, columns, _, y = problem(300)
+    scaled = {name: values * unit for name, values in columns.items()}
+    one = fm.weak_regions(columns, x, y, (x, 0.3), X_KERNEL, simulations=19)
+    other = fm.weak_regions(scaled, x, y, (x, 0.3), X_KERNEL, simulations=19)
+    assert len(one) > 1
+    assert [each.p_value for each in one] == [each.p_value for each in other]
+    assert (one.contains(columns) == other.contains(scaled)).all()
+
+
+def test_thresholds_are_shown_with_the_digits_that_tell_values_apart():
+    """2019.5 was shown as 2020, on whose other side it is."""
+    x, rng = np.linspace(-1, 1, 200), np.random.default_rng(0)
+    years = np.tile([2019, 2020], 100)
+    y = x + 0.6 * (years == 2020) + 0.3 * rng.normal(size=200)
+    for start in (0, 10**15):
+        found = fm.weak_regions({"year": years + start}, x, y, (x, 0.3), X_KERNEL, simulations=19)
+        threshold = f"{start + 2019.5:.17g}"
+        assert {one.description for one in found} == {f"year > {threshold}", f"year <= {threshold}"}
+        assert len(np.unique(found.contains({"year": years + start}))) == 2
+
+
+def test_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    x, _, _, y = problem(100)
+    twice = pandas.DataFrame(np.stack([x, x], axis=1), columns=["a", "a"])
+    for columns in (twice, {"a": ["x", "y", "z", "y"] * 25, "a is x": x}):
+        with pytest.raises(ValueError, match="more than one column named 'a"):
+            fm.weak_regions(columns, x, y, (x, 0.3))
+    with pytest.raises(ValueError, match="rows must match"):
+        fm.weak_regions(x, x, y[:-1], (x, 0.3))

@@ -100,3 +100,10 @@ def test_results_are_shown():
     assert "Rejection by the predicted std" in repr(found)
     assert len(found.to_dict()["loss"]) == len(frame)
     assert len(found.plot().lines) == 3
+
+
+def test_sums_of_losses_beyond_float64_and_infinities_of_both_signs():
+    curve = fm.rejection_curve([1.0, 2.0, 3.0], [0.5e308, 1e308, 1.5e308])
+    np.testing.assert_allclose(curve.loss, [1e308, 0.75e308, 0.5e308], rtol=1e-12)
+    with pytest.raises(ValueError, match="loss holds infinity of both signs"):
+        fm.rejection_curve([1.0, 2.0], [np.inf, -np.inf])

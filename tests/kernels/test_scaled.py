@@ -189,3 +189,11 @@ def test_other_columns_are_an_error_that_names_the_argument(data):
         fm.cce(x[:, :2], y, prediction, x_kernel=fm.Scaled(fm.RBF(1.0), SCALES))
     with pytest.raises(TypeError, match="y_kernel is Scaled"):
         fm.cce(x, y, prediction, y_kernel=fm.Scaled(fm.RBF(1.0), (2.0,)))
+
+
+def test_bounds_of_large_scales(rng):
+    """The square of a scale overflowed, though the rows are small."""
+    x = rng.normal(size=(5, 2))
+    kernel, plain = fm.Scaled(fm.Linear(), (1e200, 2e200)), fm.Scaled(fm.Linear(), (1.0, 2.0))
+    norm2 = float(np.square(x).sum(axis=1).max())
+    np.testing.assert_allclose(kernel.max_value(norm2 * 1e-300), plain.max_value(norm2) * 1e100)

@@ -256,3 +256,14 @@ def test_more_models_than_colours(rng):
 def test_pictures_of_results_refuse_others(name, argument):
     with pytest.raises(TypeError, match=f"{argument} is .* returns is needed"):
         getattr(plots, name)([1.0, 2.0])
+
+
+def test_axes_of_others_are_refused(rng):
+    curve = fm.rejection_curve(rng.normal(size=9), rng.normal(size=9))
+    with pytest.raises(TypeError, match="ax is 5; axes of matplotlib"):
+        curve.plot(ax=5)
+    diagnosed = fm.diagnose(rng.normal(size=90), rng.normal(size=90), (np.zeros(90), 1.0))
+    with pytest.raises(ValueError, match="a pair of matplotlib axes"):
+        fm.plots.diagnosis(diagnosed, axes=[])
+    with pytest.raises(TypeError, match="axes is 1; axes of matplotlib"):
+        fm.plots.diagnosis(diagnosed, axes=(1, 2))

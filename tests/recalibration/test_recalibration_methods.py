@@ -480,3 +480,10 @@ def test_bins_have_equal_mass_and_keep_ties_together():
     label, count = equal_mass(np.array([5.0, 1.0, 3.0]), np.array([8.0, 1.0, 1.0]), 2)
     assert (label.tolist(), count) == ([1, 0, 0], 2)
     assert equal_mass(np.ones(5), None, 3)[1] == 1
+
+
+def test_errors_whose_squares_leave_float64_are_refused():
+    """Infinite standard deviations came out."""
+    y = np.r_[1e200, np.zeros(19)]
+    with pytest.raises(ValueError, match=r"y\[0\] is 1e\+200: its squared distance"):
+        fm.recalibration.IsotonicStd().fit(fm.Gaussian(np.zeros(20), 1.0), y)
