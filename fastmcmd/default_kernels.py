@@ -18,8 +18,9 @@ import scipy
 from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, shown
+from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.errors import NumericalError
+from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
 from fastmcmd.kernels.base import power_of_two
 from fastmcmd.rows import Rows, open_rows
@@ -54,6 +55,7 @@ _LAMS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # regularisers of that regression
 _FEWEST = 15  # rows below which residuals say nothing
 _NARROWEST = 300.0  # marginal over residual spread, at most: beyond, output features are too many
 _NEIGHBOURS = 3
+_BLOCK = 128  # rows whose neighbours are looked for together
 _IQR = 1.349  # interquartile range of a standard normal
 _Q50, _Q75 = 0.6745, 1.1503  # quantiles of |z|, z standard normal
 _WINSOR = 4.0  # marginal spreads from the median beyond which outcomes are pulled in
@@ -190,6 +192,7 @@ def chosen_kernels(
     classes: bool = False,
     weights: Any = None,
     none: str = "auto",
+    memory_limit: int | None = None,
 ) -> tuple[Kernel, Kernel, float]:
     """Return the kernels and the regulariser that arguments mean for inputs and outcomes.
 
@@ -205,11 +208,15 @@ def chosen_kernels(
         As in `default_kernels_of`.
     none : {"auto", "paper"}
         What None means.
+    memory_limit : int, optional
+        Bytes that the choice may take.
 
     Raises
     ------
     ValueError, TypeError
         Something that is neither a kernel nor one of these names.
+    MemoryLimitError
+        Default kernels need more than ``memory_limit``.
     """
     x_kernel = kernel_or_name(x_kernel, "x_kernel", none)
     y_kernel = kernel_or_name(y_kernel, "y_kernel", none)
@@ -217,6 +224,8 @@ def chosen_kernels(
     paper = paper_kernels()
     x_kernel = paper[0] if x_kernel == "paper" else x_kernel
     y_kernel = paper[1] if y_kernel == "paper" else y_kernel
+    if memory_limit is not None and "auto" in (x_kernel, y_kernel):
+        _check_memory(x, memory_limit)
     if y_kernel == "auto":
         default = default_kernels_of(x, y, classes=classes, weights=weights)
         y_kernel = default.y_kernel
@@ -277,11 +286,40 @@ def kernel_or_name(kernel: Any, name: str, none: str = "auto") -> Any:
     )
 
 
+def _check_memory(x: NDArray[Any] | Rows, limit: int) -> None:
+    """Raise where the choice of default kernels for inputs (n, d) takes more bytes than ``limit``."""
+    needed = _bytes_of_choice(*x.shape)
+    if needed > limit:
+        raise MemoryLimitError(
+            f"memory_limit is {format_bytes(limit)}; at least {format_bytes(needed)} are needed to choose "
+            "default kernels for these inputs: pass x_kernel and y_kernel, or a higher limit"
+        )
+
+
+def _bytes_of_choice(n: int, d: int) -> int:
+    """Return the bytes that the choice of default kernels takes at its peak, about.
+
+    First the examined rows and some of their columns, then distances, and beside these a vector of all
+    pairs or the matrices of the ridge regression.
+    """
+    rows, pairs, ridge = min(n, _most_examined(d)), min(n, _PAIRS), min(n, _RIDGE)
+    examined = 8 * rows * d
+    scales = 24 * rows * min(d, _COLUMNS)
+    distances = 8 * pairs**2 + max(8 * pairs**2, 56 * ridge**2)
+    if d > _WIDE:
+        distances = max(distances, 24 * pairs**2)
+    return examined + max(scales, 16 * pairs * d + distances)
+
+
 def _examined(x: NDArray[Any] | Rows, weights: NDArray[Any] | None) -> NDArray[np.intp]:
     """Return which rows are examined, of those with positive weight."""
     taking_part = np.arange(len(x)) if weights is None else np.flatnonzero(weights)
-    most = max(_PAIRS, min(_ROWS, _ENTRIES // max(x.shape[1], 1)))
-    return taking_part[_sample(len(taking_part), most, 0)]
+    return taking_part[_sample(len(taking_part), _most_examined(x.shape[1]), 0)]
+
+
+def _most_examined(d: int) -> int:
+    """Return how many rows with d inputs are examined, at most."""
+    return max(_PAIRS, min(_ROWS, _ENTRIES // max(d, 1)))
 
 
 def _rows_of(x: NDArray[Any] | Rows, some: NDArray[np.intp]) -> NDArray[Any]:
@@ -375,7 +413,7 @@ def median_distance(x: Array) -> float:
 
 def _median_length(distances: Array) -> float:
     """Return the median distance of pairs, of unequal pairs where it is 0; 0 where all are equal."""
-    values = distances[np.triu_indices(len(distances), 1)]
+    values = np.concatenate([row[i + 1 :] for i, row in enumerate(distances)])
     if not len(values) or not values.max() > 0:
         return 0.0
     median = float(np.median(values))
@@ -481,6 +519,10 @@ def _ridge_residuals(distances: Array, length: float, y: Array) -> Array:
 
 def _neighbour_residuals(distances: Array, y: Array) -> Array:
     """Return outcomes less the mean of those at the nearest inputs, in units of one outcome's spread."""
-    other = distances + np.diag(np.full(len(distances), np.inf))
-    nearest = np.argpartition(other, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+    nearest = np.empty((len(distances), _NEIGHBOURS), dtype=np.intp)
+    for start in range(0, len(distances), _BLOCK):
+        block = distances[start : start + _BLOCK].copy()
+        own = np.arange(len(block))
+        block[own, start + own] = np.inf
+        nearest[start + own] = np.argpartition(block, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
     return np.asarray((y - y[nearest].mean(axis=1)) / np.sqrt(1 + 1 / _NEIGHBOURS))

@@ -205,8 +205,9 @@ def mcmd(
     masses = as_weights(weights, "weights", len(first))
     masses_prime = as_weights(weights_prime, "weights_prime", len(second))
     x_kernel, y_kernel, lam = chosen_kernels(
-        first, outputs, x_kernel, y_kernel, lam, weights=masses, none="paper"
-    )
+        first, outputs, x_kernel, y_kernel, lam, weights=masses, none="paper",
+        memory_limit=options.memory_limit,
+    )  # fmt: skip
     x_kernel, options, (first, second, points) = scaled_inputs(
         x_kernel, options, x=first, x_prime=second, grid=points
     )

@@ -1,12 +1,20 @@
 """Default kernels: units do not matter, scales follow plain definitions, edge cases have answers."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
 import fastmcmd as fm
 from fastmcmd import default_kernels
-from fastmcmd.default_kernels import _distances, chosen_kernels, default_kernels_of, paper_kernels
+from fastmcmd.default_kernels import (
+    _bytes_of_choice,
+    _distances,
+    chosen_kernels,
+    default_kernels_of,
+    paper_kernels,
+)
 from fastmcmd.downsampling import downsampled_cce
 from fastmcmd.inference.smoother import Smoother
 
@@ -342,3 +350,18 @@ def test_outcomes_whose_squares_leave_float64_are_named(rng, unit):
     assert default_kernels_of(unit * rng.normal(size=50), rng.normal(size=50)).length > 0
     with pytest.raises(ValueError, match="column 0 of y is too small"):
         fm.Monitor(rng.normal(size=50), 1e-320 * rng.normal(size=50))
+
+
+@pytest.mark.parametrize(("n", "d"), [(30_000, 3), (300, 2), (1000, 100), (3000, 300)])
+def test_the_choice_states_its_memory(rng, monkeypatch, n, d):
+    x = rng.normal(size=(n, d))
+    y = x[:, 0] + 0.3 * rng.normal(size=n)
+    default_kernels_of(x, y)  # loads what it needs
+    monkeypatch.setattr(default_kernels, "_recent", {})
+    tracemalloc.start()
+    default_kernels_of(x, y)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken <= 1.05 * _bytes_of_choice(n, d) <= 2 * taken
+    with pytest.raises(fm.MemoryLimitError, match="pass x_kernel and y_kernel"):
+        fm.cce(x, y, y + 0.1, memory_limit=1000)

@@ -132,3 +132,17 @@ def test_names_of_draws_are_left_alone(rng):
     fm.metrics.mae(rng.normal(size=(N, 2)), vectors)  # outputs may be called so
     shares = rng.dirichlet(np.ones(3), N)
     assert _notes(rng.uniform(size=N), shares) == ()  # shares that are draws: y is no label
+
+
+@pytest.mark.parametrize("scatter", [0.0, 1.0, 200.0])
+def test_outcomes_that_no_row_predicts_are_remarked(rng, scatter):
+    y = 100 + scatter * np.abs(rng.normal(size=60))
+    notes = fm.evaluate(y, fm.Gaussian(np.ones(60), np.full(60, 0.1))).notes
+    assert any("more than 50 predicted standard deviations" in note for note in notes)
+
+
+@pytest.mark.parametrize("std", [1e-1, 1e-3, 1e-6])
+def test_networks_that_are_far_too_sure_are_only_wrong(rng, std):
+    mean = rng.normal(size=200)
+    y = mean + 0.5 * rng.normal(size=200) + 0.3
+    assert not fm.evaluate(y, fm.Gaussian(mean, np.full(200, std))).notes

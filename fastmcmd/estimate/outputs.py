@@ -12,8 +12,9 @@ from fastmcmd.embedding.atoms import has_atoms
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
+from fastmcmd.embedding.line import LineFeatures, line_features, serves_on_line
 from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
-from fastmcmd.embedding.sample import DrawnOutputs, Outputs, Sample
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
@@ -37,6 +38,7 @@ _NODES = 400  # quadrature nodes of a prediction, about
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
+_MOST_PIVOTS = 200  # beyond, panels of the line take less time, where they serve
 _CANDIDATES = 7500  # outputs that stand for predicted distributions, about
 _MOST_DENSE = 5000  # inputs and points, up to which systems for each point are cheap
 _OUT_OF_REACH = 1e3  # times the tolerance: an error with which features are of no use
@@ -56,7 +58,7 @@ class MeanFeatures:
 
     Attributes
     ----------
-    features : KernelFeatures
+    features : KernelFeatures or LineFeatures
         Of the output kernel, over the outputs of both samples.
     nature, model : ndarray (n, r)
         ``E p(Y)`` at each distinct input.
@@ -66,7 +68,7 @@ class MeanFeatures:
         Distinct outputs that the features were made of.
     """
 
-    features: KernelFeatures
+    features: KernelFeatures | LineFeatures
     nature: Array
     model: Array
     truncation: Truncation
@@ -82,9 +84,27 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     sides = (nature, model)
     if better_dense(sides, task):
         return None
+    if _on_line(sides, task):
+        # Few pivots suffice where the kernel is wide; tails that are wide against it take panels.
+        result = _by_pivots(sides, task, _MOST_PIVOTS)
+        if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
+            return result
+        by_panels = _by_panels(sides, task)
+        if by_panels is not None:
+            return by_panels
+    return _by_pivots(sides, task)
+
+
+def _by_pivots(
+    sides: tuple[Sample, Sample], task: Task, limit: int | None = None
+) -> MeanFeatures | None:
+    """Return mean features at pivots: no more of these than ``limit``, where that is given."""
+    nature, model = sides
     n = max(len(side.design) for side in sides)
     pool = Pool(task.y_kernel, task.y_backend, [_pivot_pool(side) for side in sides])
     most = _affordable_rank(n, task, len(pool), sides)
+    if limit is not None:
+        most = min(most, limit)
     eps = task.feature_residual(nature.lam, model.lam)
     in_closed_form = pairs_in_closed_form(sides, task)
     best: _EmbeddedSides | None = None
@@ -97,11 +117,54 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         if not more:
             return best.result()
         pool.add(more)
+    if limit is not None:
+        return None
     if in_closed_form and _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
     if best is None and not in_closed_form and not _any_predicted(sides):
         return None
     return best.result() if best is not None else _relaxed(pool, eps, most, sides, task)
+
+
+def _on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether features on panels of the line serve: drawn numbers against predicted densities."""
+    nature, model = sides
+    return (
+        isinstance(nature.outputs, DrawnOutputs)
+        and isinstance(model.outputs, PredictedOutputs)
+        and serves_on_line(task.y_kernel, model.outputs.prediction)
+        and not pairs_in_closed_form(sides, task)
+    )
+
+
+def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
+    """Return mean features on panels of the line; None where these are too many."""
+    nature, model = sides
+    assert isinstance(nature.outputs, DrawnOutputs)
+    assert isinstance(model.outputs, PredictedOutputs)
+    values, where = np.unique(nature.outputs.flat[:, 0].astype(np.float64), return_inverse=True)
+    goal = task.expectation_error(model.lam)
+    found = line_features(task.y_kernel, values, model.outputs.prediction, goal)
+    if found is None:
+        return None
+    features, expected, error = found
+    p = features.transform(values[:, None])
+    missed = np.sqrt(features.residuals(values[:, None], p))[:, None]
+    where = where.reshape(-1)
+    miss = nature.design.average(nature.outputs.mean_features(missed, where))[:, 0]
+    error = model.design.average(error[:, None])[:, 0]
+    truncation = Truncation(
+        float(np.sqrt((miss**2 / nature.shift).sum())),
+        float(np.sqrt((error**2 / model.shift).sum())),
+        rigorous=False,
+    )
+    return MeanFeatures(
+        features,
+        nature.design.average(nature.outputs.mean_features(p, where)),
+        model.design.average(expected),
+        truncation,
+        len(values),
+    )
 
 
 def _relaxed(

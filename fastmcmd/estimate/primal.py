@@ -17,6 +17,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.design import Design, match_rows
+from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
@@ -57,6 +58,10 @@ class Truncation:
     def linear(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bound the error of the feature difference through expectations."""
         return np.asarray(scale / 2 * self.expectation)
+
+    def linear_at(self, scale: float) -> float:
+        """Bound the error of the feature difference where ``sqrt(k(x, x))`` is at most ``scale``."""
+        return scale / 2 * self.expectation
 
     def bounds(
         self,
@@ -108,7 +113,7 @@ class Part:
 class PrimalFit:
     """A fitted difference of conditional embeddings in feature form."""
 
-    features: KernelFeatures
+    features: KernelFeatures | LineFeatures
     parts: list[Part]
     truncation: Truncation
     certificate: str

@@ -114,8 +114,9 @@ def problem_of(
     masses = as_weights(weights, "weights", len(x))
     classes = any(isinstance(one, Categorical) for one in predictives)
     x_kernel, y_kernel, lam = chosen_kernels(
-        x, observed, x_kernel, y_kernel, lam, classes=classes, weights=masses
-    )
+        x, observed, x_kernel, y_kernel, lam, classes=classes, weights=masses,
+        memory_limit=options.memory_limit,
+    )  # fmt: skip
     scales = scales_of(x_kernel)
     points = x if grid is None else grid
     x_kernel, options, (x, points) = scaled_inputs(x_kernel, options, x=x, at=points)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import DType, Json
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
+from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
@@ -27,6 +28,7 @@ from fastmcmd.estimate.states import (
     EstimatorState,
     FeaturesState,
     FeatureState,
+    LineState,
     LowRankPartState,
     LowRankState,
     PartState,
@@ -101,7 +103,12 @@ def _form_state(
 ) -> FeatureState | LowRankState | DenseState:
     if isinstance(form, PrimalFit):
         parts = [_part_state(part) for part in form.parts]
-        return FeatureState(_features_state(form.features), parts, form.truncation)
+        features = (
+            _line_state(form.features)
+            if isinstance(form.features, LineFeatures)
+            else _features_state(form.features)
+        )
+        return FeatureState(features, parts, form.truncation)
     if isinstance(form, LowRankFit):
         low = [_low_rank_state(part) for part in form.parts]
         return LowRankState(_features_state(form.features), low, form.truncation, form.block_rows)
@@ -117,6 +124,10 @@ def _form_state(
         form.node_error,
         form.atomless,
     )
+
+
+def _line_state(features: LineFeatures) -> LineState:
+    return LineState([np.stack(ends, axis=1) for ends in features.panels], features.kept)
 
 
 def _features_state(features: KernelFeatures) -> FeaturesState:
@@ -251,15 +262,35 @@ class _Reader:
         if isinstance(state, DenseState):
             return self.dense(state)
         backend = feature_backend_of(self.options, self.y_kernel)
-        features = _features(state.features, self.y_kernel, self.columns, backend)
         _check_sizes(state.truncation, "truncation")
         if not state.parts:
             raise ValueError("parts is empty")
         if isinstance(state, FeatureState):
-            parts = [self.part(part, features.rank) for part in state.parts]
-            return PrimalFit(features, parts, state.truncation, self.options.certificate)
+            own = (
+                self.line_features(state.features)
+                if isinstance(state.features, LineState)
+                else _features(state.features, self.y_kernel, self.columns, backend)
+            )
+            parts = [self.part(part, own.rank) for part in state.parts]
+            return PrimalFit(own, parts, state.truncation, self.options.certificate)
+        features = _features(state.features, self.y_kernel, self.columns, backend)
         low = [self.low_rank_part(part, features.rank) for part in state.parts]
         return LowRankFit(features, low, state.truncation, _count(state.block_rows, "block_rows"))
+
+    def line_features(self, state: LineState) -> LineFeatures:
+        if self.columns != 1:
+            raise ValueError(f"panels of the line do not serve {self.columns} columns")
+        panels = []
+        for ends in state.panels:
+            low, high = _numbers(ends, "panels", None, 2).T
+            if not ((low < high).all() and (high[:-1] <= low[1:]).all()):
+                raise ValueError("panels are not ascending")
+            panels.append((np.ascontiguousarray(low), np.ascontiguousarray(high)))
+        every = LineFeatures.on(self.y_kernel, panels)
+        kept = _places(state.kept, "kept", len(state.kept), every.rank - 1)
+        if not len(kept) or (np.diff(kept) <= 0).any():
+            raise ValueError("kept is empty or not ascending")
+        return replace(every, kept=kept)
 
     def part(self, state: PartState, rank: int) -> Part:
         design = self.design(state.design)

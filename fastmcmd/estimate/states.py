@@ -24,6 +24,7 @@ __all__ = [
     "EstimatorState",
     "FeatureState",
     "FeaturesState",
+    "LineState",
     "LowRankPartState",
     "LowRankState",
     "PartState",
@@ -42,6 +43,14 @@ class FeaturesState:
     pivots: Array
     factor: Array
     offset: Array | None = None
+
+
+@dataclass(frozen=True)
+class LineState:
+    """Features on panels of the line: ends (p, 2) of each RBF kernel's panels, and what is kept (r,)."""
+
+    panels: list[Array]
+    kept: Array
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ class PartState:
 class FeatureState:
     """The feature form."""
 
-    features: FeaturesState
+    features: FeaturesState | LineState
     parts: list[PartState]
     truncation: Truncation
 

@@ -75,15 +75,7 @@ def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
     tracemalloc.start()
     try:
         with pytest.raises(fm.MemoryLimitError, match="memory_limit is 1 kB"):
-            fm.cce(
-                x,
-                y,
-                prediction,
-                x_kernel=fm.RBF(0.5),
-                y_kernel="paper",
-                memory_limit=1000,
-                solver=solver,
-            )
+            fm.cce(x, y, prediction, x_kernel=fm.RBF(0.5), memory_limit=1000, solver=solver)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

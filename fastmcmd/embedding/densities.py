@@ -1,0 +1,152 @@
+"""Densities of predictions as Legendre series on panels, with an estimate of what the series miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive import Predictive
+
+__all__ = ["PanelDensities", "has_panels", "parts_of"]
+
+_LEVELS = [
+    1e-16,
+    1e-13,
+    1e-10,
+    1e-8,
+    1e-6,
+    1e-5,
+    1e-4,
+    1e-3,
+    5e-3,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+]
+_TERMS = 12
+_PLACES, _SHARES = np.polynomial.legendre.leggauss(_TERMS)
+_DEGREES = np.arange(_TERMS)
+# Values at the nodes to coefficients of Legendre polynomials.
+_TO_SERIES = (
+    np.polynomial.legendre.legvander(_PLACES, _TERMS - 1).T
+    * _SHARES
+    * (2 * _DEGREES[:, None] + 1)
+    / 2
+)
+_ROUNDS = 6  # of halving panels on which some series are not exact
+
+
+def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
+    """Return weights (n,) and the distributions that predictions are mixtures of, themselves else."""
+    parts = prediction.weighted_parts()
+    if parts is None:
+        return [(np.ones(len(prediction)), prediction)]
+    return [(weight * inner, one) for weight, part in parts for inner, one in parts_of(part)]
+
+
+def has_panels(prediction: Predictive) -> bool:
+    """Tell whether predictions are distributions of numbers with densities, or mixtures of these."""
+    if prediction.columns > 1 or prediction.discrete:
+        return False
+    if prediction.weighted_parts() is None:
+        return prediction.has_density
+    return all(part is not prediction and has_panels(part) for _, part in parts_of(prediction))
+
+
+@dataclass(frozen=True, eq=False)
+class PanelDensities:
+    """Densities of n predictions.
+
+    Attributes
+    ----------
+    low, high : ndarray (n, p)
+        Ends of the panels.
+    series : ndarray (n, p, 12)
+        Coefficients of Legendre polynomials on them.
+    weights : ndarray (n, p, 12)
+        Masses at the nodes of each panel.
+    error : ndarray (n, p)
+        Norm in L2 of what the series miss, estimated by their last two terms.
+    """
+
+    low: Array
+    high: Array
+    series: Array
+    weights: Array
+    error: Array
+
+    @staticmethod
+    def of(prediction: Predictive, allowed: list[tuple[float, float]]) -> PanelDensities:
+        """Return densities of predictions; panels are halved where series miss more than is allowed.
+
+        ``allowed`` has pairs of a rate and the largest norm of an embedding by the kernel
+        ``exp(-(rate (y - z))^2 / 2)``.
+        """
+        levels = np.array(_LEVELS)
+        each = np.broadcast_to(levels, (len(prediction), len(levels)))
+        known = np.diff(levels)
+        lower = np.maximum.accumulate(prediction.quantiles_at(each), axis=1)
+        upper = np.minimum.accumulate(prediction.upper_quantiles_at(each), axis=1)[:, ::-1]
+        low = np.concatenate([lower[:, :-1], upper[:, :-1]], axis=1)
+        high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
+        mass = np.concatenate([known, known[::-1]])
+        owner = np.arange(len(mass))
+        cuts = np.ones(len(mass), dtype=np.intp)
+        densities = _on_panels(prediction, low, high, mass, cuts)
+        for _ in range(_ROUNDS):
+            short = np.zeros(densities.low.shape[1], dtype=bool)
+            for rate, most in allowed:
+                short |= densities.norms(rate).max(axis=0) > most
+            if not short.any():
+                break
+            owner = np.repeat(np.arange(len(mass)), cuts)
+            cuts[np.unique(owner[short])] *= 2
+            densities = _on_panels(prediction, low, high, mass, cuts)
+        return densities
+
+    def norms(self, rate: float) -> Array:
+        """Return norms (n, p) of the embeddings of what the series miss, estimated.
+
+        By the kernel ``k(y, z) = exp(-(rate (y - z))^2 / 2)``: at most the mass, or ``(2 pi)^(1/4)
+        rate^(-1/2)`` times the norm in L2 (Young's inequality). The masses of panels are right, so that a
+        short panel misses as much less as the kernel varies over it.
+        """
+        length = self.high - self.low
+        least = np.minimum(np.sqrt(length), (2 * np.pi) ** 0.25 * rate**-0.5)
+        return np.asarray(self.error * least * np.minimum(1.0, rate * length))
+
+
+def _on_panels(
+    prediction: Predictive, low: Array, high: Array, mass: Array, cuts: NDArray[np.intp]
+) -> PanelDensities:
+    """Return densities on panels cut into parts, scaled to the mass of each panel."""
+    n = len(prediction)
+    owner = np.repeat(np.arange(len(cuts)), cuts)
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    place = np.arange(len(owner)) - first[owner]
+    width = (high - low)[:, owner]
+    a = low[:, owner] + width * (place / cuts[owner])
+    b = low[:, owner] + width * ((place + 1) / cuts[owner])
+    half = (b - a) / 2
+    y = (a + half)[:, :, None] + half[:, :, None] * _PLACES
+    count = y.shape[1] * _TERMS
+    repeated = prediction.take(np.repeat(np.arange(n), count))
+    with np.errstate(all="ignore"):
+        density = np.exp(repeated.log_prob(y.ravel())).reshape(y.shape)
+    density = np.where(np.isfinite(density), density, 0.0)
+    weights = density * _SHARES * half[:, :, None]
+    sums = np.add.reduceat(weights.sum(axis=2), first, axis=1)
+    scale = (mass / np.where(sums > 0, sums, 1.0))[:, owner, None]
+    lost = np.where(sums > 0, 0.0, mass)[:, owner]
+    series = (density * scale) @ _TO_SERIES.T
+    tail = series[:, :, -2:] ** 2 @ (2 / (2 * _DEGREES[-2:] + 1)) * half
+    length = np.maximum(b - a, np.finfo(np.float64).tiny)
+    error = np.sqrt(tail) + lost / np.sqrt(length)
+    return PanelDensities(a, b, series, weights * scale, error)

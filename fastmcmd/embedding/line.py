@@ -1,0 +1,367 @@
+"""Features of sums of RBF kernels on the line, for predictions that are wide against the kernel.
+
+``exp(-gamma (y - z)^2)`` is the inner product, in L2, of two bumps ``exp(-2 gamma (t - y)^2)`` around y
+and z, up to a constant. The embedding of a distribution is its density, smoothed by that bump. Features are
+the coefficients of bumps and of smoothed densities in Legendre polynomials on panels of the line: short
+panels where there are outputs, long ones in the tails, where smoothed densities hardly change. Pivots would
+have to cover the tails as closely as the kernel is wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd.embedding.densities import PanelDensities, has_panels, parts_of
+from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
+from fastmcmd.kernels.base import UNIT
+from fastmcmd.predictive import Predictive
+
+__all__ = ["LineFeatures", "line_features", "serves_on_line"]
+
+Mixture: TypeAlias = list[tuple[Array, PanelDensities]]  # weights (n,), densities
+
+_TERMS = 16
+_SHORT = (
+    3.0  # length of panels near outputs, in 1 / sqrt(2 gamma): 16 terms are exact to 1e-7 in norm
+)
+_REACH = 6.0  # of a bump, in the same unit
+_PLACES, _SHARES = np.polynomial.legendre.leggauss(_TERMS)
+_DEGREES = np.arange(_TERMS)
+# Values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
+_TO_FEATURES = (
+    np.polynomial.legendre.legvander(_PLACES, _TERMS - 1)
+    * np.sqrt(2 * _DEGREES + 1)
+    * _SHARES[:, None]
+    / 2
+)
+_SOME = 200  # predictions whose smoothed densities choose the panels
+_MOST = 4000  # features
+_MOST_PANELS = 2000  # of a kernel, on most of which nothing matters
+_PANELS = 4  # times the error allowed on a panel, that of all
+_HALVINGS = 200
+_ROUNDS = 4  # in which rows that panels do not resolve join those that choose them
+_FLOOR = 1e-12
+_LONGER = 8.0  # times a panel of a density: no prediction lies between two of 16 nodes
+_LIGHT = 1e-2  # of the goal: mass of a panel that does not matter
+_DENSITY = 0.05  # of the goal: error of a panel of a density
+_ROWS = 500  # predictions whose densities are held together
+_BLOCK = 1 << 22  # features of these
+
+
+@dataclass(frozen=True, eq=False)
+class LineFeatures:
+    """The map p from numbers, or distributions of numbers, to R^r.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The resolved kernel: a sum of multiples of RBF kernels and constants.
+    panels : list of (ndarray (p,), ndarray (p,))
+        Ends of the panels of each RBF kernel, ascending.
+    kept : ndarray (r,)
+        Which of the constant and of the coefficients on all panels are features: those that matter.
+    """
+
+    kernel: Kernel
+    panels: list[tuple[Array, Array]]
+    kept: NDArray[np.intp]
+
+    @staticmethod
+    def on(kernel: Kernel, panels: list[tuple[Array, Array]]) -> LineFeatures:
+        """Return all features on panels, of each RBF kernel in the sum.
+
+        Raises
+        ------
+        ValueError
+            A kernel of another kind, or panels for another number of RBF kernels.
+        """
+        known = _bumps(kernel)
+        if known is None or len(known[1]) != len(panels):
+            raise ValueError(f"panels for {len(panels)} RBF kernels do not serve {kernel!r}")
+        count = 1 + _TERMS * sum(len(low) for low, _ in panels)
+        return LineFeatures(kernel, panels, np.arange(count))
+
+    @property
+    def rank(self) -> int:
+        """Number of features r."""
+        return len(self.kept)
+
+    def transform(self, y: HostArray) -> Array:
+        """Return p(y) (n, r) for outputs (n, 1): projections of bumps."""
+        from fastmcmd.embedding.line_loops import project
+
+        constant, parts = _checked(_bumps(self.kernel))
+        numbers = np.ascontiguousarray(y[:, 0], dtype=np.float64)
+        out = np.empty((len(y), self.rank))
+        for rows in self._blocks(len(y)):
+            all_features = [np.full((len(numbers[rows]), 1), np.sqrt(constant))]
+            for (weight, gamma), (low, high) in zip(parts, self.panels, strict=True):
+                features = np.zeros((len(numbers[rows]), len(low), _TERMS))
+                project(numbers[rows], low, high, float(np.sqrt(2 * gamma)), features)
+                features *= np.sqrt(weight) * _unit(gamma)
+                all_features.append(features.reshape(len(features), -1))
+            out[rows] = np.concatenate(all_features, axis=1)[:, self.kept]
+        return out
+
+    def residuals(self, y: HostArray, p: Array) -> Array:
+        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added."""
+        diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
+        gap = np.maximum(diagonal - np.einsum("ij,ij->i", p, p), 0.0)
+        return np.asarray(gap + 64 * UNIT * diagonal)
+
+    def expected(self, prediction: Predictive, goal: float) -> tuple[Array, Array]:
+        """Return expected features (n, r), and estimates of what they miss (n,).
+
+        Densities are exact to much less than ``goal``.
+        """
+        constant, parts = _checked(_bumps(self.kernel))
+        n = len(prediction)
+        mean, error = np.empty((n, self.rank)), np.empty(n)
+        for rows in self._blocks(n):
+            mixture = _mixture(self.kernel, prediction.take(np.arange(rows.start, rows.stop)), goal)
+            out, square = [np.full((rows.stop - rows.start, 1), np.sqrt(constant))], 0.0
+            for (weight, gamma), (low, high) in zip(parts, self.panels, strict=True):
+                features = _coefficients(mixture, gamma, low, high)
+                unresolved = np.sqrt(_unresolved(features).sum(axis=1))
+                square = square + weight * (unresolved + _miss(mixture, gamma)) ** 2
+                out.append(np.sqrt(weight) * features.reshape(len(features), -1))
+            features = np.concatenate(out, axis=1)
+            mean[rows] = features[:, self.kept]
+            features[:, self.kept] = 0.0
+            left_out = np.einsum("ij,ij->i", features, features)
+            light = sum(_light(share, densities, goal) for share, densities in mixture)
+            error[rows] = np.sqrt(square) + np.sqrt(left_out) + light + _FLOOR
+        return mean, error
+
+    def without(self, negligible: float, mean: Array, outputs: Array) -> LineFeatures:
+        """Return the features less those that hardly occur, in means (n, r) or at outputs (u,)."""
+        largest = np.abs(mean).max(axis=0)
+        for rows in self._blocks(len(outputs)):
+            p = self.transform(outputs[rows][:, None])
+            largest = np.maximum(largest, np.abs(p).max(axis=0))
+        order = np.argsort(largest, kind="stable")
+        dropped = order[np.cumsum(largest[order] ** 2) <= negligible**2]
+        return replace(self, kept=np.setdiff1d(self.kept, self.kept[dropped]))
+
+    def _blocks(self, n: int) -> Iterator[slice]:
+        count = 1 + _TERMS * sum(len(low) for low, _ in self.panels)
+        step = max(1, min(_ROWS, _BLOCK // count))
+        for start in range(0, n, step):
+            yield slice(start, min(n, start + step))
+
+
+def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
+    """Return a kernel as a constant and ``sum a exp(-gamma (y - z)^2)``, the pairs (a, gamma), or None."""
+    match kernel:
+        case Constant(value=value):
+            return value, []
+        case RBF(gamma=float() as gamma):
+            return 0.0, [(1.0, gamma)]
+        case Sum(left=left, right=right):
+            one, other = _bumps(left), _bumps(right)
+            if one is None or other is None:
+                return None
+            return one[0] + other[0], one[1] + other[1]
+        case (
+            Product(left=part, right=Constant(value=value))
+            | Product(left=Constant(value=value), right=part)
+        ):
+            inner = _bumps(part)
+            if inner is None:
+                return None
+            return value * inner[0], [(value * a, gamma) for a, gamma in inner[1]]
+    return None
+
+
+def serves_on_line(kernel: Kernel, prediction: Predictive) -> bool:
+    """Tell whether a kernel is a sum of RBF kernels, and predictions are densities of numbers."""
+    known = _bumps(kernel)
+    return known is not None and bool(known[1]) and has_panels(prediction)
+
+
+def line_features(
+    kernel: Kernel, outputs: Array, prediction: Predictive, goal: float
+) -> tuple[LineFeatures, Array, Array] | None:
+    """Return features, those of predictions (n, r), and errors (n,) of these.
+
+    None where features are too many.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved output kernel that `serves_on_line`.
+    outputs : ndarray (u,)
+        Drawn outputs of the other sample, ascending.
+    prediction : Predictive
+        All n predictions.
+    goal : float
+        Error of an embedding that is aimed at.
+    """
+    parts = _checked(_bumps(kernel))[1]
+    rows = np.unique(
+        np.linspace(0, len(prediction) - 1, min(len(prediction), _SOME)).astype(np.intp)
+    )
+    ends, lengths = _scales(kernel, prediction, goal)
+    panels: list[tuple[Array, Array]] = []
+    for _ in range(_ROUNDS):
+        some = prediction.take(rows)
+        mixture = _mixture(kernel, some, goal)
+        panels = panels or [_all(outputs, ends, part[1]) for part in parts]
+        for number, (weight, gamma) in enumerate(parts):
+            error = goal / np.sqrt(weight)
+            halved = _halved(*panels[number], outputs, mixture, (ends, lengths), gamma, error)
+            if halved is None:
+                return None
+            panels[number] = halved
+        features = LineFeatures.on(kernel, panels)
+        features = features.without(goal, features.expected(some, goal)[0], outputs)
+        if features.rank > _MOST:
+            return None
+        mean, error = features.expected(prediction, goal)
+        short = np.flatnonzero(error > _PANELS * goal)
+        short = np.setdiff1d(short[np.argsort(-error[short])][:_SOME], rows)
+        if not len(short):
+            break
+        rows = np.union1d(rows, short)
+    return features, mean, error
+
+
+def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
+    """Return the densities that predictions are mixtures of, as exact as all RBF kernels need them."""
+    allowed = [
+        (float(np.sqrt(2 * gamma)), _DENSITY * goal / float(np.sqrt(weight)))
+        for weight, gamma in _checked(_bumps(kernel))[1]
+    ]
+    return [(share, PanelDensities.of(part, allowed)) for share, part in parts_of(prediction)]
+
+
+def _scales(kernel: Kernel, prediction: Predictive, goal: float) -> tuple[Array, Array]:
+    """Return the ends (m,) of panels of all densities, ascending, and the lengths (m,) of these panels.
+
+    A longer panel of the line might have a whole prediction between two of its nodes.
+    """
+    ends, lengths = [], []
+    for start in range(0, len(prediction), _ROWS):
+        rows = np.arange(start, min(len(prediction), start + _ROWS))
+        for share, densities in _mixture(kernel, prediction.take(rows), goal):
+            matter = share[:, None] * densities.weights.sum(axis=2) > _LIGHT * goal
+            length = (densities.high - densities.low)[matter]
+            ends += [densities.low[matter], densities.high[matter]]
+            lengths += [length, length]
+    place, length = np.concatenate(ends), np.concatenate(lengths)
+    order = np.argsort(place)
+    return place[order], length[order]
+
+
+def _checked(
+    known: tuple[float, list[tuple[float, float]]] | None,
+) -> tuple[float, list[tuple[float, float]]]:
+    assert known is not None
+    return known
+
+
+def _unit(gamma: float) -> float:
+    """Return what makes squared norms of bumps 1."""
+    return float((4 * gamma / np.pi) ** 0.25)
+
+
+def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Array:
+    """Return the features (n, p, l) of smoothed densities on panels."""
+    from fastmcmd.embedding.line_loops import smooth
+
+    n, length = len(mixture[0][0]), high - low
+    t = (low[:, None] + length[:, None] * (_PLACES + 1) / 2).ravel()
+    out = np.zeros((n, len(t)))
+    places = np.polynomial.legendre.leggauss(mixture[0][1].series.shape[2])[0]
+    for share, d in mixture:
+        values = np.zeros_like(out)
+        smooth(d.low, d.high, d.series, d.weights, places, float(np.sqrt(2 * gamma)), t, values)
+        out += share[:, None] * values
+    features = out.reshape(n, len(low), _TERMS) @ _TO_FEATURES
+    return np.asarray(features * np.sqrt(length)[:, None] * _unit(gamma))
+
+
+def _too_long(low: Array, high: Array, ends: Array, lengths: Array) -> NDArray[np.bool_]:
+    """Tell which panels, ascending, have ends of much shorter ones inside."""
+    first, last = np.searchsorted(ends, low), np.searchsorted(ends, high, side="right")
+    found = np.zeros(len(low), dtype=bool)
+    for number, (start, stop) in enumerate(zip(first, last, strict=True)):
+        if stop > start:
+            shortest = lengths[start:stop].min()
+            found[number] = high[number] - low[number] > _LONGER * shortest
+    return found
+
+
+def _unresolved(features: Array) -> Array:
+    """Return the squared norm (n, p) of the last two terms: a series that converges misses less."""
+    return np.asarray(np.square(features[:, :, -2:]).sum(axis=2))
+
+
+def _miss(mixture: Mixture, gamma: float) -> Array:
+    """Return norms (n,) of what the series of densities miss."""
+    rate = float(np.sqrt(2 * gamma))
+    total = np.zeros(len(mixture[0][0]))
+    for share, d in mixture:
+        total += share * d.norms(rate).sum(axis=1)
+    return total
+
+
+def _light(share: Array, densities: PanelDensities, goal: float) -> Array:
+    """Return the mass (n,) that `_scales` leaves out."""
+    mass = share[:, None] * densities.weights.sum(axis=2)
+    return np.asarray(np.where(mass > _LIGHT * goal, 0.0, mass).sum(axis=1))
+
+
+def _all(outputs: Array, ends: Array, gamma: float) -> tuple[Array, Array]:
+    """Return one panel around outputs and all mass that matters."""
+    reach = _REACH / np.sqrt(2 * gamma)
+    low, high = min(outputs[0], ends[0]), max(outputs[-1], ends[-1])
+    return np.array([low - reach]), np.array([high + reach])
+
+
+def _halved(
+    low: Array,
+    high: Array,
+    outputs: Array,
+    mixture: Mixture,
+    scales: tuple[Array, Array],
+    gamma: float,
+    goal: float,
+) -> tuple[Array, Array] | None:
+    """Return panels halved until they resolve bumps around outputs and these densities.
+
+    No panel is much longer than those of the densities of any row (`_scales`).
+    """
+    rate = float(np.sqrt(2 * gamma))
+    done: list[tuple[Array, Array]] = []
+    count = 0
+    for _ in range(_HALVINGS):
+        inside = np.searchsorted(outputs, low - _REACH / rate)
+        beyond = np.searchsorted(outputs, high + _REACH / rate)
+        coarse = (high - low) * rate > _SHORT
+        long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
+        if not long.all():
+            rest = np.flatnonzero(~long)
+            part = _coefficients(mixture, gamma, low[rest], high[rest])
+            unresolved = _unresolved(part).max(axis=0) > goal**2
+            unresolved &= (high - low)[rest] * rate > _SHORT / 64
+            long[rest] = unresolved
+        done.append((low[~long], high[~long]))
+        count += int((~long).sum())
+        if not long.any():
+            low, high = (np.concatenate(part) for part in zip(*done, strict=True))
+            order = np.argsort(low)
+            return low[order], high[order]
+        if count + long.sum() > _MOST_PANELS:
+            return None
+        middle = (low[long] + high[long]) / 2
+        low, high = np.concatenate([low[long], middle]), np.concatenate([middle, high[long]])
+        order = np.argsort(low)
+        low, high = low[order], high[order]
+    return None

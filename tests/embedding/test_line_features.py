@@ -1,0 +1,142 @@
+"""Features on panels of the line: predictions that are wide against the output kernel."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+import fastmcmd as fm
+from fastmcmd.default_kernels import default_kernels_of
+from fastmcmd.embedding.line import line_features
+from tests.embedding.test_rare_predictions import values_by_definition
+
+KERNEL = 0.5 * fm.RBF(0.5 / 0.6**2) + 0.5 * fm.RBF(0.5 / 0.1**2) + fm.Constant(0.25)
+ONE = np.ones(3)
+CENTRES = np.array([-0.7, 0.0, 0.4])
+# Characteristic functions around the centres.
+FAMILIES = {
+    "Cauchy": (fm.StudentT(ONE, CENTRES, ONE), lambda w: np.exp(-np.abs(w))),
+    "StudentT(3)": (
+        fm.StudentT(3 * ONE, CENTRES, ONE),
+        lambda w: np.exp(-np.sqrt(3) * np.abs(w)) * (1 + np.sqrt(3) * np.abs(w)),
+    ),
+    "Gaussian": (fm.Gaussian(CENTRES, 3 * ONE), lambda w: np.exp(-4.5 * w**2)),
+    "narrow Gaussian": (fm.Gaussian(CENTRES, 1e-3 * ONE), lambda w: np.exp(-5e-7 * w**2)),
+    "mixture": (
+        fm.Mixture([fm.StudentT(ONE, CENTRES, 50 * ONE), fm.Gaussian(CENTRES, 0.2 * ONE)], [0.3, 0.7]),
+        lambda w: 0.3 * np.exp(-50 * np.abs(w)) + 0.7 * np.exp(-0.02 * w**2),
+    ),
+}  # fmt: skip
+
+
+def expected(spectrum, gap):
+    """Return ``E k(gap + Y)`` of `KERNEL`, from the characteristic function of Y: Bochner's theorem."""
+    total = 0.25
+    for width in (0.6, 0.1):
+        value, _ = integrate.quad(
+            lambda w, s=width: np.exp(-0.5 * (s * w) ** 2) * s * spectrum(w) * np.cos(w * gap),
+            0, 9 / width, epsabs=1e-12, epsrel=1e-12, limit=2000, points=(0.01, 0.1, 1.0),
+        )  # fmt: skip
+        total += value / np.sqrt(2 * np.pi)
+    return total
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_inner_products_follow_from_characteristic_functions(family):
+    prediction, spectrum = FAMILIES[family]
+    outputs = np.array([-2.0, -0.1, 0.0, 0.35, 40.0])
+    features, mean, error = line_features(KERNEL, outputs, prediction, 1e-8)
+    p = features.transform(outputs[:, None])
+    np.testing.assert_allclose(p @ p.T, KERNEL(outputs[:, None]), atol=1e-7)
+    assert np.sqrt(features.residuals(outputs[:, None], p)).max() < 1e-6
+    assert error.max() < 1e-7
+    for i in range(3):
+        pairs = [expected(lambda w: spectrum(w) ** 2, CENTRES[i] - centre) for centre in CENTRES]
+        np.testing.assert_allclose(mean[i] @ mean.T, pairs, atol=2 * error.max() + 1e-11)
+        cross = [expected(spectrum, CENTRES[i] - output) for output in outputs]
+        np.testing.assert_allclose(mean[i] @ p.T, cross, atol=error.max() + 1e-8)
+
+
+def test_densities_with_poles():
+    """The gamma distribution of shape 0.1 has most of its mass next to 0, and the rest far out."""
+    prediction = fm.Gamma(0.1 * ONE, 0.02 * ONE)
+    _, mean, error = line_features(KERNEL, np.array([0.0, 1.0]), prediction, 1e-8)
+    square = expected(lambda w: (1 + (w / 0.02) ** 2) ** -0.1, 0.0)
+    np.testing.assert_allclose(mean @ mean.T, square, atol=2 * error.max() + 1e-9)
+
+
+@pytest.mark.parametrize("outliers", [(), (50.0, -200.0, 1e4)])
+def test_values_of_heavy_tails_with_all_defaults(rng, outliers):
+    n = 50
+    x = rng.uniform(-1, 1, n)
+    y = x + 0.1 * rng.standard_normal(n)
+    y[: len(outliers)] = outliers
+    prediction = fm.StudentT(np.ones(n), x, np.ones(n))
+    found = fm.cce(x, y, prediction)
+    assert found.error_bound <= 1e-6
+    kernels = default_kernels_of(x, y)
+    widths = kernels.marginal_spread, kernels.residual_spread
+    nodes = np.linspace(0, 30, 4001)  # of exp(-|w|), whose kink is at 0
+
+    def spectral(gaps, power):
+        total = np.zeros_like(gaps)
+        for width in widths:
+            weight = np.exp(-0.5 * (width * nodes) ** 2 - power * nodes) * width
+            for at in np.ndindex(gaps.shape):
+                total[at] += integrate.simpson(weight * np.cos(nodes * gaps[at]), x=nodes)
+        return total / np.sqrt(2 * np.pi)
+
+    rest = np.arange(len(outliers), n)
+    at = x[rest][:3]
+    near, centres = np.subtract.outer(y, x), np.subtract.outer(x, x)
+    far = (
+        np.abs(near) > 20
+    )  # too fast for the nodes: the density, to the order of its width squared
+    cross = np.where(far, 0.0, spectral(np.where(far, 0.0, near), 1.0))
+    tail = sum(np.sqrt(np.pi / 2) * width for width in widths) / np.pi / (1 + near**2)
+    cross = np.where(far, tail, cross)
+    gram = kernels.y_kernel(y[:, None]) - cross - cross.T + spectral(centres, 2.0)
+    truth = values_by_definition(kernels.x_kernel, 0.01, x[:, None], at[:, None], gram)
+    np.testing.assert_allclose(found.values[rest][:3], truth, atol=1e-4 if outliers else 2e-6)
+
+
+def test_log_normal_predictions_of_small_scatter(rng):
+    """No low rank, was the answer, and advice to draw from the predictions."""
+    n = 300
+    x = rng.uniform(-1, 1, n)
+    y = x + 0.1 * rng.standard_normal(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fm.cce(x, y, fm.LogNormal(x, np.ones(n)))
+    assert found.error_bound <= 1e-6
+    assert found.info.certificate == "sampled"
+
+
+def test_a_rare_row_has_panels_of_its_own(rng):
+    """One narrow and distant prediction among 600: not one of those that choose the panels at first."""
+    n = 600
+    x = rng.uniform(-1, 1, n)
+    mean, scale = x.copy(), np.ones(n)
+    mean[301], scale[301] = 300.0, 0.01
+    prediction = fm.StudentT(np.full(n, 5.0), mean, scale)
+    _, features, error = line_features(KERNEL, np.sort(x), prediction, 1e-8)
+    assert error.max() < 1e-6
+    own = prediction.take(np.array([301])).expected_kernel(KERNEL, [300.0])[0, 0]
+    assert features[301] @ features[301] == pytest.approx(own, rel=1e-2)
+
+
+def test_fits_are_saved_and_have_witnesses(rng, tmp_path):
+    n = 40
+    x = rng.uniform(-1, 1, (n, 1))
+    y = x[:, 0] + 0.1 * rng.standard_normal(n)
+    fitted = fm.ConditionalCongruence(y_kernel=KERNEL).fit(x, y, fm.LogNormal(x[:, 0], np.ones(n)))
+    fitted.save(tmp_path / "fit")
+    loaded = fm.load(tmp_path / "fit")
+    grid = np.linspace(-1, 5, 7)
+    np.testing.assert_array_equal(loaded.score_samples(x[:5]), fitted.score_samples(x[:5]))
+    np.testing.assert_array_equal(loaded.witness(x[:2], grid), fitted.witness(x[:2], grid))
+    wide = fm.ConditionalCongruence(y_kernel=KERNEL).fit(
+        x, y, fm.LogNormal(x[:, 0], np.ones(n)).sample(500, 0)
+    )
+    np.testing.assert_allclose(fitted.witness(x[:2], grid), wide.witness(x[:2], grid), atol=0.05)
