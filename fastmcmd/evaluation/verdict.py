@@ -326,8 +326,8 @@ def _inputs_by_name(x: Any) -> Any:
 
 
 def _regions(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     prediction: Predictive,
     columns: Any,
     level: float,
@@ -367,7 +367,7 @@ def _diagnosis(
 
 
 def _remedy(
-    x: Any,
+    x: ArrayLike,
     y: NDArray[np.float64],
     prediction: Predictive,
     level: float,
