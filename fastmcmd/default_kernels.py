@@ -11,18 +11,18 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, shown
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
-from fastmcmd.kernels.base import power_of_two
+from fastmcmd.kernels.base import KernelLike, power_of_two
 from fastmcmd.rows import Rows, open_rows
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "column_scales",
     "default_input_kernel",
     "default_kernels_of",
+    "given_kernel",
     "kernel_or_name",
     "median_distance",
     "paper_kernels",
@@ -102,7 +103,7 @@ class DefaultKernels:
 
 
 def default_kernels_of(
-    x: Any, y: Any, *, classes: bool = False, weights: Any = None
+    x: InputsLike | Rows, y: ArrayLike, *, classes: bool = False, weights: ArrayLike | None = None
 ) -> DefaultKernels:
     """Return the default kernels for inputs (n, d), in memory or on disk, and outcomes (n,) or (n, k).
 
@@ -141,7 +142,7 @@ def default_kernels_of(
     return chosen
 
 
-def _digest(x: NDArray[Any], y: Array, classes: bool) -> bytes:
+def _digest(x: HostArray, y: Array, classes: bool) -> bytes:
     """Return what tells these rows from others."""
     digest = hashlib.blake2b(f"{x.shape} {x.dtype.str} {y.shape} {classes}".encode())
     for values in (x, y):
@@ -149,7 +150,7 @@ def _digest(x: NDArray[Any], y: Array, classes: bool) -> bytes:
     return digest.digest()
 
 
-def _defaults(x: NDArray[Any], outcomes: Array, classes: bool) -> DefaultKernels:
+def _defaults(x: HostArray, outcomes: Array, classes: bool) -> DefaultKernels:
     """Return the default kernels of examined rows."""
     scales, length, distances, near = _input_scales(x)
     marginal = residual = np.nan
@@ -167,7 +168,9 @@ def _defaults(x: NDArray[Any], outcomes: Array, classes: bool) -> DefaultKernels
     )  # fmt: skip
 
 
-def default_input_kernel(x: NDArray[Any] | Rows, name: str = "x", weights: Any = None) -> Kernel:
+def default_input_kernel(
+    x: HostArray | Rows, name: str = "x", weights: ArrayLike | None = None
+) -> Kernel:
     """Return the default kernel of checked inputs (n, d) alone, which no outcome enters.
 
     It is that of `default_kernels_of` for the same inputs and weights; messages call them ``name``.
@@ -183,14 +186,14 @@ def paper_kernels() -> tuple[Kernel, Kernel, float]:
 
 
 def chosen_kernels(
-    x: NDArray[Any] | Rows,
-    y: NDArray[Any],
-    x_kernel: Any = None,
-    y_kernel: Any = None,
-    lam: Any = None,
+    x: HostArray | Rows,
+    y: HostArray,
+    x_kernel: KernelLike = None,
+    y_kernel: KernelLike = None,
+    lam: float | str | None = None,
     *,
     classes: bool = False,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     none: str = "auto",
     memory_limit: int | None = None,
 ) -> tuple[Kernel, Kernel, float]:
@@ -218,25 +221,25 @@ def chosen_kernels(
     MemoryLimitError
         Default kernels need more than ``memory_limit``.
     """
-    x_kernel = kernel_or_name(x_kernel, "x_kernel", none)
-    y_kernel = kernel_or_name(y_kernel, "y_kernel", none)
+    of_inputs = given_kernel(x_kernel, "x_kernel", none)
+    of_outputs = given_kernel(y_kernel, "y_kernel", none)
     lam = chosen_lam(lam, x_kernel, none)
-    paper = paper_kernels()
-    x_kernel = paper[0] if x_kernel == "paper" else x_kernel
-    y_kernel = paper[1] if y_kernel == "paper" else y_kernel
-    if memory_limit is not None and "auto" in (x_kernel, y_kernel):
+    if memory_limit is not None and None in (of_inputs, of_outputs):
         _check_memory(x, memory_limit)
-    if y_kernel == "auto":
+    if of_outputs is None:
         default = default_kernels_of(x, y, classes=classes, weights=weights)
-        y_kernel = default.y_kernel
-        x_kernel = default.x_kernel if x_kernel == "auto" else x_kernel
-    elif x_kernel == "auto":
-        x_kernel = default_input_kernel(x, weights=weights)
-    return x_kernel, y_kernel, lam
+        of_outputs = default.y_kernel
+        of_inputs = default.x_kernel if of_inputs is None else of_inputs
+    elif of_inputs is None:
+        of_inputs = default_input_kernel(x, weights=weights)
+    return of_inputs, of_outputs, lam
 
 
 def chosen_input_kernel(
-    x: NDArray[Any] | Rows, x_kernel: Any = None, weights: Any = None, name: str = "x"
+    x: HostArray | Rows,
+    x_kernel: KernelLike = None,
+    weights: ArrayLike | None = None,
+    name: str = "x",
 ) -> Kernel:
     """Return the kernel that an argument means for checked inputs (n, d); no outcome enters.
 
@@ -250,7 +253,7 @@ def chosen_input_kernel(
     return paper_kernels()[0]
 
 
-def chosen_lam(lam: Any, x_kernel: Any = None, none: str = "auto") -> float:
+def chosen_lam(lam: float | str | None, x_kernel: KernelLike = None, none: str = "auto") -> float:
     """Return the regulariser that an argument means.
 
     None goes with ``x_kernel``: 0.1 with "paper", 0.01 with "auto"; with a kernel of the caller's what
@@ -263,7 +266,7 @@ def chosen_lam(lam: Any, x_kernel: Any = None, none: str = "auto") -> float:
     return {"auto": DEFAULT_LAM, "paper": PAPER_LAM}[lam] if isinstance(lam, str) else float(lam)
 
 
-def check_lam_or_name(lam: Any) -> None:
+def check_lam_or_name(lam: object) -> None:
     """Raise where ``lam`` is neither a positive number nor "auto", "paper" or None."""
     if isinstance(lam, str):
         if lam not in _NAMES:
@@ -274,7 +277,7 @@ def check_lam_or_name(lam: Any) -> None:
         check_lam(lam)
 
 
-def kernel_or_name(kernel: Any, name: str, none: str = "auto") -> Any:
+def kernel_or_name(kernel: object, name: str, none: str = "auto") -> Kernel | str:
     """Return a kernel, "auto" or "paper", checked; ``none`` for None."""
     if kernel is None:
         return none
@@ -286,7 +289,16 @@ def kernel_or_name(kernel: Any, name: str, none: str = "auto") -> Any:
     )
 
 
-def _check_memory(x: NDArray[Any] | Rows, limit: int) -> None:
+def given_kernel(kernel: object, name: str, none: str = "auto") -> Kernel | None:
+    """Return the kernel that ``x_kernel`` or ``y_kernel`` is; None where the data are to choose it."""
+    named = kernel_or_name(kernel, name, none)
+    if isinstance(named, Kernel):
+        return named
+    published = dict(zip(("x_kernel", "y_kernel"), paper_kernels()[:2], strict=True))
+    return published[name] if named == "paper" else None
+
+
+def _check_memory(x: HostArray | Rows, limit: int) -> None:
     """Raise where the choice of default kernels for inputs (n, d) takes more bytes than ``limit``."""
     needed = _bytes_of_choice(*x.shape)
     if needed > limit:
@@ -311,7 +323,7 @@ def _bytes_of_choice(n: int, d: int) -> int:
     return examined + max(scales, 16 * pairs * d + distances)
 
 
-def _examined(x: NDArray[Any] | Rows, weights: NDArray[Any] | None) -> NDArray[np.intp]:
+def _examined(x: HostArray | Rows, weights: HostArray | None) -> NDArray[np.intp]:
     """Return which rows are examined, of those with positive weight."""
     taking_part = np.arange(len(x)) if weights is None else np.flatnonzero(weights)
     return taking_part[_sample(len(taking_part), _most_examined(x.shape[1]), 0)]
@@ -322,7 +334,7 @@ def _most_examined(d: int) -> int:
     return max(_PAIRS, min(_ROWS, _ENTRIES // max(d, 1)))
 
 
-def _rows_of(x: NDArray[Any] | Rows, some: NDArray[np.intp]) -> NDArray[Any]:
+def _rows_of(x: HostArray | Rows, some: NDArray[np.intp]) -> HostArray:
     """Return some rows, in their own precision; no copy where these are all rows."""
     return np.asarray(x if len(some) == len(x) and isinstance(x, np.ndarray) else x[some])
 
@@ -343,7 +355,7 @@ def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
     return np.sort(rng.choice(n, most, replace=False))
 
 
-def column_scales(x: NDArray[Any], name: str = "x") -> Array:
+def column_scales(x: HostArray, name: str = "x") -> Array:
     """Return one over the standard deviation (d,) of each column, 0 where a column is constant.
 
     A column counts as constant where it varies no more than rounding would make it.
@@ -352,7 +364,7 @@ def column_scales(x: NDArray[Any], name: str = "x") -> Array:
     return np.concatenate(scales)
 
 
-def _scales(x: NDArray[Any], first: int, name: str) -> Array:
+def _scales(x: HostArray, first: int, name: str) -> Array:
     """Return the scales of some columns, of which ``first`` is the first."""
     near = np.asarray(x, dtype=np.float64)
     largest = np.abs(near).max(axis=0)
@@ -371,7 +383,7 @@ def _scales(x: NDArray[Any], first: int, name: str) -> Array:
 
 
 def _input_scales(
-    x: NDArray[Any], name: str = "x"
+    x: HostArray, name: str = "x"
 ) -> tuple[Array, float, Array, NDArray[np.intp] | slice]:
     """Return column scales, the median distance, and distances (m, m) of which rows.
 

@@ -64,13 +64,13 @@ class LineFeatures:
         The resolved kernel: a sum of multiples of RBF kernels and constants.
     panels : list of (ndarray (p,), ndarray (p,))
         Ends of the panels of each RBF kernel, ascending.
-    kept : ndarray (r,)
+    selected : ndarray (r,)
         Which of the constant and of the coefficients on all panels are features: those that matter.
     """
 
     kernel: Kernel
     panels: list[tuple[Array, Array]]
-    kept: NDArray[np.intp]
+    selected: NDArray[np.intp]
 
     @staticmethod
     def on(kernel: Kernel, panels: list[tuple[Array, Array]]) -> LineFeatures:
@@ -90,7 +90,7 @@ class LineFeatures:
     @property
     def rank(self) -> int:
         """Number of features r."""
-        return len(self.kept)
+        return len(self.selected)
 
     def transform(self, y: HostArray) -> Array:
         """Return p(y) (n, r) for outputs (n, 1): projections of bumps."""
@@ -106,7 +106,7 @@ class LineFeatures:
                 project(numbers[rows], low, high, float(np.sqrt(2 * gamma)), features)
                 features *= np.sqrt(weight) * _unit(gamma)
                 all_features.append(features.reshape(len(features), -1))
-            out[rows] = np.concatenate(all_features, axis=1)[:, self.kept]
+            out[rows] = np.concatenate(all_features, axis=1)[:, self.selected]
         return out
 
     def residuals(self, y: HostArray, p: Array) -> Array:
@@ -132,8 +132,8 @@ class LineFeatures:
                 square = square + weight * (unresolved + _miss(mixture, gamma)) ** 2
                 out.append(np.sqrt(weight) * features.reshape(len(features), -1))
             features = np.concatenate(out, axis=1)
-            mean[rows] = features[:, self.kept]
-            features[:, self.kept] = 0.0
+            mean[rows] = features[:, self.selected]
+            features[:, self.selected] = 0.0
             left_out = np.einsum("ij,ij->i", features, features)
             light = sum(_light(share, densities, goal) for share, densities in mixture)
             error[rows] = np.sqrt(square) + np.sqrt(left_out) + light + _FLOOR
@@ -147,7 +147,7 @@ class LineFeatures:
             largest = np.maximum(largest, np.abs(p).max(axis=0))
         order = np.argsort(largest, kind="stable")
         dropped = order[np.cumsum(largest[order] ** 2) <= negligible**2]
-        return replace(self, kept=np.setdiff1d(self.kept, self.kept[dropped]))
+        return replace(self, selected=np.setdiff1d(self.selected, self.selected[dropped]))
 
     def _blocks(self, n: int) -> Iterator[slice]:
         count = 1 + _TERMS * sum(len(low) for low, _ in self.panels)
@@ -290,12 +290,12 @@ def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Ar
 def _too_long(low: Array, high: Array, ends: Array, lengths: Array) -> NDArray[np.bool_]:
     """Tell which panels, ascending, have ends of much shorter ones inside."""
     first, last = np.searchsorted(ends, low), np.searchsorted(ends, high, side="right")
-    found = np.zeros(len(low), dtype=bool)
+    longer = np.zeros(len(low), dtype=bool)
     for number, (start, stop) in enumerate(zip(first, last, strict=True)):
         if stop > start:
             shortest = lengths[start:stop].min()
-            found[number] = high[number] - low[number] > _LONGER * shortest
-    return found
+            longer[number] = high[number] - low[number] > _LONGER * shortest
+    return longer
 
 
 def _unresolved(features: Array) -> Array:

@@ -144,14 +144,14 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
     assert isinstance(model.outputs, PredictedOutputs)
     values, where = np.unique(nature.outputs.flat[:, 0].astype(np.float64), return_inverse=True)
     goal = task.expectation_error(model.lam)
-    found = line_features(task.y_kernel, values, model.outputs.prediction, goal)
-    if found is None:
+    on_panels = line_features(task.y_kernel, values, model.outputs.prediction, goal)
+    if on_panels is None:
         return None
-    features, expected, error = found
+    features, expected, error = on_panels
     p = features.transform(values[:, None])
-    missed = np.sqrt(features.residuals(values[:, None], p))[:, None]
+    residual = np.sqrt(features.residuals(values[:, None], p))[:, None]
     where = where.reshape(-1)
-    miss = nature.design.average(nature.outputs.mean_features(missed, where))[:, 0]
+    miss = nature.design.average(nature.outputs.mean_features(residual, where))[:, 0]
     error = model.design.average(error[:, None])[:, 0]
     truncation = Truncation(
         float(np.sqrt((miss**2 / nature.shift).sum())),

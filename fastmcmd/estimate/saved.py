@@ -127,7 +127,7 @@ def _form_state(
 
 
 def _line_state(features: LineFeatures) -> LineState:
-    return LineState([np.stack(ends, axis=1) for ends in features.panels], features.kept)
+    return LineState([np.stack(ends, axis=1) for ends in features.panels], features.selected)
 
 
 def _features_state(features: KernelFeatures) -> FeaturesState:
@@ -287,10 +287,10 @@ class _Reader:
                 raise ValueError("panels are not ascending")
             panels.append((np.ascontiguousarray(low), np.ascontiguousarray(high)))
         every = LineFeatures.on(self.y_kernel, panels)
-        kept = _places(state.kept, "kept", len(state.kept), every.rank - 1)
-        if not len(kept) or (np.diff(kept) <= 0).any():
-            raise ValueError("kept is empty or not ascending")
-        return replace(every, kept=kept)
+        selected = _places(state.selected, "selected", len(state.selected), every.rank - 1)
+        if not len(selected) or (np.diff(selected) <= 0).any():
+            raise ValueError("selected is empty or not ascending")
+        return replace(every, selected=selected)
 
     def part(self, state: PartState, rank: int) -> Part:
         design = self.design(state.design)

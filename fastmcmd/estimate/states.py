@@ -47,10 +47,10 @@ class FeaturesState:
 
 @dataclass(frozen=True)
 class LineState:
-    """Features on panels of the line: ends (p, 2) of each RBF kernel's panels, and what is kept (r,)."""
+    """Features on panels of the line: ends (p, 2) of each RBF kernel's panels, which features are used (r,)."""
 
     panels: list[Array]
-    kept: Array
+    selected: Array
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.default_kernels import (
     chosen_lam,
     default_input_kernel,
-    kernel_or_name,
-    paper_kernels,
+    given_kernel,
 )
 from fastmcmd.inference.combination import (
     direction_of,
@@ -336,16 +335,12 @@ def _named(
     x_kernel: Kernel | str | None, y_kernel: Kernel | str | None, lam: float | str | None
 ) -> tuple[Kernel | None, Kernel | None, float | None]:
     """Return kernels and regulariser that arguments mean; None for the defaults of the test."""
-    kernels: list[Kernel | None] = []
-    for given, published, name in zip(
-        (x_kernel, y_kernel), paper_kernels()[:2], ("x_kernel", "y_kernel"), strict=True
-    ):
-        kernel = kernel_or_name(given, name)
-        if isinstance(kernel, str):
-            kernel = published if kernel == "paper" else None
-        kernels.append(kernel)
     ladder = lam is None or (isinstance(lam, str) and lam == "auto")
-    return kernels[0], kernels[1], None if ladder else chosen_lam(lam)
+    return (
+        given_kernel(x_kernel, "x_kernel"),
+        given_kernel(y_kernel, "y_kernel"),
+        None if ladder else chosen_lam(lam),
+    )
 
 
 def _kinds_of(

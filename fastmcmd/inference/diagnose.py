@@ -17,7 +17,7 @@ from fastmcmd._base.checks import (
     shown,
 )
 from fastmcmd.backends import get_backend
-from fastmcmd.default_kernels import chosen_lam, kernel_or_name, paper_kernels
+from fastmcmd.default_kernels import chosen_lam, given_kernel
 from fastmcmd.embedding.features import output_features
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.corrections import (
@@ -149,9 +149,7 @@ def diagnose(
     if not 0 < level < 1:
         raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
     lam, seen = chosen_lam(lam, x_kernel), input_map(x, x_kernel, weights)
-    chosen = kernel_or_name(y_kernel, "y_kernel")
-    if isinstance(chosen, str):
-        chosen = paper_kernels()[1] if chosen == "paper" else None
+    chosen = given_kernel(y_kernel, "y_kernel")
     reason = reason_against(predictive)
     if reason is not None:
         return _nothing(grid, level, reason, labels)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd.default_kernels import chosen_input_kernel
 from fastmcmd.kernels import Kernel, split_scales
+from fastmcmd.kernels.base import KernelLike
 
 __all__ = ["InputMap", "input_map"]
 
@@ -37,7 +38,7 @@ class InputMap:
 
 
 def input_map(
-    x: Array, x_kernel: object = None, weights: object = None, name: str = "x"
+    x: Array, x_kernel: KernelLike = None, weights: ArrayLike | None = None, name: str = "x"
 ) -> InputMap:
     """Return what an argument ``x_kernel`` means for inputs (n, d): a kernel, "auto", "paper" or None.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.kernels.base import KernelLike
 
 __all__ = ["BatchTest", "View", "batch_p_values", "cells_of", "log_odds"]
 
@@ -47,7 +48,7 @@ class View:
     basis: Basis
 
     @staticmethod
-    def of(rows: Array, name: str, kernel: object = None) -> View:
+    def of(rows: Array, name: str, kernel: KernelLike = None) -> View:
         """Choose scales and landmarks on rows (n, k) that are set aside; messages call these ``name``."""
         seen = input_map(rows, kernel, name=name)
         smoother = Smoother.of(seen.kernel, seen(rows), _LANDMARKS)
