@@ -47,7 +47,7 @@ class FeaturesState:
 
 @dataclass(frozen=True)
 class LineState:
-    """Features on panels of the line: ends (p, 2) of each RBF kernel's panels, which features are used (r,)."""
+    """Features on panels of the line: ends (p, 2) of each RBF kernel's panels, used features (r,)."""
 
     panels: list[Array]
     selected: Array
