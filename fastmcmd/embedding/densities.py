@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive import Predictive
+from fastmcmd.predictive import Gaussian, Predictive
+from fastmcmd.predictive.family import Family
 
 __all__ = ["PanelDensities", "has_panels", "parts_of"]
 
@@ -52,11 +53,14 @@ def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
 
 
 def has_panels(prediction: Predictive) -> bool:
-    """Tell whether predictions are distributions of numbers with densities, or mixtures of these."""
+    """Tell whether predictions are of the package's families of densities, or mixtures of these.
+
+    Other distributions may have atoms, which no series of a density shows: `ZeroInflated` has one at 0.
+    """
     if prediction.columns > 1 or prediction.discrete:
         return False
     if prediction.weighted_parts() is None:
-        return prediction.has_density
+        return isinstance(prediction, (Family, Gaussian))
     return all(part is not prediction and has_panels(part) for _, part in parts_of(prediction))
 
 

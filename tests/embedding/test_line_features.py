@@ -8,7 +8,7 @@ from scipy import integrate
 
 import fastmcmd as fm
 from fastmcmd.default_kernels import default_kernels_of
-from fastmcmd.embedding.line import line_features
+from fastmcmd.embedding.line import line_features, serves_on_line
 from tests.embedding.test_rare_predictions import values_by_definition
 
 KERNEL = 0.5 * fm.RBF(0.5 / 0.6**2) + 0.5 * fm.RBF(0.5 / 0.1**2) + fm.Constant(0.25)
@@ -111,6 +111,21 @@ def test_log_normal_predictions_of_small_scatter(rng):
         found = fm.cce(x, y, fm.LogNormal(x, np.ones(n)))
     assert found.error_bound <= 1e-6
     assert found.info.certificate == "sampled"
+
+
+@pytest.mark.parametrize(
+    "prediction",
+    [
+        fm.ZeroInflated(fm.Gamma(2 * ONE, ONE), 0.3),
+        fm.Mixture([fm.ZeroInflated(fm.Gamma(2 * ONE, ONE), 0.3), fm.StudentT(ONE, ONE, ONE)]),
+        fm.Mixture([fm.Poisson(ONE), fm.StudentT(ONE, ONE, ONE)]),
+        fm.Poisson(ONE),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_atoms_have_no_density(prediction):
+    """Of a zero-inflated gamma, .3 of the mass was lost, under a bound of 7e-9."""
+    assert not serves_on_line(KERNEL, prediction)
 
 
 def test_a_rare_row_has_panels_of_its_own(rng):
