@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import aligned, printable
 from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
@@ -221,13 +221,13 @@ class Comparison:
         The first proper score that all models have decides: the negative log-likelihood, else the CRPS,
         else the energy score.
         """
-        return comparison_sentence(dict(self.evaluations), self.pairs, self.level)
+        return printable(comparison_sentence(dict(self.evaluations), self.pairs, self.level))
 
     def conclusions(self) -> list[str]:
         """Return the sentence of the comparison, then that of the exact test of each model that has one."""
         first = [self.sentence] if self.sentence else []
         return first + [
-            f"{name}: {one.test.sentence}"
+            printable(f"{name}: {one.test.sentence}")
             for name, one in self.evaluations.items()
             if one.test is not None
         ]

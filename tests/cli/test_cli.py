@@ -347,7 +347,7 @@ def test_compare_and_report(table, tmp_path):
     assert shown.index("fastmcmd: poisson: ") < shown.index("fastmcmd: nb: ")
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
     told = run_cli("compare", path, "--y", "visits", *models, "--format", "json").stdout
-    assert set(json.loads(told)) == {"poisson", "nb", "pairs"}
+    assert set(json.loads(told)) == {"poisson", "nb", "pairs", "sentence"}
     for bad in ("poisson", "=poisson:mean=mu"):
         done = run_cli("compare", path, "--y", "visits", "--model", bad)
         assert done.returncode == 2
