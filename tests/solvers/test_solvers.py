@@ -105,7 +105,7 @@ def test_memory_between_a_factor_in_float32_and_in_float64():
     x = rng.normal(size=(1500, 2))
     y = x[:, 0] + rng.normal(size=1500)
     limit = 10_000_000 + 4_000_000 * fm.get_num_threads()
-    options = {"x_kernel": KERNEL, "lam": 1e-4}
+    options = {"x_kernel": KERNEL, "y_kernel": "paper", "lam": 1e-4}
     found = fm.cce(x, y, y + 0.1 * rng.normal(size=1500), memory_limit=limit, **options)
     assert found.error_bound <= 1e-6
 
