@@ -257,8 +257,8 @@ def test_exact_expectations_that_would_take_hours_are_refused(rng):
     """
     from scipy import stats
 
-    x = rng.normal(size=200)
-    y = x + 0.5 * rng.standard_t(4, size=200)
+    x = rng.normal(size=500)
+    y = x + 0.5 * rng.standard_t(4, size=500)
     for heavy in (stats.t(4.0, loc=x, scale=0.5), stats.cauchy(loc=x, scale=0.5)):
         found = fm.cce(x, y, heavy, x_kernel=fm.RBF(1.0))
         assert found.info.form == "feature"
