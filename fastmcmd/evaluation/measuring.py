@@ -82,10 +82,12 @@ def _of_misses(y: Array, mean: Array, std: Array) -> list[str]:
         return []
     errors = y - mean
     far = float(np.mean(np.abs(errors) > _ABSURD_Z * std))
+    if far < _NEARLY_ALL:
+        return []
     low, high = np.quantile(y, [0.25, 0.75])
     outside = np.median(np.abs(errors)) > _NEARER * (high - low)
     one_sided = max(np.mean(errors > 0), np.mean(errors < 0)) >= _NEARLY_ALL
-    if not (far >= _NEARLY_ALL and (outside or one_sided)):
+    if not (outside or one_sided):
         return []
     return [
         f"{far:.0%} of the outcomes lie more than {_ABSURD_Z:.0f} predicted standard deviations from the "
