@@ -148,7 +148,12 @@ def test_without_groups_there_is_no_limit(root, monkeypatch):
     assert cgroups.free_memory() is None
     assert cgroups.processors() is None
     monkeypatch.setattr(memory, "_system_free", lambda: 123)
+    monkeypatch.setattr(memory, "_last", (-float("inf"), 0))
     assert memory.available_memory() == 123
+    monkeypatch.setattr(memory, "_system_free", lambda: 45)
+    assert memory.available_memory() == 123  # as it was a moment ago
+    monkeypatch.setattr(memory, "_SECONDS", 0.0)
+    assert memory.available_memory() == 45
 
 
 def run(code, *options, env=None, timeout=120, cwd=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import Any
 
 from fastmcmd._base import cgroups
@@ -58,8 +59,25 @@ def format_bytes(size: float) -> str:
     return f"{size:.2f} GB"
 
 
+_SECONDS = 0.05  # for which the answer of the system holds: calls in a loop do not read it each time
+_last: tuple[float, int] = -float("inf"), 0  # when memory was last looked at, and the bytes that were free
+
+
 def available_memory() -> int:
-    """Return the bytes that can be allocated now, from the system and its container's limit."""
+    """Return the bytes that can be allocated now, as they were at most 50 ms ago.
+
+    From the system and its container's limit.
+    """
+    global _last
+    now = time.monotonic()
+    seen, size = _last
+    if now - seen > _SECONDS:
+        size = _free_now()
+        _last = now, size
+    return size
+
+
+def _free_now() -> int:
     free = _system_free()
     limit = cgroups.free_memory()
     return min(free, limit) if limit is not None else free
