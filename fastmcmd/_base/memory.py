@@ -59,8 +59,9 @@ def format_bytes(size: float) -> str:
     return f"{size:.2f} GB"
 
 
-_SECONDS = 0.05  # for which the answer of the system holds: calls in a loop do not read it each time
-_last: tuple[float, int] = -float("inf"), 0  # when memory was last looked at, and the bytes that were free
+# Calls in a loop do not read the files of the system each time: what was free holds for so many seconds.
+_SECONDS = 0.05
+_last = (-float("inf"), 0)  # when memory was last looked at, and the bytes that were free
 
 
 def available_memory() -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.family import Family
 
@@ -32,7 +33,7 @@ _LEVELS = [
     0.5,
 ]
 _TERMS = 12
-_PLACES, _SHARES = np.polynomial.legendre.leggauss(_TERMS)
+_PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
 # Values at the nodes to coefficients of Legendre polynomials.
 _TO_SERIES = (

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.densities import PanelDensities, has_panels, parts_of
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
@@ -31,7 +32,7 @@ _SHORT = (
     3.0  # length of panels near outputs, in 1 / sqrt(2 gamma): 16 terms are exact to 1e-7 in norm
 )
 _REACH = 6.0  # of a bump, in the same unit
-_PLACES, _SHARES = np.polynomial.legendre.leggauss(_TERMS)
+_PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
 # Values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
 _TO_FEATURES = (
@@ -278,7 +279,7 @@ def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Ar
     n, length = len(mixture[0][0]), high - low
     t = (low[:, None] + length[:, None] * (_PLACES + 1) / 2).ravel()
     out = np.zeros((n, len(t)))
-    places = np.polynomial.legendre.leggauss(mixture[0][1].series.shape[2])[0]
+    places = gauss_legendre(mixture[0][1].series.shape[2])[0]
     for share, d in mixture:
         values = np.zeros_like(out)
         smooth(d.low, d.high, d.series, d.weights, places, float(np.sqrt(2 * gamma)), t, values)

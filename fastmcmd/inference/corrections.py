@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Categorical, Draws, NegativeBinomial, Predictive
@@ -327,7 +328,7 @@ def quantile_rule() -> tuple[Array, Array]:
     """Return levels and weights of an integral over levels, Gauss-Legendre between `_ENDS`."""
     half = np.array(_ENDS)
     ends = np.concatenate([half, 1 - half[-2::-1]])
-    z, w = np.polynomial.legendre.leggauss(_NODES)
+    z, w = gauss_legendre(_NODES)
     width = np.diff(ends)[:, None]
     levels = (ends[:-1, None] + width * (z + 1) / 2).ravel()
     shares = (width * w / 2).ravel()

@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive.family import parameters
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_excess,
@@ -267,7 +268,7 @@ def _small_crps(y: Array, a: Array, b: Array) -> Array:
     """
     cut = np.clip(y, 0.0, 1.0)
     # log(h(b) / h(a + b)): an integral of digamma functions where the ratio is near 1.
-    z, weights = np.polynomial.legendre.leggauss(_LEGENDRE)
+    z, weights = gauss_legendre(_LEGENDRE)
     at = b[:, None] + a[:, None] * (1 + z) / 2
     gap = a / 2 * ((scipy.special.psi(at + 0.5) - scipy.special.psi(at)) @ weights)
     direct = np.log(half_ratio(a + b) / half_ratio(b))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import shown
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
 from fastmcmd.kernels.distance import variation_length
@@ -186,7 +187,7 @@ def around_points(
     """
     if prediction.columns > 1 or prediction.discrete or not prediction.has_density:
         return
-    z, w = np.polynomial.legendre.leggauss(_ORDER)
+    z, w = gauss_legendre(_ORDER)
     place = ((np.arange(_PANELS)[:, None] + (z + 1) / 2) / _PANELS).ravel()
     share = np.tile(w / 2, _PANELS) / _PANELS
     low, high = prediction.quantile(0.0), prediction.quantile(1.0)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.checks import check_count
+from fastmcmd._base.gauss import gauss_hermite
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
@@ -156,7 +157,7 @@ class Gaussian(Predictive):
         return self._hermite(_ORDER * 3 // 4)
 
     def _hermite(self, order: int) -> Nodes:
-        z, w = np.polynomial.hermite_e.hermegauss(order)
+        z, w = gauss_hermite(order)
         w = w / w.sum()
         keep = w > 1e-18
         z, w = z[keep], w[keep]

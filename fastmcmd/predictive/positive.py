@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
 from fastmcmd.predictive.numerics.gamma_functions import half_excess, half_ratio, log_x_density
@@ -137,7 +138,7 @@ def _standard(y: Array, mu: Array, sigma: Array) -> Array:
 
 def _narrow_crps(w: Array, sigma: Array) -> Array:
     """Return the CRPS over ``exp(mu)`` from terms of the order of sigma."""
-    z, weights = np.polynomial.legendre.leggauss(_LEGENDRE)
+    z, weights = gauss_legendre(_LEGENDRE)
     step = sum(
         weight * np.exp(-((w - sigma * (1 + node) / 2) ** 2) / 2)
         for node, weight in zip(z, weights, strict=True)

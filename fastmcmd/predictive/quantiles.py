@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_count, check_flag
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
@@ -273,7 +274,7 @@ class Quantiles(Predictive):
 
     def _quadrature(self, order: int, splits: int) -> Nodes:
         p, v = self.levels, self.values
-        z, w = np.polynomial.legendre.leggauss(order)
+        z, w = gauss_legendre(order)
         z, w = (z + 1) / 2, w / 2
         cut = np.arange(splits)[:, None]
         z, w = ((cut + z) / splits).ravel(), np.tile(w, splits) / splits

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.monotone import MonotoneMap
@@ -105,7 +106,7 @@ def far_below(first: float) -> tuple[Array, Array]:
     if not count:
         return np.empty(0), np.empty(0)
     ends = np.linspace(np.log(_LEAST), np.log(first), count + 1)
-    z, w = np.polynomial.legendre.leggauss(12)
+    z, w = gauss_legendre(12)
     width = np.diff(ends)[:, None]
     levels = np.exp(ends[:-1, None] + width * (z + 1) / 2)
     return levels.ravel(), (levels * w * width / 2).ravel()
@@ -147,7 +148,7 @@ def _nodes(ends: Array, order: NDArray[np.intp]) -> tuple[Array, Array]:
     levels, shares = np.empty(at[-1]), np.empty(at[-1])
     for count in np.unique(order):
         which = np.flatnonzero(order == count)
-        z, w = np.polynomial.legendre.leggauss(int(count))
+        z, w = gauss_legendre(int(count))
         place = np.exp(low[which, None] + width[which, None] * (z + 1) / 2)
         part = place * w
         part *= (mass[which] / part.sum(axis=1))[:, None]

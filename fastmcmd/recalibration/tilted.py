@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.inference.corrections import log_masses
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
@@ -152,7 +153,7 @@ class TiltedCDF(Derived):
 
     def _rule(self, per_cell: int) -> tuple[Array, Array, Array]:
         """Return levels (L,), shares (L,) and places in the cells (per_cell,) of Gauss-Legendre nodes."""
-        z, w = np.polynomial.legendre.leggauss(per_cell)
+        z, w = gauss_legendre(per_cell)
         width = np.diff(self.levels)[:, None]
         levels = self.levels[:-1, None] + width * (z + 1) / 2
         return levels.ravel(), (width * w / 2).ravel(), (z + 1) / 2

@@ -6,6 +6,7 @@ import numpy as np
 import scipy
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.gauss import gauss_legendre
 
 __all__ = ["crps", "quantiles"]
 
@@ -83,7 +84,7 @@ def _both_sides(y: Array, mean: Array, std: Array, other: Array, less: Array) ->
     same = np.sign(u) * np.sign(v) > 0
     linear = np.where(same, np.maximum(np.sign(v) * (y - other), 0.0), np.abs(u))
     both = np.hypot(std, less)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = gauss_legendre(_NODES)
     share = (1 + nodes) / 2
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         # From v to u, and then from std to both: differences of close numbers as integrals.

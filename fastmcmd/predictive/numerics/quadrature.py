@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.gauss import gauss_legendre
 
 __all__ = ["COARSE", "FINE", "composite", "node_count"]
 
@@ -103,7 +104,7 @@ def _cuts(widths: Array, levels: Array, length: float | None) -> NDArray[np.intp
 
 def _rule(order: int, cuts: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array, Array]:
     """Return the panel of each node, its place in the panel in (0, 1), and its share of the panel."""
-    z, w = np.polynomial.legendre.leggauss(order)
+    z, w = gauss_legendre(order)
     z, w = (z + 1) / 2, w / 2
     place = [((np.arange(cut)[:, None] + z) / cut).ravel() for cut in cuts]
     share = [np.tile(w, cut) / cut for cut in cuts]
