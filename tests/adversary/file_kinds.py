@@ -64,7 +64,11 @@ def _on_the_line():
 
         found = fm.load(path)
         points = np.zeros((2, 2))
-        return [found.score_samples(points), found.result_.values, found.witness(points, [0.0, 9.0])]
+        return [
+            found.score_samples(points),
+            found.result_.values,
+            found.witness(points, [0.0, 9.0]),
+        ]
 
     return ".npz", write, read, True
 

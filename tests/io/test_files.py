@@ -481,7 +481,7 @@ def test_every_array_that_is_not_what_it_must_be(saved):
 
 @pytest.mark.parametrize("saved", ["line"], indirect=True)
 def test_panels_that_are_none(saved):
-    fitted, path = saved
+    _, path = saved
     name = "form.features.panels.0"
     with np.load(path) as stored:
         panels, selected = stored[name], stored["form.features.selected"]
