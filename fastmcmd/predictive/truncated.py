@@ -340,7 +340,9 @@ class Truncated(ByQuadrature):
         return mean, std
 
     def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
-        for rows in row_blocks(len(self), _BLOCK // (self if self.discrete else self.base).node_count):
+        for rows in row_blocks(
+            len(self), _BLOCK // (self if self.discrete else self.base).node_count
+        ):
             yield rows, self.take(np.arange(rows.start, rows.stop))
 
     def crps(self, y: ArrayLike) -> Array:

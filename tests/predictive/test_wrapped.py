@@ -158,9 +158,7 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
 def test_counts_far_out_where_the_survival_function_has_few_digits():
     """475 counts that have 1e-10 of the tail: the cdf moved by steps of .05."""
     low, high = 1683284443164.0, 1683284443639.0
-    prediction = fm.Truncated(
-        fm.NegativeBinomial([2102414807.9267], 61588.083861983476), low, high
-    )
+    prediction = fm.Truncated(fm.NegativeBinomial([2102414807.9267], 61588.083861983476), low, high)
     y = [1683284443614.0]  # the values below are mpmath's
     np.testing.assert_allclose(prediction.cdf(y), 0.94747899160376595, rtol=1e-10)
     np.testing.assert_allclose(prediction.cdf_below(y), 0.94537815126790015, rtol=1e-10)

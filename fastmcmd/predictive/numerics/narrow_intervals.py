@@ -1,7 +1,8 @@
 """Distributions conditional on an interval whose mass cancels as a difference of two cdfs.
 
-Probabilities of counts are summed instead, and densities are integrated, over ``u = (y - low) / width`` in [0, 1], so that nothing is lost
-where the interval is narrow against its distance from 0, or lies between the modes of a mixture.
+Probabilities of counts are summed instead, and densities are integrated, over ``u = (y - low) / width``
+in [0, 1], so that nothing is lost where the interval is narrow against its distance from 0, or lies
+between the modes of a mixture.
 """
 
 from __future__ import annotations
@@ -210,7 +211,9 @@ class NarrowCounts:
 
     def crps(self, y: Array) -> Array:
         """Return the continuous ranked probability scores of finite y."""
-        below = np.cumsum(self.weights, axis=1)[:, :-1]  # on the unit of length that follows a count
+        below = np.cumsum(self.weights, axis=1)[
+            :, :-1
+        ]  # on the unit of length that follows a count
         above = np.cumsum(self.weights[:, ::-1], axis=1)[:, -2::-1]
         left = np.clip(y[:, None] - self.counts[:, :-1], 0.0, 1.0)
         inside = np.clip(y, self.counts[:, 0], self.counts[:, -1])
