@@ -284,6 +284,7 @@ def downsampled_cce(
         lam,
         classes=isinstance(predictive, Categorical),
         weights=masses,
+        memory_limit=parse_memory(memory_limit),
     )
     x_kernel, y_kernel = resolved_kernels(x_kernel, y_kernel, inputs, outputs)
     part = np.arange(n) if masses is None else np.flatnonzero(masses)

@@ -16,6 +16,9 @@ ROUNDING_ALONE = "rounding in float64 alone leaves"
 UNSCALED = "x_kernel has values up to"
 # How notes begin where the error is that of the embedded outputs, whatever the solver.
 QUADRATURE = "quadrature of the predicted distributions leaves"
+MIXED_UP = (
+    "are units or arguments mixed up? The order is (y, prediction), with prediction=(mean, std)"
+)
 FEATURES_MISS = "output features of y_kernel miss"
 TOO_HEAVY = (
     "prediction has tails too heavy for this y_kernel, or not its moments; use a bounded "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, shown
 from fastmcmd.errors import (
     FEATURES_MISS,
+    MIXED_UP,
     QUADRATURE,
     ROUNDING_ALONE,
     UNSCALED,
@@ -354,6 +356,12 @@ class Result(PointValues):
             options.setdefault("supported", self.effective_rows >= LEAST_SUPPORT)
         return plots.cce_over_inputs(x, on_host(self.values), ax=ax, **options)
 
+    def with_notes(self, notes: Sequence[str]) -> Result:
+        """Return the same with further notes in ``info``."""
+        if not notes:
+            return self
+        return replace(self, info=replace(self.info, notes=(*self.info.notes, *notes)))
+
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])
         info = self.info
@@ -372,6 +380,7 @@ class Result(PointValues):
             f"  {info.solver}, {where}, {info.dtype}, {info.cache}{rank}{products}, "
             f"{info.seconds:.3g} s",
         ]
+        lines += [f"  {note}" for note in info.notes if note.endswith(MIXED_UP)]
         return "\n".join(lines)
 
     def _lines_on_noise(self) -> list[str]:

@@ -146,3 +146,14 @@ def test_networks_that_are_far_too_sure_are_only_wrong(rng, std):
     mean = rng.normal(size=200)
     y = mean + 0.5 * rng.normal(size=200) + 0.3
     assert not fm.evaluate(y, fm.Gaussian(mean, np.full(200, std))).notes
+
+
+def test_values_of_predictions_that_are_far_off_have_a_note(rng):
+    x = rng.normal(size=100)
+    y = x + 0.3 * rng.normal(size=100)
+    far = fm.Gaussian(x + 1e4, 0.3)
+    found = fm.cce(x, y, far)
+    assert "100% of the outcomes" in repr(found)
+    assert "mixed up" in found.info.notes[-1]
+    assert fm.ConditionalCongruence().fit(x, y, far).result_.info.notes == found.info.notes
+    assert not any("mixed up" in note for note in fm.cce(x, y, fm.Gaussian(x, 0.3)).info.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "add_prediction",
     "add_progress",
     "add_report",
+    "add_seed",
     "columns_of",
     "computation",
     "inputs_named",
@@ -81,6 +83,17 @@ def add_nan_policy(parser: argparse.ArgumentParser) -> None:
         default="raise",
         help="rows in which a number is missing: refuse the file, leave them out, or let results be NaN",
     )
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add the seed of all that is random."""
+    parser.add_argument("--seed", type=_seed, default=0, help="of all that is random")
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"\s*\+?[0-9]+\s*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed; a whole number >= 0 is needed")
+    return int(text)
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from fastmcmd.cli.arguments import (
     add_nan_policy,
     add_progress,
     add_report,
+    add_seed,
     columns_of,
     computation,
     progress_of,
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for rows in order of time: as many consecutive rows depend on each other",
     )
     add_nan_policy(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_seed(parser)
     add_kernels(parser)
     add_computation(parser)
     add_report(parser)

@@ -14,6 +14,7 @@ from fastmcmd.cli.arguments import (
     add_nan_policy,
     add_prediction,
     add_progress,
+    add_seed,
     progress_of,
 )
 from fastmcmd.cli.output import check_target, written
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lam", type=float, help="regulariser (default: 0.01)")
     parser.add_argument("--level", type=float, default=0.9, help="of the bands (default: 0.9)")
     add_nan_policy(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_seed(parser)
     parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)

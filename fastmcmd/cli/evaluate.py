@@ -19,6 +19,7 @@ from fastmcmd.cli.arguments import (
     add_prediction,
     add_progress,
     add_report,
+    add_seed,
     columns_of,
     computation,
     inputs_named,
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", type=int, default=10, help="of ENCE and PIT")
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
     add_nan_policy(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_seed(parser)
     add_kernels(parser)
     parser.add_argument("--draws", type=int, help="draws an input (default: exact expectations)")
     add_computation(parser)

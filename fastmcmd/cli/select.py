@@ -6,7 +6,13 @@ import argparse
 import json
 
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.arguments import add_columns, add_nan_policy, add_progress, progress_of
+from fastmcmd.cli.arguments import (
+    add_columns,
+    add_nan_policy,
+    add_progress,
+    add_seed,
+    progress_of,
+)
 from fastmcmd.cli.rows import read_rows
 
 HELP = "the input kernel and regulariser that suit the data"
@@ -28,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="divide columns by their standard deviations, or search factors of these (default: standard)",
     )
     add_nan_policy(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_seed(parser)
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
     parser.set_defaults(tol=0.0)

@@ -14,6 +14,7 @@ from fastmcmd.cli.arguments import (
     add_nan_policy,
     add_prediction,
     add_progress,
+    add_seed,
     progress_of,
 )
 from fastmcmd.cli.output import of_congruence_test, show
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lam", type=float, help="regulariser (default: 0.1, 0.01 and 0.001)")
     add_nan_policy(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random")
+    add_seed(parser)
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
     parser.set_defaults(tol=0.0)

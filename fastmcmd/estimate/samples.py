@@ -29,6 +29,7 @@ from fastmcmd.kernels import Kernel, scales_of
 from fastmcmd.options import Options
 from fastmcmd.predictive import Categorical, Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.adapters.misses import misses_of
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.rows import Rows
 
@@ -73,6 +74,8 @@ class Problem:
         Points to score, scaled alike; the inputs themselves where none were given.
     options : Options
         How to compute, landmarks scaled alike.
+    notes : list of list of str
+        What looks wrong about each prediction.
     """
 
     nature: Sample
@@ -82,6 +85,7 @@ class Problem:
     scales: tuple[float, ...] | None
     grid: HostArray | Rows
     options: Options
+    notes: list[list[str]]
 
     @property
     def kernels(self) -> tuple[Kernel, Kernel]:
@@ -111,6 +115,7 @@ def problem_of(
     observed = as_rows(y, "y")
     check_same_length(x=x, y=observed)
     predictives = [as_predictive(p, *observed.shape, y=y) for p in predictions]
+    notes = [_suspicions(observed, one) for one in predictives]
     masses = as_weights(weights, "weights", len(x))
     classes = any(isinstance(one, Categorical) for one in predictives)
     x_kernel, y_kernel, lam = chosen_kernels(
@@ -127,7 +132,14 @@ def problem_of(
     kernels = resolved_kernels(x_kernel, y_kernel, x, observed)
     nature = Sample(x, DrawnOutputs(observed[:, None, :]), masses, lam)
     models = [Sample(x, each, masses, lam, nature) for each in outputs]
-    return Problem(nature, models, *kernels, scales, points, options)
+    return Problem(nature, models, *kernels, scales, points, options, notes)
+
+
+def _suspicions(y: HostArray, prediction: Predictive) -> list[str]:
+    """Return notes on outcomes (n, k) that no prediction comes near."""
+    if y.shape[1] > 1 or isinstance(prediction, Categorical):
+        return []
+    return misses_of(np.asarray(y[:, 0], dtype=np.float64), prediction)
 
 
 def _predicted_outputs(

@@ -285,6 +285,10 @@ class _Reader:
             low, high = _numbers(ends, "panels", None, 2).T
             if not ((low < high).all() and (high[:-1] <= low[1:]).all()):
                 raise ValueError("panels are not ascending")
+            with np.errstate(over="ignore"):
+                lengths = high - low
+            if not np.isfinite(lengths).all():
+                raise ValueError("panels have no finite lengths")
             panels.append((np.ascontiguousarray(low), np.ascontiguousarray(high)))
         every = LineFeatures.on(self.y_kernel, panels)
         selected = _places(state.selected, "selected", len(state.selected), every.rank - 1)

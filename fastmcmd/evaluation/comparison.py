@@ -22,6 +22,7 @@ from fastmcmd.evaluation.pairs import PairedTests, Pairs
 from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap
+from fastmcmd.inference.inputs import check_simulations
 
 __all__ = ["Comparison", "compare"]
 
@@ -144,7 +145,7 @@ class Comparison:
         for name, argument in ((first, "first"), (second, "second")):
             check_choice(name, argument, tuple(names))
         return self._tests.map(
-            first, second, measure, at, x_kernel, lam, check_count(simulations, "simulations", least=19),
+            first, second, measure, at, x_kernel, lam, check_simulations(simulations),
             random_state,
         )  # fmt: skip
 

@@ -27,6 +27,7 @@ from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Draws, Gaussian
+from fastmcmd.predictive.adapters.misses import misses_of
 from fastmcmd.predictive.base import Array
 from fastmcmd.rows import Rows
 
@@ -35,8 +36,6 @@ __all__ = ["check_some_row", "evaluation_of", "suspicions"]
 _TESTED_ROWS = 10_000  # at most, unless the test is asked for: about a second
 _POINTS = 500  # at which the CCE of a right model is averaged
 _LEAST_ROWS = 20  # with fewer, any assignment may look plausible
-_ABSURD_Z = 50.0  # standard deviations: no model errs by that much in nearly all rows
-_NEARLY_ALL = 0.98  # of the rows
 _NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
 _SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
 _LEAST_Z, _MOST_Z = (
@@ -69,31 +68,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
         notes.append(
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
-    return notes or _of_misses(y, np.asarray(base.mean), np.asarray(base.std))
-
-
-def _of_misses(y: Array, mean: Array, std: Array) -> list[str]:
-    """Return a note where outcomes lie beyond anything predicted: other arguments, or other units.
-
-    Networks that are far too sure err by many standard deviations, too, but to both sides and by no more
-    than outcomes scatter.
-    """
-    if len(y) < _LEAST_ROWS or not (std > 0).all():
-        return []
-    errors = y - mean
-    far = float(np.mean(np.abs(errors) > _ABSURD_Z * std))
-    if far < _NEARLY_ALL:
-        return []
-    low, high = np.quantile(y, [0.25, 0.75])
-    outside = np.median(np.abs(errors)) > _NEARER * (high - low)
-    one_sided = max(np.mean(errors > 0), np.mean(errors < 0)) >= _NEARLY_ALL
-    if not (outside or one_sided):
-        return []
-    return [
-        f"{far:.0%} of the outcomes lie more than {_ABSURD_Z:.0f} predicted standard deviations from the "
-        "predicted mean: are units or arguments mixed up? The order is (y, prediction), with "
-        "prediction=(mean, std)"
-    ]
+    return notes or misses_of(y, base)
 
 
 def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:

@@ -309,7 +309,8 @@ class Evaluation:
         Parameters
         ----------
         columns : data frame, dict of array_like (n,), or array_like (n, c), optional
-            What regions are described by; default the inputs.
+            What regions are described by; default the inputs. Of all rows given or, where rows were left
+            out for NaN, of those that are left.
 
         Raises
         ------
@@ -323,7 +324,11 @@ class Evaluation:
         if columns is None:
             return self._verdict
         from fastmcmd.evaluation.verdict import verdict
+        from fastmcmd.inference.columns import rows_of_columns
 
+        valid = None if self.context is None else self.context.outcomes.valid
+        if valid is not None:
+            columns = rows_of_columns(columns, valid, self.n)
         return verdict(self.x, self.y, self.prediction, columns, test=self._tested())
 
     @cached_property

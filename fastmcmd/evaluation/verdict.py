@@ -14,15 +14,11 @@ from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.frames import column_names
+from fastmcmd.inference.columns import numbers_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.diagnose import diagnose
 from fastmcmd.inference.diagnosis import Diagnosis
-from fastmcmd.inference.regions import (
-    LEAST_ROWS,
-    WeakRegions,
-    numbers_of_columns,
-    weak_regions,
-)
+from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.recalibration import ConditionalRescaling

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
-    check_count,
     check_flag,
     check_labels,
     check_positive,
@@ -36,6 +35,7 @@ from fastmcmd.inference.combination import (
 from fastmcmd.inference.conditioning import inputs_of, points_of
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
+from fastmcmd.inference.inputs import LEAST_SIMULATIONS, check_simulations
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
     ladder_of_outcomes,
@@ -54,7 +54,6 @@ __all__ = ["CongruenceTest", "KernelEvidence", "congruence_test"]
 
 LAMS = (0.1, 0.01, 0.001)
 REPORTED_LAM = 0.01
-_LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
 _LANDMARKS = 100
 _LEAST_LANDMARKS = 40
 _WORK = (
@@ -170,7 +169,7 @@ def congruence_test(
     x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
     check_same_length(x=x, y=y)
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
-    simulations = int(check_count(simulations, "simulations", least=_LEAST_SIMULATIONS))
+    simulations = check_simulations(simulations)
     check_choice(statistic, "statistic", ("mean", "max"))
     labels = None if groups is None else _clusters(groups, len(y))
     delta = _limit(null, delta, len(y), statistic, groups, alpha)
@@ -196,7 +195,7 @@ def _in_stages(
     alpha = check_positive(alpha, "alpha")
     if alpha >= 1:
         raise ValueError(f"alpha is {alpha:g}; a number in (0, 1) is needed")
-    first = max(int(np.ceil(_STAGE / alpha)) - 1, _LEAST_SIMULATIONS)
+    first = max(int(np.ceil(_STAGE / alpha)) - 1, LEAST_SIMULATIONS)
     if 2 * first > simulations:
         return run(simulations)
     early = run(first)

@@ -1,4 +1,4 @@
-"""Inputs as the smoother takes them: centred and scaled columns, and the kernel of these."""
+"""Arguments of several tests: inputs as the smoother takes them, numbers of simulations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.checks import check_count
 from fastmcmd.default_kernels import chosen_input_kernel
 from fastmcmd.kernels import Kernel, split_scales
 from fastmcmd.kernels.base import KernelLike
 
-__all__ = ["InputMap", "input_map"]
+__all__ = ["LEAST_SIMULATIONS", "InputMap", "check_simulations", "input_map"]
+
+LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
 
 Array = NDArray[np.float64]
+
+
+def check_simulations(value: object) -> int:
+    """Return the argument ``simulations``, an integer of at least `LEAST_SIMULATIONS`."""
+    what = "with fewer no p-value reaches 0.05"
+    return check_count(value, "simulations", LEAST_SIMULATIONS, what=what)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_rows, check_count, check_same_length
+from fastmcmd._base.checks import as_rows, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import NumericalError
 from fastmcmd.inference.exchangeable import GivenOutcomes
+from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
     landmark_features,
@@ -244,7 +245,7 @@ def kernel_report(
     source = open_rows(x, "x")
     y = as_rows(y, "y")
     check_same_length(x=source, y=y)
-    simulations = check_count(simulations, "simulations", 19)
+    simulations = check_simulations(simulations)
     rng = generator(random_state, Purpose.KERNEL_REPORT)
     some = np.arange(len(y))
     if len(y) > _ROWS:

@@ -20,6 +20,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import ColumnTable
+from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.shift_tests import View, batch_p_values, log_odds
 from fastmcmd.io.state import decode
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
@@ -232,7 +233,7 @@ class Monitor(ColumnTable):
         alpha = as_float(alpha, "alpha")
         if not 0 < alpha < 1:
             raise ValueError(f"alpha is {shown(alpha)}; a number between 0 and 1 is needed")
-        simulations = check_count(simulations, "simulations", least=19)
+        simulations = check_simulations(simulations)
         most_rows = check_count(most_rows, "most_rows", least=_LEAST_ROWS)
         seeds = seed_sequence(
             generator(0 if random_state is None else random_state, Purpose.MONITOR)

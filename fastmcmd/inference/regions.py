@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike, Json, RandomState
-from fastmcmd._base.checks import (
-    as_array,
-    as_rows,
-    check_count,
-    check_positive,
-    check_same_length,
-    shown,
-)
+from fastmcmd._base.checks import as_rows, check_count, check_positive, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import aligned, data_frame
@@ -25,9 +18,11 @@ from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import require
 from fastmcmd.estimate.arguments import resolved_kernels
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.columns import numbers_of_columns
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
+from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.outcome_features import OutcomeFeatures, landmark_features
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
@@ -40,7 +35,7 @@ from fastmcmd.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_ROWS", "WeakRegion", "WeakRegions", "numbers_of_columns", "weak_regions"]
+__all__ = ["LEAST_ROWS", "WeakRegion", "WeakRegions", "weak_regions"]
 
 Array = NDArray[np.float64]
 
@@ -52,7 +47,6 @@ LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
 _DRAWS = 64  # from each prediction, whose mean stands for the expectation while the tree grows
 _FEATURE_VALUES = 1 << 22  # held together
 _DIGITS = 4  # of thresholds, unless more are needed to tell neighbouring values apart
-_MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
 _SUBSAMPLE = 500  # rows from which the median distance and landmarks of outcomes are taken
 
 
@@ -208,7 +202,7 @@ def weak_regions(
     max_depth : int
         Of the tree: at most ``2 ** max_depth`` regions, each of so many conditions.
     simulations : int
-        Simulated data sets a region.
+        Simulated data sets a region, at least 19: with fewer no p-value reaches 0.05.
     level : float
         Of the tests, in (0, 1).
     random_state : int, numpy.random.Generator or None
@@ -263,10 +257,7 @@ def weak_regions(
     level = check_positive(level, "level")
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
-    max_depth, simulations = (
-        check_count(max_depth, "max_depth"),
-        check_count(simulations, "simulations"),
-    )
+    max_depth, simulations = check_count(max_depth, "max_depth"), check_simulations(simulations)
     predictive = as_predictive(prediction, n, y.shape[1], y=y)
     rng = generator(seed_sequence(random_state), Purpose.GROUPS)
     order = rng.permutation(n)
@@ -312,54 +303,7 @@ def _tree_class() -> Any:
     return require("sklearn.tree", advice).DecisionTreeRegressor
 
 
-# ---- columns ----
-
-
-def numbers_of_columns(
-    columns: Any, known: tuple[str, ...] | None = None
-) -> tuple[Array, tuple[str, ...]]:
-    """Return the columns as numbers (n, c) and their names; text as yes-or-no columns."""
-    if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
-        given = [str(name) for name in columns.columns]
-        if len(set(given)) < len(given):
-            twice = next(name for name in given if given.count(name) > 1)
-            raise ValueError(f"columns has more than one column named {twice!r}; rename them")
-        columns = {str(name): columns[name] for name in columns.columns}
-    if not isinstance(columns, Mapping):
-        rows = as_rows(columns, "columns")
-        columns = {f"column {place}": rows[:, place] for place in range(rows.shape[1])}
-    if not columns:
-        raise ValueError("columns is empty; at least one column is needed")
-    indicators: dict[str, Array] = {}
-    for name, values in columns.items():
-        plain = np.asarray(values)
-        if plain.dtype.kind in "OUS":
-            labels = plain.astype(str)
-            distinct = np.unique(labels)
-            if known is not None:
-                prefix = f"{name} is "
-                distinct = np.array([k.removeprefix(prefix) for k in known if k.startswith(prefix)])
-            if len(distinct) > _MOST_LABELS:
-                raise ValueError(
-                    f"columns[{name!r}] has {len(distinct)} labels; at most {_MOST_LABELS} are taken"
-                )
-            # Of two labels one column says all.
-            for label in distinct[:1] if len(distinct) == 2 else distinct:
-                _add(indicators, f"{name} is {label}", (labels == label).astype(np.float64))
-        else:
-            title = f"columns[{name!r}]"
-            number = as_rows(as_array(values, title), title, columns=1)[:, 0]
-            _add(indicators, str(name), number.astype(np.float64))
-    lengths = {len(one) for one in indicators.values()}
-    if len(lengths) > 1:
-        raise ValueError(f"columns have {shown(sorted(lengths))} rows; the same number is needed")
-    return np.stack(list(indicators.values()), axis=1), tuple(indicators)
-
-
-def _add(columns: dict[str, Array], name: str, values: Array) -> None:
-    if name in columns:
-        raise ValueError(f"columns has more than one column named {name!r}; rename them")
-    columns[name] = values
+# ---- tree ----
 
 
 def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDArray[np.bool_]:

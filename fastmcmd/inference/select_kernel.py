@@ -58,6 +58,7 @@ _NEGLIGIBLE = 1e-10  # of the largest variance of output features
 _SCALE_ROWS = 1_000  # rows of the search for scales
 _SCALE_LANDMARKS = 120
 _SWEEPS = 3  # over the columns
+_MOST_TRIALS = 300  # of factors of columns: some seconds
 _NOTHING = 0.005  # share explained below which a sentence says that nothing is
 _LEAST_LENGTH = 1e-140  # of scaled inputs, and 1 over the largest: squares stay in float64
 _GAIN = 1e-3  # of the error: below, another scale is no better
@@ -229,8 +230,9 @@ def select_kernel(
         Regularisers; default seven from 0.1 to 0.0001.
     scales : {"standard", "select"}, array_like (d,) or None
         Factors of the columns of x: "standard" divides by standard deviations; "select" searches factors of
-        these, column by column, for the least error, and leaves columns out that do not help; numbers are
-        taken as they are; None scales nothing.
+        these, column by column, for the least error, and leaves columns out that do not help (at most 300
+        factors are tried, first of the columns that alone explain most: a few seconds for 200 columns);
+        numbers are taken as they are; None scales nothing.
     y_kernel : Kernel or "paper", optional
         Kernel on outputs; default as for the defaults of `cce`.
     weights : array_like (n,), optional
@@ -497,7 +499,8 @@ def _factors(
 def _search(x: Array, features: Array, weight: Array) -> Array:
     """Return factors of standardised columns (d,) that make the error of a smooth kernel small.
 
-    Column by column, over 0, 1/2 and 2 times the present factor; in units of the initial median distance.
+    First all but those columns are left out that alone explain the outcomes best, if that helps. Then
+    column by column, over 0, 1/2 and 2 times the present factor; in units of the initial median distance.
     """
     length = median_distance(x)
     kernel = (RBF(0.5 / length**2) + RBF(2 / length**2)) * 0.5
@@ -505,7 +508,8 @@ def _search(x: Array, features: Array, weight: Array) -> Array:
     share = weight / weight.sum()
 
     def error(factors: Array) -> float:
-        z = x * factors
+        some = factors > 0
+        z = x[:, some] * factors[some]
         marks = kernel(z[landmarks])
         marks[np.diag_indices(len(marks))] += 1e-10
         f = np.linalg.solve(np.linalg.cholesky(marks), kernel(z[landmarks], z)).T
@@ -513,13 +517,29 @@ def _search(x: Array, features: Array, weight: Array) -> Array:
 
     factors = (x.std(axis=0) > 0).astype(np.float64)
     least = error(factors)
+    used = np.flatnonzero(factors)
+    alone = np.full(len(factors), np.inf)
+    for column in used:  # as far apart as all columns together
+        alone[column] = error(np.sqrt(len(used)) * (np.arange(len(factors)) == column))
+    order = np.argsort(alone, kind="stable")[: len(used)]
+    count = len(used)
+    while (count := count // 2) >= 1:
+        trial = np.zeros(len(factors))
+        trial[order[:count]] = np.sqrt(len(used) / count)
+        if (now := error(trial)) < (1 - _GAIN) * least:
+            factors, least = trial, now
+    trials = 0
     for _ in range(_SWEEPS):
         before = least
-        for column in np.flatnonzero(factors):
+        for column in order[factors[order] > 0]:
             for factor in (2.0, 0.5, 0.0):
                 trial = factors.copy()
                 trial[column] *= factor
-                while trial.any() and (now := error(trial)) < (1 - _GAIN) * least:
+                while trials < _MOST_TRIALS and trial.any():
+                    trials += 1
+                    now = error(trial)
+                    if not now < (1 - _GAIN) * least:
+                        break
                     factors, least = trial.copy(), now
                     if factor == 0:
                         break

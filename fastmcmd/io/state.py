@@ -26,6 +26,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _KIND = "class"  # of a state, for unions; no field can have this name
 _SCALARS = (bool, int, float, str)
+_LARGEST = int(np.finfo(np.float64).max)
 
 
 def encode(state: object) -> tuple[Arrays, dict[str, Any]]:
@@ -118,7 +119,7 @@ def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: ob
             name: _decoded(arguments[1], _join(path, name), arrays, item)
             for name, item in value.items()
         }
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) <= _LARGEST:
         return float(value)
     if (origin is Literal and value in arguments) or type(value) is kind:
         return value

@@ -17,6 +17,8 @@ from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
 
+_LEAST_VARIANCE = 1e-290  # smaller ones lose digits, or all
+
 
 class DoublePoisson(Predictive):
     """Double Poisson distributions, normalised exactly, with mean about mu and variance about mu / phi.
@@ -115,7 +117,11 @@ class DoublePoisson(Predictive):
     @property
     def std(self) -> Array:
         """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.variance))
+        std = np.sqrt(self.variance)
+        rows = np.flatnonzero(self.variance < _LEAST_VARIANCE)
+        if len(rows):  # no count above 1 matters, and the square may be no double
+            std[rows] = np.exp(self.take(rows).log_prob(np.ones(len(rows))) / 2)
+        return std
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""

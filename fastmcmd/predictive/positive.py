@@ -298,7 +298,15 @@ class Gamma(PearsonFamily):
     def _sample(
         self, rng: np.random.Generator, shape: tuple[int, ...], a: Array, rate: Array
     ) -> Array:
-        return rng.standard_gamma(a, shape) / rate
+        x = rng.standard_gamma(a, shape)
+        tiny = x < _UNDERFLOWS
+        if not tiny.any():
+            return x / rate
+        # Below, the cdf is a power of x.
+        log_x = np.log(_UNDERFLOWS) + np.log(1 - rng.random(int(tiny.sum()))) / (a + 0 * x)[tiny]
+        out = x / rate
+        out[tiny] = np.exp(log_x - np.log(rate + 0 * x)[tiny])
+        return np.asarray(out)
 
 
 def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Array:

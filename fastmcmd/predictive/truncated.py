@@ -14,12 +14,14 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
+from fastmcmd.predictive.count_base import Counts
+from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.inverse import by_halving, least
-from fastmcmd.predictive.numerics.narrow_intervals import Narrow
+from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, NarrowCounts
 from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
@@ -32,6 +34,8 @@ _BLOCK = 1 << 18  # nodes held together
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
 )
+_LAST_COUNT = 2.0**52
+_COUNTS_CANCEL = 0.1  # the same of counts, whose cdfs have fewer digits
 _NARROW = 0.05  # variance, of one before, below which its closed form loses digits
 _NARROW_CRPS = 0.2  # the same for the score, which loses more
 
@@ -144,16 +148,22 @@ class Truncated(ByQuadrature):
         return self.base.sf(np.nextafter(y, -np.inf) if self.discrete else y)
 
     def _integrate(self) -> NDArray[np.intp]:
-        """Integrate the density of rows whose mass cancels; return those rows."""
-        none = np.empty(0, dtype=np.intp)
-        if self.discrete or not self.has_density:
-            return none
+        """Sum or integrate the probabilities of rows whose mass cancels; return those rows."""
         tail = np.where(self._below > 0.5, self._from, self._upto)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             width = self.high - self.low
-        rows = np.flatnonzero((self._mass < _CANCELS * tail) & (width > 0) & np.isfinite(width))
+        if isinstance(self.base, (Counts, DoublePoisson)):
+            narrow = (width < MOST_COUNTS) & (np.floor(self.high) >= np.ceil(self.low))
+            narrow &= (self._mass < _COUNTS_CANCEL * tail) & (np.abs(self.high) < _LAST_COUNT)
+            kind: type[Narrow] | type[NarrowCounts] = NarrowCounts
+        elif self.discrete or not self.has_density:
+            return np.empty(0, dtype=np.intp)
+        else:
+            narrow = (self._mass < _CANCELS * tail) & (width > 0) & np.isfinite(width)
+            kind = Narrow
+        rows = np.flatnonzero(narrow)
         if len(rows):
-            self._narrow = Narrow(self.base.take(rows), self.low[rows], self.high[rows])
+            self._narrow = kind(self.base.take(rows), self.low[rows], self.high[rows])
             self._log_mass[rows] = self._narrow.log_mass
             self._mass[rows] = np.exp(self._narrow.log_mass)
         return rows
@@ -183,7 +193,8 @@ class Truncated(ByQuadrature):
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
-        share = self._with_narrow(self._share(mass), y, False)
+        before = np.nextafter(y, -np.inf) if self.discrete else y
+        share = self._with_narrow(self._share(mass), before, False)
         return np.where(y <= self.low, 0.0, np.where(y > self.high, 1.0, share))
 
     def sf(self, y: ArrayLike) -> Array:
@@ -257,6 +268,7 @@ class Truncated(ByQuadrature):
         )
         out = np.empty(level.shape)
         rows = self._cancelled
+        assert isinstance(self._narrow, Narrow)  # counts have no inverse
         out[rows] = self._narrow.quantiles(level[rows], _by_halving)
         others = np.setdiff1d(np.arange(len(self)), rows)
         if len(others):
@@ -328,7 +340,9 @@ class Truncated(ByQuadrature):
         return mean, std
 
     def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
-        for rows in row_blocks(len(self), _BLOCK // self.base.node_count):
+        for rows in row_blocks(
+            len(self), _BLOCK // (self if self.discrete else self.base).node_count
+        ):
             yield rows, self.take(np.arange(rows.start, rows.stop))
 
     def crps(self, y: ArrayLike) -> Array:
@@ -374,6 +388,8 @@ class Truncated(ByQuadrature):
     @property
     def node_count(self) -> int:
         """Nodes of a row: those of the base where it is discrete, else of the own quadrature."""
+        if len(self._cancelled) == len(self) and self.discrete:
+            return self._narrow.counts.shape[1] if len(self) else 0
         return self.base.node_count if self.discrete else node_count()
 
     @property
@@ -383,7 +399,8 @@ class Truncated(ByQuadrature):
 
     def support(self) -> Nodes | None:
         """Return outputs (L,) that all rows share and their probabilities (n, L), as the base has them."""
-        shared = self.base.support() if self.discrete else None
+        own = len(self._cancelled) == len(self)
+        shared = self.base.support() if self.discrete and not own else None
         if shared is None:
             return None
         masses = self._inside(*shared)
@@ -399,6 +416,8 @@ class Truncated(ByQuadrature):
         return np.asarray(masses / total[:, None])
 
     def _own_support(self) -> Nodes:
+        if len(self._cancelled) == len(self) and isinstance(self._narrow, NarrowCounts):
+            return self._narrow.counts, self._narrow.weights
         values, weights = self.base.nodes()
         masses = self._inside(values, weights)
         if masses is not None:

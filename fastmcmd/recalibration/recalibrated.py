@@ -28,7 +28,7 @@ _ENOUGH = 1e-10  # change of the moments on finer panels, in standard deviations
 _MOST_SPLITS = 8
 _MANY_KNOTS = 1 << 13  # panels between so many knots need no cutting
 _ROUNDING = 1e-13  # of sums over nodes
-_UPPER = 0.999  # levels from which quantiles come from the mass above
+_UPPER = 0.999  # levels, mapped ones too, from which quantiles come from the mass above
 _FAR = 1e20  # standard deviations at which a score is the distance to rounding
 
 
@@ -110,11 +110,12 @@ class RecalibratedCDF(Derived):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j): those of the inner distributions at R^-1(level)."""
         levels = check_levels(level)
-        quantiles = self.inner.quantile(self.mapping.inverse(levels))
-        upper = (levels > _UPPER) & (levels < 1)
+        mapped = self.mapping.inverse(levels)
+        quantiles = self.inner.quantile(mapped)
+        upper = (np.maximum(levels, mapped) > _UPPER) & (levels < 1)
         if not upper.any() or self.discrete:
             return quantiles
-        # R^-1 may round to 1 there: by the mass above, which keeps its digits.
+        # R^-1 rounds there, up to 1 even: by the mass above, which keeps its digits.
         quantiles = np.array(quantiles.reshape(len(self), -1))
         above = self.mapping.inverse_above(1 - np.atleast_1d(levels)[np.atleast_1d(upper)])
         rows = np.broadcast_to(above, (len(self), len(above)))
@@ -125,8 +126,9 @@ class RecalibratedCDF(Derived):
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         if self.discrete:  # where levels of atoms must not be rounded
             return super().quantiles_at(levels)
-        quantiles = self.inner.quantiles_at(self.mapping.inverse(levels))
-        row, column = np.nonzero(levels > _UPPER)
+        mapped = self.mapping.inverse(levels)
+        quantiles = self.inner.quantiles_at(mapped)
+        row, column = np.nonzero(np.maximum(levels, mapped) > _UPPER)
         if len(row):
             above = self.mapping.inverse_above(1 - levels[row, column])
             quantiles[row, column] = self.inner.take(row).upper_quantiles_at(above[:, None])[:, 0]
@@ -136,8 +138,9 @@ class RecalibratedCDF(Derived):
         """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j)."""
         if self.discrete:
             return super().upper_quantiles_at(levels)
-        quantiles = self.inner.upper_quantiles_at(self.mapping.inverse_above(levels))
-        row, column = np.nonzero(levels > _UPPER)
+        mapped = self.mapping.inverse_above(levels)
+        quantiles = self.inner.upper_quantiles_at(mapped)
+        row, column = np.nonzero(np.maximum(levels, mapped) > _UPPER)
         if len(row):
             below = self.mapping.inverse(1 - levels[row, column])
             quantiles[row, column] = self.inner.take(row).quantiles_at(below[:, None])[:, 0]

@@ -102,7 +102,7 @@ def headline(material: Material) -> Section:
             body += paragraph(
                 material.of(name, f"Every CCE is right to {bound:.1e} ({kind})."), "how"
             )
-            notes += evaluation.cce.info.notes
+            notes += [note for note in evaluation.cce.info.notes if note not in notes]
             body += "".join(
                 paragraph(material.of(name, one), "how") for one in evaluation.kernel_lines
             )

@@ -312,6 +312,9 @@ class DirectSolver:
         saved = stage.load(SolutionState)
         if saved is None:
             return None
+        arrays = saved.solution.value, saved.solution.image
+        shape = system.rhs.shape
+        stage.check(all(each.shape == shape and np.isfinite(each).all() for each in arrays))
         factor = self._factor_stage(system.shift)
         assert factor is not None
         factor.remove()  # the run may have ended before it could

@@ -34,6 +34,7 @@ __all__ = ["DRAWN", "ResidualSample", "SampleState", "certified_by_all", "full_r
 DRAWN = 256  # rows drawn; as many as 1,024 where landmarks are many
 _CERTAIN = 24  # rows that each guess always takes
 _SPREAD = 2.0  # largest residual of any row, relative to the largest seen
+_LEAST_RESIDUAL = 1e-6  # of the mean of e: rows with less are landmarks, and rounding
 _UNFORESEEN = 8.0  # times its guess: such a row's coefficients came as a surprise
 _SURPRISE = 0.02  # share of the own terms in such rows from which other rows are drawn
 
@@ -203,9 +204,9 @@ class ResidualSample:
         # Not below what the rows in the sample add up to.
         total = max(total, float((self._weights * squares).sum())) * scale
         floor = max(self.floor, 1e-30)
-        ratio = float(
-            np.sqrt((squares / (self._residual_diagonal[self.rows] + floor)).max(initial=0.0))
-        )
+        # A cluster beside a landmark: e is small at its rows, not at points beside it.
+        squared_size = np.maximum(self._residual_diagonal[self.rows], _LEAST_RESIDUAL * floor)
+        ratio = float(np.sqrt((squares / squared_size).max(initial=0.0)))
         return replace(
             solution,
             slope=float(np.sqrt(total)) / 2,

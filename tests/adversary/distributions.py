@@ -309,6 +309,8 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
         "Recalibrated",
     ):
         step += max(numbers) * MOVED if abs(q) <= max(numbers) else 0
+    if problem.name == "Rescaled":  # of the quantile before, which has digits of its own
+        step += oracle.scale * abs(oracle._back(q)) * QUANTILE
     below, above = q - step, q + step
     if problem.name in (
         "Gamma",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,33 @@ def _dense():
     import fastmcmd as fm
 
     return _estimator(y_kernel=fm.Laplacian(1.0), draws=2, random_state=1)
+
+
+def _on_the_line():
+    """Return an estimator of heavy-tailed predictions: its features are panels of the line."""
+
+    def write(path):
+        import fastmcmd as fm
+
+        x, y = _data()
+        fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), lam=1e-2)
+        fitted.fit(x, y, fm.StudentT(2.0, x[:, 0], 20.0)).save(path)
+        with zipfile.ZipFile(path) as file:
+            if not any("panels" in name for name in file.namelist()):
+                raise RuntimeError("no panels of the line were saved")
+
+    def read(path):
+        import fastmcmd as fm
+
+        found = fm.load(path)
+        points = np.zeros((2, 2))
+        return [
+            found.score_samples(points),
+            found.result_.values,
+            found.witness(points, [0.0, 9.0]),
+        ]
+
+    return ".npz", write, read, True
 
 
 def _recalibrator(name="IsotonicCDF"):
@@ -243,6 +271,7 @@ KINDS = {
     "estimator": _estimator,
     "dense estimator": _dense,
     "low-rank estimator": lambda: _estimator(solver="lowrank", tol=1e-2),
+    "estimator on the line": _on_the_line,
     "recalibrator": _recalibrator,
     "recalibrator of bins": lambda: _recalibrator("HistogramBinningStd"),
     "recalibrator of intervals": lambda: _recalibrator("IntervalRecalibrator"),

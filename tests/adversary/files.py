@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 from file_kinds import KINDS
-from spoils import spoil
+from spoils import SPOILS, spoil
 
 SECONDS = 60.0  # without an answer: a hang
 ADDRESSES = 8 << 30  # bytes that a reader may map: what a header declares is not taken
@@ -120,8 +120,9 @@ def _pump(pipe, answers):
     answers.put("")
 
 
-def attack(count, seed, kinds=None, only=None, tell=print):
-    """Spoil ``count`` files, and return the violations."""
+def attack(count, seed, kinds=None, only=None, how=None, tell=print):
+    """Spoil ``count`` files, all in one way if ``how`` names it, and return the violations."""
+    one_way = {way.__name__[1:]: way for way in SPOILS}.get(how)
     kinds = list(kinds or KINDS)
     violations, reader, ready = [], Reader(), set()
     with tempfile.TemporaryDirectory() as folder:
@@ -140,12 +141,14 @@ def attack(count, seed, kinds=None, only=None, tell=print):
             path = Path(folder) / f"spoilt{suffix}"
             _remove(path)
             _copy(good, path)
-            how = spoil(path, rng)
-            task = {"kind": kind, "path": str(path), "write": False, "forged": "_forge" in how}
+            done = spoil(path, rng, one_way)
+            task = {"kind": kind, "path": str(path), "write": False, "forged": "_forge" in done}
             told = reader.ask(task)
             if told not in ("ok", "refused"):
                 again = f"python tests/adversary/files.py --seed {seed} --only {case}"
-                violations.append(f"{kind}, {how}: {told}\n    {again}")
+                again += "".join(f" --kind {kind!r}" for kind in kinds if len(kinds) < len(KINDS))
+                again += f" --how {how}" if how else ""
+                violations.append(f"{kind}, {done}: {told}\n    {again}")
                 tell(violations[-1])
         reader.end()
     return violations
@@ -172,11 +175,12 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="one case")
     parser.add_argument("--kind", action="append", choices=list(KINDS))
+    parser.add_argument("--how", choices=[way.__name__[1:] for way in SPOILS])
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
         work()
     else:
-        found = attack(given.count, given.seed, given.kind, given.only)
+        found = attack(given.count, given.seed, given.kind, given.only, given.how)
         print(f"{given.count if given.only is None else 1} files, {len(found)} violations")
         sys.exit(bool(found))

@@ -162,7 +162,7 @@ def _written(array):
 
 def _forged(array, rng):
     """Return an array like another one: of another shape, type, order, scale, or with odd values."""
-    what, out = rng.integers(8), np.array(array)
+    what, out = rng.integers(11), np.array(array)
     if what == 0:
         return out[: rng.integers(len(out) + 1)] if out.ndim else out[None]
     if what == 1:
@@ -171,7 +171,14 @@ def _forged(array, rng):
         return out.T[..., ::-1].copy()
     if what == 3:
         return np.concatenate([out, out]) if out.ndim else out.reshape(1, 1)
-    if what == 4 and out.dtype.kind == "f":
+    if what == 4 and out.ndim:
+        return out[::-1].copy()
+    if what == 5 and out.ndim:
+        return out[..., ::-1].copy()  # ends of panels in the wrong order
+    if what == 6 and len(np.atleast_1d(out)) > 1:
+        out[1:] = out[:-1].copy()  # rows that repeat or overlap others
+        return out
+    if what == 7 and out.dtype.kind == "f":
         return out * rng.choice([0.0, -1.0, 1e300, 1e-300])
     if out.size:
         odd = [np.nan, np.inf, -1.0, 1e300, 0.0] if out.dtype.kind == "f" else [-1, 2**31, 10**6, 0]
@@ -200,8 +207,8 @@ def _places(told):
 SPOILS = (_forge, _flip, _cut, _drop, _insert, _overwrite, _splice, _text, _member)
 
 
-def spoil(path, rng):
-    """Spoil a file, or one of a folder."""
+def spoil(path, rng, only=None):
+    """Spoil a file, or one of a folder, in one way if ``only`` is given."""
     if path.is_dir():
         inner = sorted(file for file in path.rglob("*") if file.is_file())
         path = inner[rng.integers(len(inner))]
@@ -211,7 +218,7 @@ def spoil(path, rng):
     content = path.read_bytes()
     done = []
     for _ in range(rng.choice([1, 1, 1, 2])):
-        how = SPOILS[rng.integers(len(SPOILS))]
+        how = only or SPOILS[rng.integers(len(SPOILS))]
         if how in (_member, _forge) and not zipfile.is_zipfile(io.BytesIO(content)):
             how = _flip
         try:

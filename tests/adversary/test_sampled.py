@@ -1,4 +1,4 @@
-"""Sampled certificates at 16,000 rows: problems that broke them once."""
+"""Sampled certificates: problems that broke them once."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def test_bounds_that_were_too_small(seed):
     found = sampled.attack(seed, 16000)
     assert found.kind == "lowrank sampled"
     assert found.ratio <= 1
+
+
+@pytest.mark.parametrize("seed", [640055, 640195])
+def test_points_beside_a_cluster_with_a_landmark(seed):
+    """The landmarks miss little of its rows and all of what lies between them: 6.5 times the bound."""
+    found = sampled.attack(seed, 2000)
+    assert found.kind == "lowrank sampled"
+    assert found.ratio <= 0.5

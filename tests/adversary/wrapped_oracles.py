@@ -67,10 +67,11 @@ class Mixture(Oracle):
             return spread * (abs(z) * (1 - 2 * normal_sf(abs(z))) + 2 * normal_density(z))
 
         each = list(zip(self.weights, self.parts, strict=True))
-        score = mp.fsum(w * distance(y - p.m, p.s) for w, p in each)
-        for w, p in each:
-            for v, q in each:
-                score -= w * v * distance(p.m - q.m, mp.sqrt(p.s**2 + q.s**2)) / 2
+        with mp.workdps(700):  # a wide component of tiny weight cancels
+            score = mp.fsum(w * distance(y - p.m, p.s) for w, p in each)
+            for w, p in each:
+                for v, q in each:
+                    score -= w * v * distance(p.m - q.m, mp.sqrt(p.s**2 + q.s**2)) / 2
         return score
 
 

@@ -538,3 +538,13 @@ def test_plan_as_json(groups):
     told = json.loads(run_cli("plan", groups, "--format", "json").stdout)
     assert (told["n"], told["d"]) == (80, 2)
     assert told["solver"] == "cholesky"
+
+
+@pytest.mark.parametrize("seed", ["-1", "1.5", "1e3", "x"])
+def test_seeds_are_refused_by_their_option(capsys, seed):
+    """The message named random_state."""
+    from fastmcmd.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["evaluate", "data.csv", f"--seed={seed}"])
+    assert f"argument --seed: '{seed}' is no seed" in capsys.readouterr().err

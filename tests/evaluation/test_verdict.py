@@ -163,3 +163,17 @@ def test_a_part_that_cannot_be_computed_is_skipped():
     assert "counts" in wide.skipped["remedy"]
     twice = pandas.DataFrame(np.stack([x, x], axis=1), columns=["a", "a"])
     assert fm.verdict(twice, x + 1, (x, 0.1)).wrong
+
+
+def test_columns_of_all_rows_where_some_were_left_out(rng):
+    x = rng.uniform(-2, 2, 300)
+    y = x + 0.5 + 0.3 * rng.normal(size=300)
+    y[::7] = np.nan
+    found = fm.evaluate(y, fm.Gaussian(x, 0.3), x, nan_policy="omit", test=True)
+    used = np.isfinite(y)
+    columns = {"x": x, "side": np.where(x > 0, "left", "right")}
+    part = {name: values[used] for name, values in columns.items()}
+    regions = [found.verdict(one).regions for one in (columns, part)]
+    assert regions[0].table() == regions[1].table()
+    pd = pytest.importorskip("pandas")
+    assert found.verdict(pd.DataFrame(columns)).regions.table() == regions[0].table()

@@ -107,3 +107,19 @@ def test_sums_of_losses_beyond_float64_and_infinities_of_both_signs():
     np.testing.assert_allclose(curve.loss, [1e308, 0.75e308, 0.5e308], rtol=1e-12)
     with pytest.raises(ValueError, match="loss holds infinity of both signs"):
         fm.rejection_curve([1.0, 2.0], [np.inf, -np.inf])
+
+
+def test_p_values_with_equal_scores_are_uniform():
+    """Random orders had no equal scores, and areas that scatter more."""
+    p = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        score, loss = rng.integers(0, 3, 40).astype(float), rng.exponential(size=40)
+        p.append(fm.rejection_curve(score, loss, simulations=39, random_state=seed).p_value)
+    assert np.mean(p) == pytest.approx(0.5, abs=0.07)
+    assert np.var(p) == pytest.approx(1 / 12, abs=0.02)
+
+
+def test_simulations_that_allow_no_p_value_are_refused():
+    with pytest.raises(ValueError, match="simulations is 18; an integer >= 19"):
+        fm.rejection_curve([1.0, 2.0], [1.0, 2.0], simulations=18)

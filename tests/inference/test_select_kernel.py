@@ -196,3 +196,12 @@ def test_one_feature_is_a_mean(rng):
     rest = [np.delete(y, i).mean() for i in range(9)]
     np.testing.assert_allclose(errors[0], (y[:, 0] - rest) ** 2, rtol=1e-8)
     assert dimension[0] == pytest.approx(1)
+
+
+def test_few_relevant_columns_among_many(rng):
+    """One after the other out of 60, the search left the second one in only by luck, and took seconds."""
+    x = rng.normal(size=(400, 60))
+    y = np.sin(3 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.3 * rng.normal(size=400)
+    scales = np.array(fm.select_kernel(x, y, scales="select", landmarks=100).scales)
+    assert set(np.argsort(-scales)[:2]) == {0, 1}
+    assert np.count_nonzero(scales) < 10

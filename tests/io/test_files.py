@@ -427,16 +427,21 @@ def changed(path, arrays=None, state=None, checksum=False):
         write_file(path, contents, settings)
 
 
-@pytest.fixture(params=["feature", "dense", "lowrank"])
+@pytest.fixture(params=["feature", "dense", "lowrank", "line"])
 def saved(request, tmp_path, rng):
     x, y = rng.normal(size=(80, 2)), rng.normal(size=80)
+    prediction = fm.Gaussian(x[:, 0], 1.0)
+    if request.param == "line":
+        x, y = x[:30], y[:30]
+        prediction = fm.StudentT(2.0, x[:, 0], 20.0)
     options = {
         "feature": {"y_kernel": fm.RBF(1.0)},
         "dense": {"y_kernel": fm.Laplacian(1.0), "draws": 3, "random_state": 5},
         "lowrank": {"solver": "lowrank", "tol": 1e-2},
+        "line": {"y_kernel": fm.RBF(0.5)},
     }[request.param]
     fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), **options)
-    fitted.fit(x, y, fm.Gaussian(x[:, 0], 1.0))
+    fitted.fit(x, y, prediction)
     fitted.save(tmp_path / "a.npz")
     return fitted, tmp_path / "a.npz"
 
@@ -451,7 +456,7 @@ def test_every_array_that_is_not_what_it_must_be(saved):
         arrays = {n: stored[n] for n in stored.files if n not in ("settings", "checksum")}
     for name, array in arrays.items():
         others = [
-            array[:-1],
+            array[:-1] if "panels" not in name else array[::-1],  # features may lack the last panel
             np.concatenate([array, array]),
             array[None],
             array.astype(object).astype("U8"),
@@ -471,6 +476,41 @@ def test_every_array_that_is_not_what_it_must_be(saved):
         np.savez(path, **without, settings=text)
         with pytest.raises(ValueError, match=r"a\.npz is damaged"):
             fm.load(path)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("saved", ["line"], indirect=True)
+def test_panels_that_are_none(saved):
+    _, path = saved
+    name = "form.features.panels.0"
+    with np.load(path) as stored:
+        panels, selected = stored[name], stored["form.features.selected"]
+    count = len(panels)
+    forged = [
+        panels[::-1],
+        panels[:, ::-1],
+        np.repeat(panels[:1], count, axis=0),
+        np.where(np.arange(2 * count).reshape(-1, 2) == 2, panels[1, 1], panels),  # no length
+        np.where(np.arange(2 * count).reshape(-1, 2) == 3, panels[1, 1] + 1e-3, panels),  # overlap
+        np.array([[-1.5e308, 1.5e308]]),  # of infinite length
+        panels[:, :1],
+        np.empty((0, 2)),
+    ]
+    for other in forged:
+        with pytest.raises(ValueError, match=r"a\.npz is damaged"):
+            reread(path, {name: np.ascontiguousarray(other)})
+    for other in (selected[::-1], np.maximum(selected, selected[1]), selected[:0]):
+        with pytest.raises(ValueError, match=r"a\.npz is damaged"):
+            reread(path, {"form.features.selected": np.ascontiguousarray(other)})
+
+
+def reread(path, arrays):
+    """Load a file in which some arrays are others, and put it back."""
+    content = path.read_bytes()
+    try:
+        changed(path, arrays)
+        fm.load(path)
+    finally:
         path.write_bytes(content)
 
 

@@ -115,6 +115,7 @@ def test_numpy_scalars_become_numbers():
         ("pair", [3.5, 0.1], r"pair.0 is 3.5; int is needed"),
         ("pair", [True, 0.1], r"pair.0 is True; int"),
         ("number", "1", "number is '1'; float"),
+        ("number", 10**400, "number is 1"),
         ("choice", "qr", "choice is 'qr'"),
         ("parts", None, "parts is None"),
         ("parts", [{"class": "Part", "x": None}], "parts.0 is .* rows"),

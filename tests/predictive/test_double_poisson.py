@@ -299,3 +299,8 @@ def test_support_is_shared_where_rows_are_close():
 def test_bad_parameters(mean, phi, message):
     with pytest.raises(ValueError, match=message):
         DoublePoisson(mean, phi)
+
+
+def test_standard_deviations_whose_squares_underflow():
+    found = DoublePoisson([5.304530440784604e-47], 7.52766811196961).std
+    np.testing.assert_allclose(found, 1.7567717659696934e-173, rtol=1e-12)  # mpmath's

@@ -506,3 +506,11 @@ def test_an_evaluation_of_standard_deviations_whose_squares_leave_the_range(scal
     assert ence == pytest.approx(usual["ence"], rel=1e-9)
     with pytest.raises(ValueError, match="unit"):
         fm.metrics.uce(y * scale, (np.zeros(50), std * scale))
+
+
+def test_draws_of_a_gamma_whose_unit_draws_underflow():
+    """A third of the draws, from 1e-31 to 1e-16, were 0."""
+    prediction = fm.Gamma([0.0006949011487007275], 4.8818830243205364e-294)
+    drawn = prediction.sample(4000, 0)[0]
+    for y in (1e-300, 1e-100, 1e-28, 1e100, 1e290):
+        assert np.mean(drawn <= y) == pytest.approx(prediction.cdf([y])[0], abs=0.03)

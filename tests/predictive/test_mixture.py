@@ -392,3 +392,12 @@ def test_quantiles_near_one_have_the_digits_of_their_distance_to_it(mixture):
     np.testing.assert_allclose(found, 1 - levels, rtol=1e-11)
     own = mixture.quantiles_at(levels[None, :])
     np.testing.assert_allclose([mixture.sf(q)[0] for q in own.T], 1 - levels, rtol=1e-11)
+
+
+def test_quantiles_beyond_all_doubles():
+    """A component whose quantiles overflow was refused."""
+    heavy = fm.StudentT([0.0182], [1.9], [0.0222])
+    mixture = fm.Mixture([fm.Gaussian([2.0], [6.0]), heavy], [0.4, 0.6])
+    assert mixture.quantile([1e-148, 1 - 1e-12]).tolist() == [[-np.inf, np.inf]]
+    for level in (1e-6, 0.01, 0.99):
+        np.testing.assert_allclose(mixture.cdf(mixture.quantile(level)), level, rtol=1e-11)

@@ -153,3 +153,33 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     judged |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
     judged |= {"weighted_parts"}
     assert judged == MEMBERS - FLAGS
+
+
+def test_counts_far_out_where_the_survival_function_has_few_digits():
+    """475 counts that have 1e-10 of the tail: the cdf moved by steps of .05."""
+    low, high = 1683284443164.0, 1683284443639.0
+    prediction = fm.Truncated(fm.NegativeBinomial([2102414807.9267], 61588.083861983476), low, high)
+    y = [1683284443614.0]  # the values below are mpmath's
+    np.testing.assert_allclose(prediction.cdf(y), 0.94747899160376595, rtol=1e-10)
+    np.testing.assert_allclose(prediction.cdf_below(y), 0.94537815126790015, rtol=1e-10)
+    np.testing.assert_allclose(prediction.sf(y), 0.052521008396176609, rtol=1e-10)
+    np.testing.assert_allclose(prediction.log_prob(y), -6.1654178543593004, rtol=1e-10)
+    np.testing.assert_allclose(prediction.mean - low, 237.5, rtol=1e-6)
+    assert low <= prediction.sample(5, 0).min() <= prediction.sample(5, 0).max() <= high
+
+
+def test_few_counts_of_a_tail():
+    base = fm.Poisson([5.0])
+    prediction = fm.Truncated(base, 40.0, 45.5)
+    values = np.arange(40.0, 46.0)
+    masses = np.exp([base.log_prob([value])[0] for value in values])
+    masses /= masses.sum()
+    np.testing.assert_allclose(prediction.mean, masses @ values)
+    np.testing.assert_allclose(prediction.cdf([42.2]), masses[:3].sum())
+    np.testing.assert_allclose(prediction.cdf_below([42.0]), masses[:2].sum())
+    np.testing.assert_allclose(prediction.nodes(), (values[None], masses[None]), rtol=1e-12)
+    for y in (38.0, 41.3, 44.0, 60.0):
+        spread = masses @ np.abs(values[:, None] - values) @ masses
+        np.testing.assert_allclose(
+            prediction.crps([y]), masses @ np.abs(values - y) - spread / 2, rtol=1e-12
+        )

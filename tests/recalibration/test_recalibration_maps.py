@@ -445,3 +445,16 @@ def test_scores_of_nan_and_infinity():
         assert np.isnan(score[0])
         assert score[1] == np.inf
         assert np.isnan(found.cdf([np.nan, 0.0])[0])
+
+
+def test_quantiles_where_a_level_is_mapped_next_to_one():
+    """The map is steep there, and rounds what is left of the level: 80 doubles off."""
+    p = np.array([0.0, 0.83, 0.999864979182365, 1.0])
+    mapping = MonotoneMap(p, np.array([0.0, 0.5, 0.8172611979937172, 1.0]))
+    inner = fm.Gaussian([0.2719235002779635], 0.0012235780170924138)
+    level = 0.9975214759195098
+    share = (1 - level) * (1 - p[2]) / (1 - mapping.r[2])
+    right = inner.upper_quantiles_at(np.array([[share]]))[0, 0]
+    prediction = RecalibratedCDF(inner, mapping)
+    np.testing.assert_allclose(prediction.quantile(level), right, rtol=3e-16)
+    np.testing.assert_allclose(prediction.quantiles_at(np.array([[level]])), right, rtol=3e-16)

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _EPS = float(np.finfo(np.float64).eps)
-_MOST_STEPS = 200  # halvings: from widths of 1e30 to rounding
+_MOST_STEPS = 2200  # halvings: from the largest double to the rounding of the smallest
 _ASIDE = 1e-9  # of a standard deviation: where the cdf is looked at again
 
 
@@ -217,16 +217,36 @@ def between_components(mixture: Mixture, levels: Array) -> Array:
 
 
 def _inverted(mixture: Mixture, levels: Array, low: Array, high: Array, upper: bool) -> Array:
-    """Return quantiles at levels (j,) in (0, 1) between ends of their shape."""
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        raise ValueError("a component has quantiles that are not finite at levels inside (0, 1)")
+    """Return quantiles at levels (j,) in (0, 1) between ends of their shape, which may be infinite."""
     # Each level of a row is a row of its own.
     n, count = len(mixture), len(levels)
     low, high = (np.moveaxis(v, -1, 1).reshape(n * count, *mixture.shape[1:]) for v in (low, high))
     invert = invert_continuous if mixture.has_density and not mixture.discrete else invert_steps
     rows = mixture if count == 1 else mixture.take(np.repeat(np.arange(n), count))
-    result = invert(rows, np.tile(levels, n), low, high, upper)
+    level = np.tile(levels, n)
+    beyond = np.zeros(low.shape)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        low, high, beyond = _finite_ends(rows, level, low, high, upper)
+    result = np.where(beyond == 0, invert(rows, level, low, high, upper), beyond)
     return np.moveaxis(result.reshape(n, count, *mixture.shape[1:]), 1, -1)
+
+
+def _finite_ends(
+    rows: Mixture, level: Array, low: Array, high: Array, upper: bool
+) -> tuple[Array, Array, Array]:
+    """Return ends whose distance is finite, and -inf or inf where the quantile is beyond all doubles."""
+    most = np.finfo(np.float64).max
+    level = _beside(level, low)
+
+    def reached(end: float) -> NDArray[np.bool_]:
+        return _gap(rows, np.full(low.shape, end), level, upper) >= 0
+
+    beyond = np.where(np.isinf(high) & ~reached(most), np.inf, 0.0)
+    beyond = np.where(np.isinf(low) & reached(-most), -np.inf, beyond)
+    left, right = reached(-most / 2), ~reached(most / 2)
+    low = np.maximum(low, np.where(left, -most, np.where(right, most / 2, -most / 2)))
+    high = np.minimum(high, np.where(right, most, np.where(left, -most / 2, most / 2)))
+    return np.minimum(low, high), high, beyond
 
 
 def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
 """Distributions conditional on an interval whose mass cancels as a difference of two cdfs.
 
-Their density is integrated instead, over ``u = (y - low) / width`` in [0, 1], so that nothing is lost
-where the interval is narrow against its distance from 0, or lies between the modes of a mixture.
+Probabilities of counts are summed instead, and densities are integrated, over ``u = (y - low) / width``
+in [0, 1], so that nothing is lost where the interval is narrow against its distance from 0, or lies
+between the modes of a mixture.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from fastmcmd.predictive.numerics.kronrod import add_panels
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
 
-__all__ = ["Narrow"]
+__all__ = ["MOST_COUNTS", "Narrow", "NarrowCounts"]
 
 _ENOUGH = 1e-15  # error of a panel, relative to an integral
+MOST_COUNTS = 1024  # in an interval whose probabilities are summed
 _STEPS = 12  # of Newton's method: the density is nearly constant, and three are enough
 _CLOSE = 1e-14  # of a level, or of its complement, at which a quantile is exact enough
 
@@ -153,3 +155,67 @@ class Narrow:
         with np.errstate(all="ignore"):
             add_panels(total, integrand, np.arange(len(rows)), left, right, _ENOUGH)
         return total
+
+
+class NarrowCounts:
+    """The part of distributions of counts in intervals that hold few of them.
+
+    Parameters
+    ----------
+    base : Predictive
+        Distributions (n,) of counts.
+    low, high : ndarray (n,)
+        Ends, finite, at most `MOST_COUNTS` counts apart.
+
+    Attributes
+    ----------
+    counts, weights : ndarray (n, m)
+        The counts from the lower end on, and their conditional probabilities, 0 beyond the upper end.
+    log_mass : ndarray (n,)
+        Logarithms of the masses between the ends, -inf where there are none.
+    """
+
+    def __init__(self, base: Predictive, low: Array, high: Array) -> None:
+        first = np.ceil(low)
+        length = int((np.floor(high) - first).max(initial=0.0)) + 1
+        self.counts = first[:, None] + np.arange(length)
+        logs = np.stack([base.log_prob(column) for column in self.counts.T], axis=1)
+        logs = np.where(self.counts <= high[:, None], logs, -np.inf)
+        largest = logs.max(axis=1, initial=-np.inf)
+        height = np.where(np.isfinite(largest), largest, 0.0)
+        masses = np.exp(logs - height[:, None])
+        total = masses.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.log_mass = height + np.log(total)
+            self.weights = masses / total[:, None]
+
+    def place(self, y: Array) -> Array:
+        """Return numbers as they are."""
+        return y
+
+    def below(self, y: Array) -> Array:
+        """Return the conditional masses up to numbers, these included."""
+        return np.asarray(np.where(self.counts <= y[:, None], self.weights, 0.0).sum(axis=1))
+
+    def above(self, y: Array) -> Array:
+        """Return the conditional masses above numbers."""
+        return np.asarray(np.where(self.counts > y[:, None], self.weights, 0.0).sum(axis=1))
+
+    def moments(self) -> tuple[Array, Array]:
+        """Return means and standard deviations (n,)."""
+        first = self.counts[:, :1]
+        steps = self.counts - first
+        mean = np.einsum("nm,nm->n", self.weights, steps)
+        square = np.einsum("nm,nm->n", self.weights, (steps - mean[:, None]) ** 2)
+        return first[:, 0] + mean, np.sqrt(square)
+
+    def crps(self, y: Array) -> Array:
+        """Return the continuous ranked probability scores of finite y."""
+        below = np.cumsum(self.weights, axis=1)[
+            :, :-1
+        ]  # on the unit of length that follows a count
+        above = np.cumsum(self.weights[:, ::-1], axis=1)[:, -2::-1]
+        left = np.clip(y[:, None] - self.counts[:, :-1], 0.0, 1.0)
+        inside = np.clip(y, self.counts[:, 0], self.counts[:, -1])
+        score = (below**2 * left + above**2 * (1 - left)).sum(axis=1)
+        return np.asarray(np.abs(y - inside) + score)

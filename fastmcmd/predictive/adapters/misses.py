@@ -1,0 +1,54 @@
+"""A note where outcomes lie beyond anything predicted: other arguments, or other units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastmcmd._base.annotations import Array
+from fastmcmd.errors import MIXED_UP
+from fastmcmd.predictive.base import Predictive
+
+__all__ = ["misses_of"]
+
+_LEAST_ROWS = 20  # with fewer, any assignment may look plausible
+_ABSURD_Z = 50.0  # standard deviations: no model errs by that much in nearly all rows
+_NEARLY_ALL = 0.98  # of the rows
+_NEARER = 3.0  # times the scatter of outcomes: what errors are beyond
+_SOME_ROWS = 64  # whose moments are computed first
+
+
+def misses_of(y: Array, prediction: Predictive) -> list[str]:
+    """Return a note, if any, for outcomes (n,) and predictions of numbers.
+
+    Networks that are far too sure err by many standard deviations, too, but to both sides and by no more
+    than outcomes scatter. Moments of all rows are computed only if those of some are suspicious.
+    """
+    n = len(y)
+    if n < _LEAST_ROWS:
+        return []
+    some = np.unique(np.linspace(0, n - 1, _SOME_ROWS).astype(np.intp))
+    try:
+        if _share_of_misses(y[some], prediction.take(some)) < _NEARLY_ALL:
+            return []
+    except ValueError:  # moments that cannot be computed, which what needs them says
+        return []
+    far = _share_of_misses(y, prediction)
+    if far < _NEARLY_ALL:
+        return []
+    errors = y - np.asarray(prediction.mean)
+    low, high = np.quantile(y, [0.25, 0.75])
+    outside = np.median(np.abs(errors)) > _NEARER * (high - low)
+    one_sided = max(np.mean(errors > 0), np.mean(errors < 0)) >= _NEARLY_ALL
+    if not (outside or one_sided):
+        return []
+    return [
+        f"{far:.0%} of the outcomes lie more than {_ABSURD_Z:.0f} predicted standard deviations from the "
+        f"predicted mean: {MIXED_UP}"
+    ]
+
+
+def _share_of_misses(y: Array, prediction: Predictive) -> float:
+    mean, std = np.asarray(prediction.mean), np.asarray(prediction.std)
+    with np.errstate(all="ignore"):
+        far = np.abs(y - mean) > _ABSURD_Z * std
+    return float(far.mean()) if (std > 0).all() else 0.0
