@@ -7,6 +7,7 @@ import numpy as np
 from fastmcmd._base.annotations import RandomState
 from fastmcmd.inference.corrections import (
     CountCorrection,
+    LocationScale,
     correctable,
     reason_against,
     starting_point,
