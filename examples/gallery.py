@@ -1,4 +1,7 @@
-"""Draw the pictures of docs/gallery.md and docs/what_cce_is.md: python examples/gallery.py [FOLDER]."""
+"""Draw the pictures of docs/gallery.md and docs/what_cce_is.md.
+
+python examples/gallery.py [FOLDER [NAME ...]]
+"""
 
 from __future__ import annotations
 
@@ -227,8 +230,8 @@ def steep_line(x: Any) -> tuple[Any, Any]:
     return mean + np.random.default_rng(2).normal(size=len(x)), fm.Gaussian(mean, 1.0)
 
 
-def main(folder: Path) -> None:
-    """Write all pictures."""
+def main(folder: Path, *names: str) -> None:
+    """Write some pictures, or all."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -236,8 +239,8 @@ def main(folder: Path) -> None:
     from PIL import Image
 
     drawn = {"what_cce_is": lambda: what_cce_is(plt), "why": lambda: why(plt), **gallery(plt)}
-    for name, draw in drawn.items():
-        figure = draw()
+    for name in names or drawn:
+        figure = drawn[name]()
         drawing = io.BytesIO()
         figure.savefig(drawing, dpi=min(DPI, WIDTH / figure.get_figwidth()))
         plt.close(figure)
@@ -248,4 +251,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "gallery"))
+    standard = Path(__file__).parents[1] / "docs" / "gallery"
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else standard, *sys.argv[2:])

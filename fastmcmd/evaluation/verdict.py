@@ -32,6 +32,7 @@ _MOST_COLUMNS = 50  # of the inputs that a tree is offered: regions of more are 
 _STANDS_OUT = 1.5  # times the mean excess of all rows: else the misfit is everywhere alike
 _REMEDY_ROWS = 2000  # at most: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
+_BEFORE = 59  # simulations of the test before mending, whose misfit is beyond chance already
 _REMEDY: dict[str, Any] = {
     "lam": (0.1, 0.01),
     "folds": 3,
@@ -380,7 +381,9 @@ def _remedy(
     drawn = rng.choice(len(y), n, replace=False)
     fitting, tested = np.sort(drawn[: n // 2]), np.sort(drawn[n // 2 :])
     here = prediction.take(tested)
-    before = congruence_test(inputs[tested], y[tested], here, random_state=random_state)
+    before = congruence_test(
+        inputs[tested], y[tested], here, simulations=_BEFORE, random_state=random_state
+    )
     if before.p_value > level:
         skipped["remedy"] = "half of the rows show no misfit beyond chance"
         return None

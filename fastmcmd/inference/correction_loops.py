@@ -12,6 +12,9 @@ __all__ = ["add_bumps", "add_weighted_bumps", "correction_weights", "solve_momen
 Array = NDArray[np.float64]
 
 
+_LEAST_BUMP = 1e-12  # of the height: the lattice itself reproduces the kernel to 1e-6
+
+
 @compiled
 def add_bumps(
     z: Array,
@@ -20,57 +23,58 @@ def add_bumps(
     step: float,
     rate: float,
     height: float,
+    slopes: bool,
     mean: Array,
     slope: Array,
     stretched: Array,
 ) -> None:
     """Add the features ``height exp(-rate (z - j step)^2)`` at nodes z (n, L) to their means (n, 2 m + 1).
 
-    ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l) stretch_l``.
-    ``weight`` is
-    (1, L) or (n, L). Two exponentials a node: neighbouring features differ by factors that are a geometric
-    sequence, followed outwards from the nearest feature, so that all terms decay; those below 1e-15 of the
-    height are left out.
+    With ``slopes``, ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l)
+    stretch_l``. ``weight`` is (1, L) or (n, L). Two exponentials a node: neighbouring features differ by
+    factors that are a geometric sequence, followed outwards from the nearest feature, so that all terms
+    decay until they are negligible.
     """
     most = (mean.shape[1] - 1) // 2
     square = np.exp(-2.0 * rate * step * step)
+    least = _LEAST_BUMP * height
     for i in range(z.shape[0]):
         for node in range(z.shape[1]):
             w = weight[i if weight.shape[0] > 1 else 0, node]
             value, by = z[i, node], stretch[i, node]
-            if not np.isfinite(value):
+            if w < _LEAST_BUMP or not np.isfinite(value):
                 continue
             nearest = int(np.rint(min(max(value / step, -float(most)), float(most))))
             gap = value - nearest * step
             top = w * height * np.exp(-rate * gap * gap)
             if top == 0.0:
                 continue
-            least = 1e-15 * w * height
             growth = np.exp(2.0 * rate * gap * step - rate * step * step)
-            term, ratio, distance = top, growth, gap
-            for j in range(nearest + most, mean.shape[1]):
-                if term < least:
-                    break
-                change = -2.0 * rate * distance * term
-                mean[i, j] += term
-                slope[i, j] += change
-                stretched[i, j] += change * by
-                term *= ratio
-                ratio *= square
-                distance -= step
-            ratio = square / growth
-            term, distance = top * ratio, gap + step
-            ratio *= square
-            for j in range(nearest + most - 1, -1, -1):
-                if term < least:
-                    break
-                change = -2.0 * rate * distance * term
-                mean[i, j] += term
-                slope[i, j] += change
-                stretched[i, j] += change * by
-                term *= ratio
-                ratio *= square
-                distance += step
+            for upwards in (True, False):
+                if upwards:
+                    term, ratio, distance = top, growth, gap
+                    j, sign, end = nearest + most, 1, mean.shape[1]
+                else:
+                    ratio = square / growth
+                    term, distance = top * ratio, gap + step
+                    ratio *= square
+                    j, sign, end = nearest + most - 1, -1, -1
+                if slopes:
+                    while j != end and term >= least:
+                        change = -2.0 * rate * distance * term
+                        mean[i, j] += term
+                        slope[i, j] += change
+                        stretched[i, j] += change * by
+                        term *= ratio
+                        ratio *= square
+                        distance -= sign * step
+                        j += sign
+                else:
+                    while j != end and term >= least:
+                        mean[i, j] += term
+                        term *= ratio
+                        ratio *= square
+                        j += sign
 
 
 @compiled

@@ -17,6 +17,7 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Categorical, Draws, NegativeBinomial, Predictive
+from fastmcmd.predictive.count_base import Counts
 
 __all__ = [
     "CountCorrection",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 _STEP = 0.4  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-6
 _REACH = 8.0  # standardised outcomes covered by features on either side
@@ -54,7 +56,8 @@ _FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
 MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
 _TOGETHER = 1 << 16  # counts of one call of log_prob
-_MOST_TABLE = 1 << 24  # counts whose probabilities are kept between steps
+_MOST_TABLE = 1 << 24  # counts whose probabilities are stored between steps
+_LEAST_GROUP, _MOST_GROUPS = 64, 16  # rows that share a table, and such tables of a block
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,20 @@ class Lattice:
         from fastmcmd.inference.correction_loops import add_bumps
 
         out = [np.zeros((len(z), self.size)) for _ in range(3)]
-        add_bumps(z, weight, stretch, self.step, self.rate, self.height, *out)
+        add_bumps(z, weight, stretch, self.step, self.rate, self.height, True, *out)
         return out[0], out[1], out[2]
+
+    def mean(self, z: Array, weight: Array) -> Array:
+        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L)."""
+        from fastmcmd.inference.correction_loops import add_bumps
+
+        out, unused = np.zeros((len(z), self.size)), np.empty((0, 0))
+        add_bumps(z, weight, z, self.step, self.rate, self.height, False, out, unused, unused)
+        return out
 
     def at(self, z: Array) -> Array:
         """Return p(z) (n, r) of standardised outcomes (n,)."""
-        one = np.ascontiguousarray(z)[:, None]
-        return self.means(one, np.ones((1, 1)), one)[0]
+        return self.mean(np.ascontiguousarray(z)[:, None], np.ones((1, 1)))
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,13 @@ class KernelMap:
             slope += change
             stretched += change * stretch[:, j : j + 1]
         return mean, slope, stretched
+
+    def mean(self, z: Array, weight: Array) -> Array:
+        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L)."""
+        out = np.zeros((len(z), self.size))
+        for j in range(z.shape[1]):
+            out += weight[:, j : j + 1] * self.at(z[:, j])
+        return out
 
     def at(self, z: Array) -> Array:
         """Return p(z) (n, r) of outcomes (n,)."""
@@ -184,13 +201,25 @@ class LocationScale:
 
     def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
         """Return the expected features (m, r) of corrected predictions, and their two derivatives."""
+        z, weights, stretch = self._corrected(shift, log_factor, rows)
+        mean, slope, stretched = self.map.means(z, weights, stretch)
+        return mean, slope / self._unit[rows, None], stretched
+
+    def expected(self, shift: Array, log_factor: Array, rows: slice) -> Array:
+        """Return the expected features (m, r) of corrected predictions."""
+        z, weights, _ = self._corrected(shift, log_factor, rows)
+        return self.map.mean(z, weights)
+
+    def _corrected(
+        self, shift: Array, log_factor: Array, rows: slice
+    ) -> tuple[Array, Array, Array]:
+        """Return corrected nodes (m, L), weights, and the nodes' distances from the corrected centre."""
         values, weights = self._nodes_of(rows)
         unit = self._unit[rows, None]
         centre = self.centre[rows, None]
         stretch = (values - centre) * np.exp(log_factor)[:, None] / unit
         z = stretch + (centre + shift[:, None] - self._origin[rows, None]) / unit
-        mean, slope, stretched = self.map.means(z, weights, stretch)
-        return mean, slope / unit, stretched
+        return z, weights, stretch
 
 
 class CountCorrection:
@@ -218,7 +247,7 @@ class CountCorrection:
         self.reference = NegativeBinomial(
             self.centre, np.maximum(excess / self.centre**2, _LEAST_DISPERSION)
         )
-        self._tables: dict[tuple[int, int, int | None], CountTable] = {}
+        self._tables: dict[tuple[int, int, int | None], list[_Part]] = {}
 
     def features(self, y: Array, rows: slice) -> Array:
         """Return features (m, r) of outcomes of some rows."""
@@ -226,23 +255,14 @@ class CountCorrection:
             standardised = (y - self._origin[rows]) / self._unit[rows]
         return self.map.at(standardised)
 
-    def table(self, rows: slice, dense: bool = False) -> CountTable:
+    def table(self, rows: slice | Index, dense: bool = False) -> CountTable:
         """Return counts that hold the mass of some rows, corrected or not.
 
         All of them with ``dense``; otherwise those of wide distributions in steps of a small part of their
         standard deviations.
         """
-        key = (rows.start, rows.stop, rows.step)
-        known = self._tables.get(key)
-        if known is not None and not dense:
-            return known
-        centre, scale = self.centre[rows], self.scale[rows]
-        low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
-        high = np.ceil(centre + _ABOVE * scale + 12)
-        stride = np.where(scale > _DENSE_STD, np.floor(scale / (_DENSE_STD / 2)), 1.0)
-        if dense:
-            stride[:] = 1.0
-        count = int(np.max((high - low) // stride, initial=0)) + 1
+        low, stride, counts = self._ranges(rows, dense)
+        count = int(np.max(counts, initial=1))
         if count > MOST_COUNTS:
             raise NumericalError(
                 f"prediction spreads its counts over {count:,} values in some row, more than "
@@ -253,20 +273,43 @@ class CountCorrection:
         logs = log_masses(self.prediction.take(index), values)
         ratios = logs - log_masses(self.reference.take(index), values)
         statistic = np.where(np.isfinite(ratios), ratios, 0.0)  # 0 where log f is -inf
-        table = CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
+        return CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
+
+    def _ranges(self, rows: slice | Index, dense: bool) -> tuple[Array, Array, Array]:
+        """Return the first count, the step and the number of counts of each row."""
+        centre, scale = self.centre[rows], self.scale[rows]
+        low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
+        high = np.ceil(centre + _ABOVE * scale + 12)
+        stride = np.ones(len(centre))
         if not dense:
-            if sum(t.values.size for t in self._tables.values()) > _MOST_TABLE:
-                self._tables.popitem()  # the latest: rows are visited in the same order again
-            self._tables[key] = table
-        return table
+            wide = scale > _DENSE_STD
+            stride[wide] = np.floor(scale[wide] / (_DENSE_STD / 2))
+        return low, stride, (high - low) // stride + 1
+
+    def _parts(self, rows: slice) -> list[_Part]:
+        """Return rows of about equally many counts, with their tables; stored while they are not too many.
+
+        One table of all rows would be as wide as the widest of them.
+        """
+        key = (rows.start, rows.stop, rows.step)
+        known = self._tables.get(key)
+        if known is not None:
+            return known
+        index = np.arange(len(self.centre))[rows]
+        order = np.argsort(self._ranges(index, dense=False)[2], kind="stable")
+        groups = np.array_split(order, max(1, min(len(order) // _LEAST_GROUP, _MOST_GROUPS)))
+        parts = [(place, index[place], self.table(index[place])) for place in groups]
+        stored = sum(part[2].values.size for some in self._tables.values() for part in some)
+        if stored + sum(part[2].values.size for part in parts) <= _MOST_TABLE:
+            self._tables[key] = parts
+        return parts
 
     def parameters(
-        self, shift: Array, log_factor: Array, rows: slice, table: CountTable | None = None
+        self, shift: Array, log_factor: Array, rows: slice | Index, table: CountTable
     ) -> tuple[Array, Array]:
-        """Return a and b (m,) of corrections."""
+        """Return a and b (m,) of corrections of some rows, which have the table."""
         from fastmcmd.inference.correction_loops import solve_moments
 
-        table = self.table(rows) if table is None else table
         power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
         tilt = np.zeros(len(power))
         shift = np.clip(shift, -_FARTHEST, _FARTHEST)
@@ -279,13 +322,32 @@ class CountCorrection:
 
     def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
         """Return the expected features (m, r) of corrected predictions, and their two derivatives."""
+        sums = np.zeros((3, len(shift), self.size))
+        for place, index, table in self._parts(rows):
+            parameters = self.parameters(shift[place], log_factor[place], index, table)
+            sums[:, place] = self._with_derivatives(parameters, index, table)
+        return sums[0], sums[1], sums[2]
+
+    def expected(self, shift: Array, log_factor: Array, rows: slice) -> Array:
+        """Return the expected features (m, r) of corrected predictions."""
+        mean = np.empty((len(shift), self.size))
+        for place, index, table in self._parts(rows):
+            masses = table.masses(*self.parameters(shift[place], log_factor[place], index, table))
+            mean[place] = self.map.mean(self._standardised(index, table), masses)
+        return mean
+
+    def _standardised(self, index: Index, table: CountTable) -> Array:
+        return np.asarray((table.values - self._origin[index, None]) / self._unit[index, None])
+
+    def _with_derivatives(
+        self, parameters: tuple[Array, Array], index: Index, table: CountTable
+    ) -> Array:
+        """Return expected features and their derivatives (3, m, r) of some rows."""
         from fastmcmd.inference.correction_loops import add_weighted_bumps, correction_weights
 
-        table = self.table(rows)
         weights = np.empty((3, *table.values.shape))
-        parameters = self.parameters(shift, log_factor, rows, table)
         correction_weights(table.values, table.logs, table.statistic, *parameters, weights)
-        z = (table.values - self._origin[rows, None]) / self._unit[rows, None]
+        z = self._standardised(index, table)
         sums = np.zeros((3, len(z), self.size))
         if isinstance(self.map, Lattice):
             lattice = self.map
@@ -293,7 +355,7 @@ class CountCorrection:
         else:
             for j in range(z.shape[1]):
                 sums += weights[:, :, j, None] * self.map.at(z[:, j])
-        return sums[0], sums[1], sums[2]
+        return sums
 
 
 @dataclass(frozen=True)
@@ -312,9 +374,15 @@ class CountTable:
         return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
 
+_Part = tuple[Index, Index, CountTable]  # places in a block, the rows there, and their counts
+
+
 def log_masses(prediction: Predictive, counts: Array) -> Array:
     """Return log probabilities (n, L) of counts (n, L), in few calls."""
     out = np.empty(counts.shape)
+    if isinstance(prediction, Counts) and (counts[:, 1:] - counts[:, :-1] == 1).all():
+        prediction.log_masses_from(np.ascontiguousarray(counts[:, 0]), out)
+        return out
     step = max(1, _TOGETHER // counts.shape[1])
     for start in range(0, len(counts), step):
         some = counts[start : start + step]

@@ -159,8 +159,8 @@ def diagnose(
     smoother = Smoother.of(
         seen.kernel, seen(x), LANDMARKS, 0 if random_state is None else random_state
     )
-    basis = smoother.basis(seen(x), row_weights)
-    blocks = RowBlocks(basis, seen(x), row_weights)
+    blocks = RowBlocks(smoother, seen(x), row_weights)
+    basis = blocks.basis
     shrink = smoothing_filter(basis, lam)
     once = basis.shrinkage(lam) / shrink
     begin = (0.0 if predictive.discrete else start[0], float(np.log(start[1])))
@@ -299,7 +299,7 @@ def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
         for one, corrected in zip(
             sums, ((none, none), (shift, none), (shift, log_factor)), strict=True
         ):
-            residual = features - model.embed(*corrected, rows)[0]
+            residual = features - model.expected(*corrected, rows)
             one.add(g, w, residual)
         influences.add(g, w, residual)
     return influences.uncertainty(), sums

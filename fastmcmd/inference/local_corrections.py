@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.inference.corrections import CountCorrection, LocationScale
-from fastmcmd.inference.smoother import Basis
+from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels.base import power_of_two
 
 __all__ = [
@@ -63,18 +63,21 @@ class RowBlocks:
 
     Parameters
     ----------
-    basis : Basis
-        Coordinates of the smoother.
+    smoother : Smoother
+        Features of inputs.
     x : ndarray (n, d)
         Inputs.
     weights : ndarray (n,)
         Weights of the rows.
     """
 
-    def __init__(self, basis: Basis, x: Array, weights: Array) -> None:
-        self.basis, self.x, self.weights = basis, x, weights
-        keep = len(x) * len(basis.spectrum) <= _MOST_STORED
-        self._coordinates = basis.coordinates(x) if keep else None
+    def __init__(self, smoother: Smoother, x: Array, weights: Array) -> None:
+        self.x, self.weights = x, weights
+        self._coordinates: Array | None = None
+        if len(x) * smoother.rank <= _MOST_STORED:
+            self.basis, self._coordinates = smoother.basis_and_coordinates(x, weights)
+        else:
+            self.basis = smoother.basis(x, weights)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -245,7 +248,8 @@ class Influences:
         """Add rows with coordinates g (m, p), weights w (m,) and residuals after correction (m, r)."""
         local = self.fit.at(g)
         total = g @ self.fit.support
-        own = w * np.einsum("np,np->n", g * self.shrink, g)
+        weighted = g * self.shrink
+        own = w * np.einsum("np,np->n", weighted, g)
         with np.errstate(divide="ignore", invalid="ignore"):
             # J grows with the sum of the a_i: the influence of a unit of a_i.
             leverage = np.clip(own / total, 0.0, _MOST_LEVERAGE)
@@ -253,8 +257,10 @@ class Influences:
             by_shift, by_factor = local.solve(residual)
             for out, one in zip(self._sums, (by_shift / self.unit, by_factor), strict=False):
                 influence = np.nan_to_num(one * factor, posinf=0.0, neginf=0.0)
-                out += (g * (influence**2)[:, None]).T @ g
-        self._sums[2] += (g * (w * w)[:, None]).T @ g
+                np.multiply(g, influence[:, None], out=weighted)
+                out += weighted.T @ weighted  # of one array: half the work of a product of two
+        np.multiply(g, w[:, None], out=weighted)
+        self._sums[2] += weighted.T @ weighted
 
     def uncertainty(self) -> Uncertainty:
         """Return the quadratic forms."""
@@ -264,8 +270,23 @@ class Influences:
 
 
 def quadratic(g: Array, matrix: Array) -> Array:
-    """Return ``g(x)' M g(x)`` (q,), not below zero."""
-    return np.maximum(np.einsum("qp,qp->q", g @ matrix, g), 0.0)
+    """Return ``g(x)' M g(x)`` (q,) of a sum of squares M, not below zero.
+
+    Many are computed in single precision, to about 1e-6: widths of bands and noise to be subtracted.
+    """
+    if len(g) <= _BLOCK:
+        return np.maximum(np.einsum("qp,qp->q", g @ matrix, g), 0.0)
+    root = np.sqrt(np.maximum(np.diag(matrix), 0.0))  # scaled by these, entries are at most 1
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    scaled = (inverse[:, None] * matrix * inverse).astype(np.float32)
+    out = np.empty(len(g))
+    for start in range(0, len(g), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        block = g[rows] * root
+        unit = float(np.abs(block).max(initial=0.0)) or 1.0
+        single = (block / unit).astype(np.float32)
+        out[rows] = np.einsum("qp,qp->q", single @ scaled, single) * (unit * unit)
+    return np.maximum(out, 0.0)
 
 
 def _limited(step: Array, most: Array | float) -> Array:

@@ -41,7 +41,8 @@ Array = NDArray[np.float64]
 
 _Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from the root to a leaf
 
-_LANDMARKS = 200  # a test with the same landmarks for all data sets is exact whatever they are
+_LANDMARKS = 200  # of the smoothers that propose regions
+_TEST_LANDMARKS = 100  # a test with the same landmarks for all data sets is exact whatever they are
 _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
 LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
 _DRAWS = 64  # from each prediction, whose mean stands for the expectation while the tree grows
@@ -442,7 +443,7 @@ def _test(
     if len(x) < 2:
         return 0.0, 0.0, "", 1.0
     outcomes = exchangeable_outcomes(np.asarray(y, np.float64), prediction, simulations, rng)
-    basis = Smoother.of(kernel, x, _LANDMARKS, rng).basis(x)
+    basis = Smoother.of(kernel, x, _TEST_LANDMARKS, rng).basis(x)
     energy = basis.energy(lam)
     projections = project(outcomes, [kind], basis, x, energy, Progress(False, 0.0))
     misfit = energy @ squared_norms(projections, 0)

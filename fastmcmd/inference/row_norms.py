@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from fastmcmd.backends import get_backend
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes, row_candidates
 from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.line import line_features, serves_on_line
 from fastmcmd.embedding.pivots import Pool
-from fastmcmd.embedding.sample import DrawnOutputs, Outputs
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
@@ -34,6 +35,7 @@ _ROUNDS = 4  # of adding outputs of the rows that the features miss most
 _ROWS_ADDED = 100
 _GOAL = 1e-6  # of sqrt(k(y, y)): error of embeddings that quadrature aims at
 _LOOKED_AT = 500  # rows at which what the features miss is measured
+_FEW_PIVOTS = 128  # that suffice unless predictions are wide against the kernel
 _MOST_RANK = 512  # beyond, kernel values within each row take less time
 _BLOCK = (
     16  # rows between all of which kernel values are computed, though only those within a row count
@@ -156,6 +158,10 @@ def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array 
     """
     y = np.asarray(y, dtype=np.float64)
     features = None
+    if not isinstance(outputs, DrawnOutputs) and not _within_rows(kernel, outputs):
+        known = _on_line(kernel, y, outputs)
+        if known is not None:
+            return known
     if isinstance(outputs, DrawnOutputs) or has_nodes(outputs.prediction):
         features = output_features(kernel, y, [outputs])
         if features is None and not _within_rows(kernel, outputs):
@@ -173,6 +179,26 @@ def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array 
         return errors, variances
     draws = outputs.values.shape[1]
     return errors, None if draws == 1 else variances * (draws + 1) / (draws - 1)
+
+
+def _on_line(kernel: Kernel, y: Array, outputs: PredictedOutputs) -> tuple[Array, Array] | None:
+    """Return `row_norms` by features on panels of the line; None where few pivots suffice, or none serve.
+
+    Pivots would have to cover tails as closely as the kernel is wide: minutes, and still an error.
+    """
+    prediction = outputs.prediction
+    if not serves_on_line(kernel, prediction):
+        return None
+    if output_features(kernel, y, [outputs], _FEW_PIVOTS) is not None:
+        return None
+    values, where = np.unique(y[:, 0], return_inverse=True)
+    goal = _GOAL * float(np.sqrt(kernel.diagonal(values[:1, None])[0]))
+    known = line_features(kernel, values, prediction, goal)
+    if known is None:
+        return None
+    features, mean, _ = known
+    errors = ((features.transform(values[:, None])[where.reshape(-1)] - mean) ** 2).sum(axis=1)
+    return errors, np.maximum(_own_products(kernel, outputs) - (mean**2).sum(axis=1), 0.0)
 
 
 def _within_rows(kernel: Kernel, outputs: Outputs) -> bool:

@@ -99,11 +99,25 @@ class Smoother:
 
     def basis(self, x: Array, weights: Array | None = None) -> Basis:
         """Return the eigenvectors of ``F'WF`` over the rows of ``x``, with weights (n,) or equal ones."""
+        return self._basis(x, weights, None)
+
+    def basis_and_coordinates(self, x: Array, weights: Array | None = None) -> tuple[Basis, Array]:
+        """Return `basis` and the coordinates (n, p) of its rows: kernel values are computed once."""
+        features = np.empty((len(x), self.rank))
+        basis = self._basis(x, weights, features)
+        return basis, features @ basis.vectors[:, basis.significant]
+
+    def _basis(self, x: Array, weights: Array | None, features: Array | None) -> Basis:
+        """Return `basis`; ``features`` (n, m) receives f(x)."""
         gram = np.zeros((self.rank, self.rank))
         for start in range(0, len(x), _BLOCK):
             rows = slice(start, start + _BLOCK)
             block = self.transform(x[rows])
-            gram += block.T @ (block if weights is None else weights[rows, None] * block)
+            if features is not None:
+                features[rows] = block
+            if weights is not None:
+                block = block * np.sqrt(weights[rows, None])
+            gram += block.T @ block  # of one array: half the work of a product of two
         total = float(len(x) if weights is None else weights.sum())
         return Basis(self, *np.linalg.eigh(gram), total)
 

@@ -82,7 +82,7 @@ def difference_map(difference: DifferenceMap, x: Any = None, ax: Any = None) -> 
         )
     ax.set(
         xlabel=name,
-        ylabel=f"{difference.measure}: {first} less {second}",
+        ylabel=f"{difference.measure}: {first}\nless {second}",
     )
     ax.set_title(
         f"p = {difference.p_value:.3g}, {difference.level:.0%} band for all inputs together",

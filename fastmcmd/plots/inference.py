@@ -207,4 +207,4 @@ def rejection(curve: RejectionCurve, ax: Axes | None = None, label: str = "score
         )
     ax.plot(curve.rejected, curve.loss, color=COLOURS[0], linewidth=1.8, label=label)
     ax.set(xlabel="share of rejected rows", ylabel="mean loss of the others", xlim=(0, 1))
-    return finish(ax, label)
+    return finish(ax, label, "upper left")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import check_levels, parameter
 
@@ -43,8 +45,14 @@ def beside(value: object, name: str, like: Array, strict: bool = True) -> Array:
 class Counts(ScipyPredictive):
     """What Poisson and negative binomial distributions share, with dispersions from 0."""
 
+    discrete = True
     _mean: Array
     _alpha: Array  # (n,)
+
+    @cached_property
+    def frozen(self) -> Any:
+        """The same distributions in scipy.stats, made only for what SciPy computes."""
+        return self._freeze()
 
     @property
     def mean(self) -> Array:
@@ -73,6 +81,12 @@ class Counts(ScipyPredictive):
             return out
 
         return self._by_rows(masses, self.outcomes(y))
+
+    def log_masses_from(self, first: Array, out: Array) -> None:
+        """Write the log probabilities (n, L) of the whole numbers ``first`` (n,) >= 0 and above."""
+        from fastmcmd.predictive.numerics.count_loops import consecutive_log_masses
+
+        consecutive_log_masses(first, self._mean, self._alpha, out)
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
@@ -178,6 +192,9 @@ class Counts(ScipyPredictive):
         distance += 2 * mean * (1 + alpha * near) * mass
         out[~summed] = distance - self._half_gini(mean, alpha)
         return out
+
+    def _freeze(self) -> Any:
+        raise NotImplementedError
 
     def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
         """Return P(Y <= k) for whole k."""

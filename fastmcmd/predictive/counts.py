@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
@@ -109,11 +111,13 @@ class Poisson(Counts):
         self._set(vector(mean, "mean"))
 
     def _set(self, mean: Array) -> None:
+        self._mean, self._n = mean, len(mean)
+        self._alpha = np.zeros_like(mean)
+
+    def _freeze(self) -> Any:
         from scipy import stats  # slow to load: only when used
 
-        self._mean = mean
-        self._alpha = np.zeros_like(self._mean)
-        super().__init__(stats.poisson(self._mean), len(self._mean))
+        return stats.poisson(self._mean)
 
     @property
     def variance(self) -> Array:
@@ -196,15 +200,17 @@ class NegativeBinomial(Counts):
         self._set(mean, dispersion)
 
     def _set(self, mean: Array, dispersion: Array) -> None:
+        self._mean, self.dispersion, self._n = mean, dispersion, len(mean)
+        self._alpha = np.maximum(self.dispersion, _LEAST_DISPERSION)
+
+    def _freeze(self) -> Any:
         from scipy import stats
 
-        self._mean, self.dispersion = mean, dispersion
-        self._alpha = np.maximum(self.dispersion, _LEAST_DISPERSION)
         # SciPy's mean is size (1 - p) / p: sizes from a rounded p keep it where p is nearly 1.
         success = 1 / (1 + np.maximum(self.dispersion * self._mean, _LEAST_ODDS))
         size = np.where(self._mean > 0, self._mean * success / (1 - success), 1.0)
         success = np.where(self._mean > 0, success, 1.0)
-        super().__init__(stats.nbinom(size, success), len(self._mean))
+        return stats.nbinom(size, success)
 
     @classmethod
     def from_n_p(cls, n: ArrayLike, p: ArrayLike) -> NegativeBinomial:

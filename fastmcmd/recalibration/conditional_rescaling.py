@@ -7,6 +7,7 @@ import numpy as np
 from fastmcmd._base.annotations import RandomState
 from fastmcmd.inference.corrections import (
     CountCorrection,
+    LocationScale,
     correctable,
     reason_against,
     starting_point,
@@ -18,7 +19,7 @@ from fastmcmd.inference.local_corrections import (
     fit_corrections,
     smoothing_filter,
 )
-from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Constant, Kernel
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
@@ -128,12 +129,11 @@ class ConditionalRescaling(LocalRecalibrator):
                 continue
             part = rows.prediction.take(train)
             base = _global(part, y[train], weights[train])
-            basis = smoother.basis(x[train], weights[train])
-            held, corrected = basis.coordinates(x[test]), Corrector(rows.prediction.take(test))
-            fits = {
-                lam: _fit(basis, lam, part, x[train], y[train], weights[train], base)
-                for lam in lams
-            }
+            blocks = RowBlocks(smoother, x[train], weights[train])
+            held = blocks.basis.coordinates(x[test])
+            corrected = Corrector(rows.prediction.take(test))
+            model = _started(part, base)
+            fits = {lam: _fit(blocks, lam, model, y[train], base) for lam in lams}
             for place, (use_base, damping, lam) in enumerate(candidates):
                 start = base if use_base else np.zeros(2)
                 shift, log_factor = _local(fits[lam], held, start, damping)
@@ -143,8 +143,9 @@ class ConditionalRescaling(LocalRecalibrator):
         share = weights / weights.sum()
         self.gain_ = 0.0 if chosen == 0 else _mean_gain(scores[chosen], scores[0], share)
         base = _global(rows.prediction, y, weights)
-        basis = smoother.basis(x, weights)
-        fit = _fit(basis, self.lam_, rows.prediction, x, y, weights, base)
+        blocks = RowBlocks(smoother, x, weights)
+        basis = blocks.basis
+        fit = _fit(blocks, self.lam_, _started(rows.prediction, base), y, base)
         self.base_ = base if use_base else np.zeros(2)
         self._keep_inputs(seen, smoother)
         vectors = basis.vectors[:, basis.significant]
@@ -215,31 +216,26 @@ def _global(prediction: Predictive, y: Array, weights: Array) -> Array:
     """Return the shift and the log factor (2,) that all rows need together."""
     start = starting_point(prediction, y, weights)
     x = np.zeros((len(y), 1))
-    basis = Smoother.of(Constant(1.0), x, 1).basis(x, weights)
+    blocks = RowBlocks(Smoother.of(Constant(1.0), x, 1), x, weights)
     model = correctable(prediction, *start)
     begin = (0.0 if prediction.discrete else start[0], float(np.log(start[1])))
-    fit = fit_corrections(RowBlocks(basis, x, weights), basis.shrinkage(1e-9), model, y, begin)
+    fit = fit_corrections(blocks, blocks.basis.shrinkage(1e-9), model, y, begin)
     correction = np.array([fit.shift[0], fit.log_factor[0]])
     return correction if np.isfinite(correction).all() else np.zeros(2)
 
 
+def _started(prediction: Predictive, base: Array) -> LocationScale | CountCorrection:
+    """Return predictions to be corrected, standardised as the global correction wants."""
+    start = (0.0, 1.0) if prediction.discrete else (float(base[0]), float(np.exp(base[1])))
+    return correctable(prediction, *start)
+
+
 def _fit(
-    basis: Basis,
-    lam: float,
-    prediction: Predictive,
-    x: Array,
-    y: Array,
-    weights: Array,
-    base: Array,
+    blocks: RowBlocks, lam: float, model: LocationScale | CountCorrection, y: Array, base: Array
 ) -> CorrectionFit:
     """Return local corrections that start from the global one."""
-    counts = prediction.discrete
-    start = (0.0, 1.0) if counts else (float(base[0]), float(np.exp(base[1])))
-    model = correctable(prediction, *start)
-    blocks = RowBlocks(basis, x, weights)
-    return fit_corrections(
-        blocks, smoothing_filter(basis, lam), model, y, (float(base[0]), float(base[1]))
-    )
+    shrink = smoothing_filter(blocks.basis, lam)
+    return fit_corrections(blocks, shrink, model, y, (float(base[0]), float(base[1])))
 
 
 def _local(fit: CorrectionFit, g: Array, base: Array, damping: float) -> tuple[Array, Array]:

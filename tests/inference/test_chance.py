@@ -9,10 +9,13 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+from scipy import special
 from simulations.excess import simulate
 
 import fastmcmd as fm
+from fastmcmd.embedding.sample import PredictedOutputs
 from fastmcmd.inference import chance as module
+from fastmcmd.inference.row_norms import row_norms
 from fastmcmd.rows import open_rows
 
 N = 120
@@ -254,3 +257,18 @@ def test_excess_is_right_on_average(factor):
     assert abs(excess - formula) < max(0.1 * formula, 4 * error)
     np.testing.assert_allclose(null, right, rtol=1e-5)  # known exactly
     np.testing.assert_allclose(square, right, rtol=0.2)
+
+
+def test_norms_of_rows_with_tails_that_are_wide_against_the_kernel():
+    rng = np.random.default_rng(0)
+    gamma, scale = 0.7, 0.5
+    centre = rng.normal(size=40)
+    y = centre + rng.standard_cauchy(40)
+    prediction = PredictedOutputs(fm.StudentT(np.full(40, 1.0), centre, scale))
+    errors, variances = row_norms(fm.RBF(gamma), y[:, None], prediction)
+    # Voigt profiles: E exp(-gamma (Y - y)^2) of a Cauchy distribution.
+    root = np.sqrt(gamma)
+    cross = special.wofz(root * (y - centre) + 1j * root * scale).real
+    inner = special.erfcx(2 * root * scale)
+    np.testing.assert_allclose(variances, 1 - inner, atol=1e-5)
+    np.testing.assert_allclose(errors, 1 - 2 * cross + inner, atol=1e-5)

@@ -67,7 +67,7 @@ def test_fit_and_variances_are_those_of_n_by_n_matrices():
     smoother = Smoother.of(fm.RBF(2.0), x, 120)
     basis = smoother.basis(x, weights)
     model, lam = LocationScale(prediction), 0.01
-    blocks, shrink = RowBlocks(basis, x, weights), smoothing_filter(basis, lam)
+    blocks, shrink = RowBlocks(smoother, x, weights), smoothing_filter(basis, lam)
     fit = fit_corrections(blocks, shrink, model, y, steps=2)
     # Ridge regression three times: A = I - (I - H)^3, with H over the rows.
     kernel = fm.RBF(2.0)(x, x)
@@ -143,7 +143,7 @@ def test_corrected_counts_have_the_moments_asked_for(family, factor):
     rows = slice(0, 3)
     shift = np.full(3, 0.2)
     table = model.table(rows)
-    masses = table.masses(*model.parameters(shift, np.full(3, np.log(factor)), rows))
+    masses = table.masses(*model.parameters(shift, np.full(3, np.log(factor)), rows, table))
     mean = (masses * table.values).sum(axis=1)
     std = np.sqrt((masses * (table.values - mean[:, None]) ** 2).sum(axis=1))
     np.testing.assert_allclose(mean, prediction.mean * np.exp(0.2), rtol=1e-6)
@@ -314,3 +314,32 @@ def test_functions_that_are_no_kernels_are_refused():
         for function in functions:
             with pytest.raises(ValueError, match=f"{name}.* not positive semi-definite"):
                 function()
+
+
+def test_rows_share_tables_of_their_own_width():
+    mean = np.concatenate([np.full(400, 0.5), np.full(3, 300.0)])
+    prediction = fm.NegativeBinomial(mean, 0.2)
+    model = CountCorrection(prediction)
+    rng = np.random.default_rng(0)
+    shift, log_factor = rng.normal(0, 0.2, 403), rng.normal(0, 0.2, 403)
+    rows = slice(1, 403, 2)
+    embedded = model.embed(shift[rows], log_factor[rows], rows)
+    np.testing.assert_allclose(
+        model.expected(shift[rows], log_factor[rows], rows), embedded[0], atol=1e-10
+    )
+    for row in (1, 399, 401):
+        alone = model.embed(shift[[row]], log_factor[[row]], slice(row, row + 1))
+        for one, many in zip(alone, embedded, strict=True):
+            np.testing.assert_allclose(many[row // 2], one[0], atol=1e-9)
+    sizes = [table.values.shape[1] for _, _, table in model._parts(rows)]
+    assert min(sizes) < 100 < 800 < max(sizes)
+
+
+def test_many_quadratic_forms_in_single_precision():
+    rng = np.random.default_rng(0)
+    g = rng.normal(size=(5000, 30)) * np.logspace(0, 60, 30)
+    root = rng.normal(size=(30, 30)) / np.logspace(0, 60, 30)
+    np.testing.assert_allclose(
+        quadratic(g, root.T @ root), np.sum((g @ root.T) ** 2, axis=1), rtol=1e-3
+    )
+    assert (quadratic(g, np.zeros((30, 30))) == 0).all()

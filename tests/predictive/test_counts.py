@@ -414,3 +414,15 @@ def test_values_do_not_depend_on_threads(rng):
         fm.set_num_threads(None)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("dispersion", [None, 1e-6, 0.3, 20.0])
+def test_log_masses_of_consecutive_counts(dispersion):
+    mean = np.array([0.0, 1e-3, 4.0, 300.0, 2e5])
+    prediction = fm.Poisson(mean) if dispersion is None else fm.NegativeBinomial(mean, dispersion)
+    first = np.array([0.0, 0.0, 2.0, 0.0, 199_000.0])
+    out = np.empty((5, 1200))
+    prediction.log_masses_from(first, out)
+    for row, start in enumerate(first):
+        expected = prediction.take(np.full(1200, row)).log_prob(start + np.arange(1200.0))
+        np.testing.assert_allclose(out[row], expected, rtol=1e-12, atol=1e-12)

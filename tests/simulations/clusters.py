@@ -75,7 +75,7 @@ def main(runs: int, counts: list[int]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--clusters", type=int, nargs="+", default=[10, 20, 50])
+    parser.add_argument("--clusters", type=int, nargs="+", default=[20, 50])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     main(arguments.runs, arguments.clusters)

@@ -33,7 +33,7 @@ def problem(family: str, kind: str, seed: int) -> tuple[Any, Any, Any, Any, Any]
         log_factor = log_factor / 2
         model = CountCorrection(prediction)
         table = model.table(slice(0, N))
-        masses = table.masses(*model.parameters(shift, log_factor, slice(0, N)))
+        masses = table.masses(*model.parameters(shift, log_factor, slice(0, N), table))
         place = (np.cumsum(masses, axis=1) < rng.random((N, 1))).sum(axis=1)
         place = np.minimum(place, masses.shape[1] - 1)
         return x, table.values[np.arange(N), place], prediction, shift, log_factor

@@ -18,6 +18,7 @@ __all__ = [
     "HALF_LOG_2PI",
     "NOTHING",
     "compiled",
+    "consecutive_log_masses",
     "crps_by_sums",
     "deviance",
     "half_gini",
@@ -30,6 +31,7 @@ __all__ = [
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 NOTHING = 1e-17  # of a total: below its rounding
 _LEAST_LOG = -690.0  # of a mass that a double holds with all digits
+_FRESH = 512  # counts after which the mass is computed anew, so that rounding stays near 1e-13
 
 
 @compiled
@@ -104,6 +106,26 @@ def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
             out[i] = -math.inf
         else:
             out[i] = log_mass(k, mean[i], alpha[i])
+
+
+@compiled
+def consecutive_log_masses(first: Array, mean: Array, alpha: Array, out: Array) -> None:
+    """Write log probabilities (n, L) of the counts ``first``, ``first + 1``, ...
+
+    Each from the one below by the logarithm of their ratio, and anew from time to time: rounding stays
+    near 1e-13.
+    """
+    for i in range(len(first)):
+        step = mean[i] / (1.0 + alpha[i] * mean[i])
+        k = first[i]
+        value = log_mass(k, mean[i], alpha[i])
+        for j in range(out.shape[1]):
+            out[i, j] = value
+            k += 1.0
+            if mean[i] > 0.0 and (j + 1) % _FRESH:
+                value += math.log(step * (1.0 + alpha[i] * (k - 1.0)) / k)
+            else:
+                value = log_mass(k, mean[i], alpha[i])
 
 
 @compiled
@@ -233,7 +255,6 @@ _NEAR, _CLOSE = 1e-9, 1e-15
 # Below this many standard deviations lie e^-55: nothing against the least level. (A lower tail is no
 # heavier than a normal one, the third cumulant of tilted rows being positive.)
 _DEPTH = 10.5
-_FRESH = 512  # counts after which the mass is computed anew, so that rounding stays near 1e-13
 _PER_LEVEL = 256  # counts walked in a tenth of the time of one quantile and two cdfs of SciPy
 _MOST = 1 << 15  # counts walked at most: 0.1 ms
 
