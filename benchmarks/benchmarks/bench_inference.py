@@ -36,3 +36,32 @@ class CongruenceTest:
 
     def peakmem_right(self, problem):
         self.run()
+
+
+class StreamingCCE:
+    """Updates of the accumulator of the CCE with batches of 10,000 rows, and a window's step."""
+
+    params = [100, 400]
+    param_names = ["landmarks"]
+    timeout = 120
+    n = 10_000
+
+    def setup(self, landmarks):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(self.n, 3))
+        self.batch = x, x[:, 0] + rng.normal(size=self.n), fm.Gaussian(x[:, 0], 1.0)
+        blank = fm.streaming.CCE(fm.RBF(0.2), fm.RBF(0.5), landmarks, random_state=0)
+        self.part = blank.fresh().update(*self.batch)
+        self.seen = self.part.fresh().merge(self.part)
+
+    def time_update(self, landmarks):
+        self.part.fresh().update(*self.batch)
+
+    def time_merge_and_subtract(self, landmarks):
+        self.seen.merge(self.part).subtract(self.part)
+
+    def time_compute(self, landmarks):
+        self.seen.compute()
+
+    def track_numbers(self, landmarks):
+        return self.seen._seen.numbers

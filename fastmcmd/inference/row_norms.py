@@ -23,7 +23,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.expectation import closed_form_rows, expected_kernel
 
-__all__ = ["mean_features", "member_spread", "output_features", "row_norms"]
+__all__ = ["mean_features", "member_spread", "output_features", "own_products", "row_norms"]
 
 Array = NDArray[np.float64]
 
@@ -174,7 +174,7 @@ def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array 
         mean = mean_features(features, outputs)
         errors = ((features.transform(y) - mean) ** 2).sum(axis=1)
         inner = (mean**2).sum(axis=1)
-        variances = np.maximum(_own_products(kernel, outputs) - inner, 0.0)
+        variances = np.maximum(own_products(kernel, outputs) - inner, 0.0)
     if not isinstance(outputs, DrawnOutputs):
         return errors, variances
     draws = outputs.values.shape[1]
@@ -209,7 +209,7 @@ def _within_rows(kernel: Kernel, outputs: Outputs) -> bool:
     return closed_form_rows(first, kernel, first) is not None
 
 
-def _own_products(kernel: Kernel, outputs: Outputs) -> Array:
+def own_products(kernel: Kernel, outputs: Outputs) -> Array:
     """Return ``E k(Y_i, Y_i)`` (n,)."""
     if isinstance(outputs, DrawnOutputs):
         n, draws, _columns = outputs.values.shape
@@ -235,7 +235,7 @@ def _inner_products(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, 
             members = np.asarray(outputs.values[row], dtype=np.float64)
             cross[row] = kernel(y[row : row + 1], members).mean()
             inner[row] = kernel(members, members).mean()
-        return cross, inner, _own_products(kernel, outputs)
+        return cross, inner, own_products(kernel, outputs)
     prediction = outputs.prediction
     for start in range(0, n, _BLOCK):
         rows = np.arange(start, min(n, start + _BLOCK))
@@ -243,10 +243,10 @@ def _inner_products(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, 
         cross[rows] = values.diagonal()
     known = closed_form_rows(prediction, kernel, prediction)
     if known is not None:
-        return cross, known, _own_products(kernel, outputs)
+        return cross, known, own_products(kernel, outputs)
     for row in range(n):
         one = prediction.take(np.array([row]))
         values, weights = one.nodes()
         points = values.reshape(-1, prediction.columns)
         inner[row] = float(expected_kernel(one, kernel, points)[0] @ weights[0])
-    return cross, inner, _own_products(kernel, outputs)
+    return cross, inner, own_products(kernel, outputs)

@@ -41,6 +41,7 @@ from fastmcmd.streaming.classification_parts import (
     RankedProbabilityScore,
     UncertaintyHistogram,
 )
+from fastmcmd.streaming.congruence import CCE, CongruenceEstimate, SlidingWindow
 from fastmcmd.streaming.means import (
     CRPS,
     NLL,
@@ -56,6 +57,7 @@ from fastmcmd.streaming.variance import ENCE, QCE, UCE, ENCECurve, VarianceVaria
 
 __all__ = [
     "AUROC",
+    "CCE",
     "CRPS",
     "ENCE",
     "MAE",
@@ -76,6 +78,7 @@ __all__ = [
     "ClassificationNLL",
     "ClasswiseECE",
     "ConfusionMatrix",
+    "CongruenceEstimate",
     "Coverage",
     "DawidSebastiani",
     "ENCECurve",
@@ -93,6 +96,7 @@ __all__ = [
     "RegressionECE",
     "Reliability",
     "Sharpness",
+    "SlidingWindow",
     "TopKAccuracy",
     "UncertaintyHistogram",
     "VarianceVariation",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
@@ -68,7 +71,7 @@ class Accumulator(ABC, Generic[State]):
         """
         if type(other) is not type(self):
             raise TypeError(f"other is a {type(other).__name__}; a {type(self).__name__} is needed")
-        if repr(other.settings) != repr(self.settings):
+        if not _equal(other.settings, self.settings):
             raise ValueError(
                 f"other has settings {other.settings}, this one {self.settings}; they must agree"
             )
@@ -100,6 +103,25 @@ class Accumulator(ABC, Generic[State]):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"{type(self).__name__}({settings})"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Tell whether two settings are equal, arrays by all their elements; NaN equals NaN."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        one, other = np.asarray(one), np.asarray(other)
+        if one.shape != other.shape:
+            return False
+        return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f"))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        same_length = len(one) == len(other)
+        return same_length and all(_equal(*pair) for pair in zip(one, other, strict=True))
+    if is_dataclass(one) and not isinstance(one, type):
+        return type(one) is type(other) and all(
+            _equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+        )
+    return bool(one == other) or repr(one) == repr(other)
 
 
 class OfRows(Accumulator[State]):

@@ -256,7 +256,7 @@ def _streaming(fm: Any) -> list[Entry]:
     found = []
     for name in fm.streaming.__all__:
         kind = getattr(fm.streaming, name)
-        if name in ("Accumulator", "MeanOf"):
+        if name in ("Accumulator", "MeanOf", "CCE", "CongruenceEstimate", "SlidingWindow"):
             continue
         gather = parameters_of(kind.gather)
         vector = name in ("EnergyScore", "VariogramScore")
@@ -288,7 +288,44 @@ def _streaming(fm: Any) -> list[Entry]:
     found.append(
         method("streaming.CRPS.merge", fm.streaming.CRPS, "merge", other=fm.streaming.CRPS())
     )
-    return found
+    return found + _congruence(fm)
+
+
+def _congruence(fm: Any) -> list[Entry]:
+    """The accumulator of the CCE: constructor, batches, points, merging and windows."""
+    kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
+    batch = {"x": X, "y": Y, "prediction": fm.Gaussian(MEAN, STD)}
+    kind = fm.streaming.CCE
+
+    def make(**options: Any) -> Any:
+        return kind(**{**kernels, "landmarks": 20, "random_state": 0, **options})
+
+    def filled() -> Any:
+        return make().update(**batch)
+
+    def run(**options: Any) -> Any:
+        return kind(**options).update(**batch).compute()
+
+    def update(**given: Any) -> Any:
+        return make().update(**given).compute()
+
+    def window(**options: Any) -> Any:
+        return fm.streaming.SlidingWindow(**options).update(**batch).compute()
+
+    names = tuple(parameters_of(kind.__init__))
+    return [
+        Entry("streaming.CCE", run, kernels, names),
+        Entry("streaming.CCE.update", update, batch, tuple(parameters_of(kind.update))),
+        method("streaming.CCE.score_samples", filled, "score_samples", x=X),
+        method("streaming.CCE.error_bounds", filled, "error_bounds", x=X),
+        method("streaming.CCE.witness", filled, "witness", x=X, y=Y[:5]),
+        method("streaming.CCE.merge", filled, "merge", other=make()),
+        method("streaming.CCE.subtract", filled, "subtract", other=make()),
+        Entry(
+            "streaming.SlidingWindow", window, {"accumulator": make(), "batches": 2},
+            tuple(parameters_of(fm.streaming.SlidingWindow.__init__)),
+        ),
+    ]  # fmt: skip
 
 
 def _plots(fm: Any) -> list[Entry]:
@@ -363,7 +400,7 @@ def unlisted(names: set[str]) -> list[str]:
         "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
         "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
         "KernelReport", "MonitorUpdate", "DifferenceMap", "TiltedCDF", "TiltedCounts",
-        "RegionVerdict", "Remedy", "Verdict",
+        "RegionVerdict", "Remedy", "Verdict", "CongruenceEstimate",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []

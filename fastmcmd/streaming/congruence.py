@@ -1,0 +1,776 @@
+"""The conditional congruence error of test sets that arrive in batches, in parts, or in sliding windows."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd import storage
+from fastmcmd._base.annotations import FilePath, Json, RandomState
+from fastmcmd._base.checks import (
+    as_rows,
+    as_weights,
+    check_count,
+    check_instance,
+    check_lam,
+    check_path,
+    check_positive,
+    check_same_length,
+)
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import KernelFeatures, offset_of
+from fastmcmd.inference.combination import (
+    direction_of,
+    rank_p_value,
+    scores_of,
+)
+from fastmcmd.inference.exchangeable import (
+    ROWS,
+    ExchangedOutcomes,
+    Outcomes,
+    exchangeable_outcomes,
+)
+from fastmcmd.inference.row_norms import own_products
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.io.state import decode
+from fastmcmd.kernels import Kernel, kernel_from_dict, scale_columns, split_scales
+from fastmcmd.kernels.custom import examine_kernel
+from fastmcmd.predictive import Draws, Predictive, as_predictive
+from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.streaming.base import Accumulator
+from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums, Ridge, extended
+from fastmcmd.streaming.output_features import (
+    Columns,
+    GivenLandmarks,
+    Lattice,
+    OutputMap,
+    outputs_of,
+)
+
+__all__ = ["CCE", "CongruenceEstimate", "SlidingWindow"]
+
+Array = NDArray[np.float64]
+
+_KIND = "streaming.CCE"
+_ONE = ""  # name of the model where a prediction is not named
+_SHARE = 0.1  # of k(x, x) that landmarks may miss of a row before they grow
+_LADDER = (10.0, 1.0, 0.1)  # times lam: regularisers of the test
+_LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CongruenceEstimate:
+    """The conditional congruence error of all rows so far.
+
+    Attributes
+    ----------
+    value : float
+        Root mean square of CCE(x) over the rows.
+    error_bound : float
+        Bound on what landmarks, and features of outputs, miss of ``value``.
+    null_mean : float
+        Mean of CCE(x)^2 over the rows that a right model has on average; NaN where a prediction of one
+        draw has no spread.
+    excess : float
+        ``value^2`` less its noise: an unbiased estimate of the squared misfit. Its sign is kept.
+    p_value : float
+        Of the exact test that the predictions are right; NaN without simulations.
+    dispersion : str
+        "too wide" or "too narrow" where the test says so, else "".
+    rows : int
+        Rows.
+    weight : float
+        Sum of their weights.
+    lam : float
+        Regulariser.
+    landmarks, output_features : int
+        Features of inputs and of outputs.
+    missed : float
+        Mean of ``k(x, x) - |f(x)|^2`` over the rows: what landmarks miss of the inputs.
+    rounding : float
+        Level of rounding, relative to the sums: it grows as rows are subtracted.
+    simulations : int
+        Simulated data sets of the test.
+    proven : bool
+        Whether ``error_bound`` is a bound; False where expectations are integrated numerically: it then
+        counts an estimate of their error.
+    """
+
+    value: float
+    error_bound: float
+    null_mean: float
+    excess: float
+    p_value: float
+    dispersion: str
+    rows: int
+    weight: float
+    lam: float
+    landmarks: int
+    output_features: int
+    missed: float
+    rounding: float
+    simulations: int
+    proven: bool
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        test = f", p-value {self.p_value:.3g}" if self.simulations else ""
+        return (
+            f"CCE {self.value:.6g} +- {self.error_bound:.2g} over {self.rows:,} rows (squared: excess "
+            f"{self.excess:.3g}, null mean {self.null_mean:.3g}{test}; {self.landmarks} landmarks)"
+        )
+
+
+class CCE(Accumulator[CongruenceSums]):
+    """Conditional congruence error at landmarks, from sums that add, merge and subtract.
+
+    Parameters
+    ----------
+    x_kernel : Kernel
+        Kernel on inputs. A parameter that depends on the data is resolved on the landmarks if they are
+        given, else on the first batch.
+    y_kernel : Kernel
+        Kernel on outputs, with numbers as its parameters. Sums of RBF kernels on numbers need nothing
+        more; other kernels need ``output_landmarks``.
+    landmarks : int or array_like (p, d)
+        Landmarks, or how many to choose from the first batch at most.
+    lam : float
+        Regulariser.
+    output_landmarks : array_like (r,) or (r, k), optional
+        Outputs at which the features of ``y_kernel`` are exact; all classes for ``Delta()``.
+    most_landmarks : int, optional
+        Landmarks may grow up to so many when a row comes of which they miss more than a tenth of
+        k(x, x). Default: they do not grow.
+    simulations : int
+        Outcomes simulated for each row for the exact test: 0, or at least 19.
+    random_state : int, numpy.random.Generator or None
+        Source of simulated outcomes and landmarks. None takes fresh entropy. Parts that are merged need
+        different ones, which `fresh` sees to.
+
+    Notes
+    -----
+    The value is the root mean square over the rows, which is a function of sums; the mean of CCE(x) over
+    any points is ``score_samples(points).mean()``. Regulariser and number of rows enter at the end.
+
+    With p landmarks and r output features, the sums of a model take ``p^2`` numbers each for the
+    excess and the null mean, ``p r (1 + simulations)`` and ``r^2``; all models share ``p^2``. They do not
+    grow with the rows. A lattice has a fixed number of features for each length of
+    ``y_kernel`` that outputs span.
+
+    The certificate compares with the same regression on all rows without landmarks. It is a bound and may
+    be far above the error where the landmarks miss much.
+
+    The test ranks the observed rows among all data sets by the smoothed misfit at 10 lam, lam and lam / 10
+    and by the spread of the outcomes, standardised, the largest. It is exact for any landmarks.
+
+    Subtracting rounds: the level is ``eps N_handled / (N lam)``, in ``rounding`` of the estimate.
+    `SlidingWindow` renews the sums when it grows.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=900)
+    >>> y = x + rng.normal(size=900)
+    >>> whole = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), landmarks=50, lam=0.01)
+    >>> for start in range(0, 900, 300):
+    ...     rows = slice(start, start + 300)
+    ...     _ = whole.update(x[rows], y[rows], fm.Gaussian(x[rows] + 0.5, 1.0))
+    >>> estimate = whole.compute()
+    >>> estimate.excess > 5 * estimate.null_mean
+    True
+    """
+
+    def __init__(
+        self,
+        x_kernel: Kernel,
+        y_kernel: Kernel,
+        landmarks: int | ArrayLike = 100,
+        lam: float = 0.01,
+        *,
+        output_landmarks: ArrayLike | None = None,
+        most_landmarks: int | None = None,
+        simulations: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        for name, kernel in (("x_kernel", x_kernel), ("y_kernel", y_kernel)):
+            check_instance(kernel, name, Kernel, "a fastmcmd kernel such as fastmcmd.RBF(0.5)")
+        lam = check_lam(lam)
+        simulations = check_count(simulations, "simulations", least=0)
+        if 0 < simulations < _LEAST_SIMULATIONS:
+            raise ValueError(
+                f"simulations is {simulations}; 0 or at least {_LEAST_SIMULATIONS} are needed: with fewer "
+                "no p-value reaches 0.05"
+            )
+        given = None
+        if isinstance(landmarks, (int, np.integer)) or np.ndim(landmarks) == 0:  # type: ignore[arg-type]
+            landmarks = check_count(landmarks, "landmarks", least=1)
+        else:
+            landmarks = given = as_rows(landmarks, "landmarks").astype(np.float64)
+        if most_landmarks is not None:
+            least = landmarks if given is None else len(given)
+            most_landmarks = check_count(most_landmarks, "most_landmarks", least=int(least))  # type: ignore[arg-type]
+        if output_landmarks is not None:
+            output_landmarks = as_rows(output_landmarks, "output_landmarks").astype(np.float64)
+        self._outputs = _output_map(y_kernel, output_landmarks)
+        super().__init__(
+            x_kernel=x_kernel, y_kernel=y_kernel, landmarks=landmarks, lam=lam,
+            output_landmarks=output_landmarks, most_landmarks=most_landmarks, simulations=simulations,
+        )  # fmt: skip
+        self._random = generator(random_state, Purpose.TEST)
+        self._stream = f"{int(self._random.integers(0, 2**63)):016x}"
+        self._smoother = None if given is None else _smoother_at(x_kernel, given)
+
+    def update(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> CCE:  # type: ignore[override]
+        """Add a batch; returns the accumulator. After an error it is as before.
+
+        Parameters
+        ----------
+        x : array_like (n, d) or (n,)
+            Inputs; a batch of no rows changes nothing.
+        y : array_like (n,) or (n, k)
+            Observed outputs.
+        prediction : Predictive or what converts to one, or a mapping of these
+            Predicted distributions; several models by name share what depends on x.
+        sample_weight : array_like (n,), optional
+            Nonnegative weights.
+        """
+        if _is_empty(x) and _is_empty(y):
+            return self
+        self.add(self.gather(x, y, prediction, sample_weight))
+        return self
+
+    def gather(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> CongruenceSums:
+        """Return the sums of a batch; arguments as in `update`."""
+        check_order(y, "(x, y, prediction)")
+        inputs = as_rows(x, "x", columns=self._width).astype(np.float64)
+        outcomes = as_rows(y, "y", columns=self._outputs.dimension).astype(np.float64)
+        check_same_length(x=inputs, y=outcomes)
+        n = len(outcomes)
+        weights = as_weights(sample_weight, "sample_weight", n)
+        models = self._models(prediction, outcomes)
+        smoother = self._smoother
+        if smoother is None:
+            kernel, most = self.settings["x_kernel"], self.settings["landmarks"]
+            smoother = Smoother.of(kernel, inputs, most, self._random)
+        smoother = self._grown(smoother, inputs)
+        columns = self._outputs.columns(outcomes, list(models.values()))
+        simulated = self._outcomes(outcomes, models)
+        for one in simulated.values():
+            columns = self._reached(one, columns)
+        w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        f, missed = _features(smoother, inputs)
+        return CongruenceSums(
+            smoother=smoother,
+            gram=f.T @ (w[:, None] * f),
+            weight=float(w.sum()),
+            handled=float(w.sum()),
+            rows=n,
+            ranks=np.array([smoother.rank]),
+            missed=np.array([float(w @ missed)]),
+            columns=columns,
+            models={
+                name: self._sums(f, w, outcomes, one, columns, simulated.get(name))
+                for name, one in models.items()
+            },
+            streams=(self._stream,) if self.settings["simulations"] else (),
+        )
+
+    def add(self, state: CongruenceSums) -> None:
+        """Add sums that `gather` returned, perhaps in another process."""
+        super().add(state)
+        assert self._state is not None
+        self._smoother = self._state.smoother
+
+    def merge(self, other: CCE) -> CCE:  # type: ignore[override]
+        """Add the rows of another accumulator of the same settings and models.
+
+        Landmarks that differ, as they were chosen from other samples or have grown, are joined.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Another kind, other settings or models, or the same random stream of simulated outcomes.
+        """
+        mine, theirs = self._state, getattr(other, "_state", None)
+        if mine is not None and isinstance(theirs, CongruenceSums):
+            _check_models(mine, theirs)
+            if set(mine.streams) & set(theirs.streams):
+                raise ValueError(
+                    "other drew its simulated outcomes from the same random stream as this one: rows of "
+                    "both would depend on each other; give parts another random_state, or use fresh()"
+                )
+        if theirs is None and isinstance(other, CCE) and self._smoother is None:
+            self._smoother = other._smoother
+        return super().merge(other)
+
+    def subtract(self, other: CCE) -> CCE:
+        """Remove the rows of another accumulator, which were merged into this one before.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Another kind or other settings, or rows that cannot be part of this one.
+        """
+        empty = self.fresh()
+        empty.merge(other)  # checks kind and settings
+        theirs = empty._state
+        if theirs is None:
+            return self
+        mine = self._state
+        if mine is None or theirs.rows > mine.rows:
+            raise ValueError(
+                f"other has {theirs.rows:,} rows and this one {0 if mine is None else mine.rows:,}: it was "
+                "not merged into it"
+            )
+        _check_models(mine, theirs)
+        if not set(theirs.streams) <= set(mine.streams):
+            raise ValueError("other has simulated outcomes that were not merged into this one")
+        if theirs.weight > mine.weight * (1 + 1e-9):
+            raise ValueError(
+                f"other has weight {theirs.weight:g} and this one {mine.weight:g}: it was not merged "
+                "into it"
+            )
+        self._state = None if theirs.rows == mine.rows else mine - theirs
+        return self
+
+    def fresh(self) -> CCE:
+        """Return an accumulator without rows: the same settings and landmarks, another random stream.
+
+        For parts that are merged: windows, worker processes.
+        """
+        part = copy.copy(self)
+        part._random = np.random.default_rng(self._random.integers(0, 2**32, 4))
+        part._stream = f"{int(part._random.integers(0, 2**63)):016x}"
+        part._state = None
+        return part
+
+    def conclude(self, state: CongruenceSums) -> Any:
+        """Return the estimate; a dict of them for several models."""
+        return self._each(state, self._estimate)
+
+    def score_samples(self, x: ArrayLike) -> Any:
+        """Return CCE(x) (q,) at inputs (q, d); a dict of them for several models."""
+        f, _, _ = self._at(x)
+        return self._each(
+            self._seen, lambda ridge: np.asarray(np.linalg.norm(f @ ridge.coefficients, axis=1))
+        )
+
+    def error_bounds(self, x: ArrayLike) -> Any:
+        """Return bounds (q,) on the error of `score_samples` at inputs (q, d)."""
+        _, diagonal, missed = self._at(x)
+        return self._each(self._seen, lambda ridge: ridge.error_bounds(diagonal, missed))
+
+    def witness(self, x: ArrayLike, y: ArrayLike) -> Any:
+        """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
+
+        At input x the model puts too little mass near y where h > 0, and too much where h < 0.
+        """
+        f, _, _ = self._at(x)
+        grid = as_rows(y, "y", columns=self._outputs.dimension).astype(np.float64)
+        p = self._outputs.transform(grid, self._seen.columns)
+        return self._each(self._seen, lambda ridge: np.asarray(f @ ridge.coefficients @ p.T))
+
+    def save(self, path: FilePath) -> None:
+        """Write the accumulator to a ``.npz`` file, never pickle; `fastmcmd.load` reads it.
+
+        It goes on from there, with simulated outcomes from fresh entropy. Kernels made of Python functions
+        cannot be saved.
+        """
+        check_path(path, "path")
+        settings = self.settings
+        features = None if self._smoother is None else self._smoother.features
+        state, landmarks = self._state, settings["landmarks"]
+        storage.save(
+            path,
+            _KIND,
+            _Saved(
+                settings["x_kernel"].to_dict(), settings["y_kernel"].to_dict(), landmarks, settings["lam"],
+                settings["output_landmarks"], settings["most_landmarks"], settings["simulations"],
+                None if features is None else _SavedLandmarks(
+                    features.kernel.to_dict(), np.asarray(features.pivots, dtype=np.float64),
+                    features.factor, features.offset, self._smoother.scales,  # type: ignore[union-attr]
+                ),
+                None if state is None else _SavedSums(
+                    state.gram, state.weight, state.handled, state.rows, state.ranks, state.missed,
+                    state.columns, list(state.models), list(state.models.values()), list(state.streams),
+                ),
+            ),
+        )  # fmt: skip
+
+    @property
+    def _seen(self) -> CongruenceSums:
+        if self._state is None:
+            raise ValueError("CCE has seen no rows; call update first")
+        return self._state
+
+    @property
+    def _width(self) -> int | None:
+        """Columns of the inputs, where they are known."""
+        return None if self._smoother is None else int(self._smoother.features.pivots.shape[1])
+
+    def _each(self, state: CongruenceSums, value: Any) -> Any:
+        if not state.weight > 0:
+            raise ValueError("all rows so far have weight 0; at least one must have more")
+        lam = self.settings["lam"]
+        values = {name: value(Ridge(state, one, lam)) for name, one in state.models.items()}
+        return values[_ONE] if list(values) == [_ONE] else values
+
+    def _at(self, x: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return features, k(x, x) and what landmarks miss of it, at inputs."""
+        smoother = self._seen.smoother
+        rows = as_rows(x, "x", columns=self._width).astype(np.float64)
+        f, missed = _features(smoother, rows)
+        return f, smoother.features.diagonal(_scaled(smoother, rows)), missed
+
+    def _models(self, prediction: Any, y: Array) -> dict[str, Predictive]:
+        """Return the predictions by name."""
+        named = prediction if isinstance(prediction, Mapping) else {_ONE: prediction}
+        names = [
+            name
+            for name in named
+            if not isinstance(name, str) or (name == _ONE) is (named is prediction)
+        ]
+        if names or not named:
+            raise ValueError(f"prediction has the names {list(named)}; nonempty texts are needed")
+        if self._state is not None and named.keys() != self._state.models.keys():
+            raise ValueError(
+                f"prediction has the models {list(named)}; {list(self._state.models)} are needed, as before"
+            )
+        columns = y.shape[1]
+        return {
+            name: as_predictive(
+                one, len(y), columns, f"prediction[{name!r}]" if name else "prediction", y=y
+            )
+            for name, one in named.items()
+        }
+
+    def _grown(self, smoother: Smoother, x: Array) -> Smoother:
+        most = self.settings["most_landmarks"]
+        if most is None or smoother.rank >= most:
+            return smoother
+        _, missed = _features(smoother, x)
+        rows = _scaled(smoother, x)
+        new = missed > _SHARE * smoother.features.diagonal(rows)
+        return extended(smoother, rows[new], most, _SHARE) if new.any() else smoother
+
+    def _sums(
+        self, f: Array, w: Array, y: Array, prediction: Predictive, columns: Columns,
+        outcomes: Outcomes | None,
+    ) -> ModelSums:  # fmt: skip
+        """Return the sums of one model over a batch."""
+        simulations = self.settings["simulations"]
+        p = self._outputs.transform(y, columns)
+        mean, missed, proven = self._outputs.expected(prediction, columns)
+        e = p - mean
+        weighted = f * w[:, None]
+        norms = np.einsum("ij,ij->i", e, e)
+        variances = self._variances(prediction, mean)
+        cross = np.empty((f.shape[1], simulations + 1, len(columns)))
+        cross[:, 0] = weighted.T @ e
+        spread = np.empty(simulations + 1)
+        spread[0] = w @ norms
+        if outcomes is not None:
+            cross[:, 1:], spread[1:] = self._simulated(weighted, w, p, mean, outcomes, columns)
+        missed = (missed + self._outputs.missed(y, columns)) ** 2
+        return ModelSums(
+            cross=cross,
+            squares=e.T @ (w[:, None] * e),
+            noise=weighted.T @ (norms[:, None] * weighted),
+            null=None if variances is None else weighted.T @ (variances[:, None] * weighted),
+            spread=spread,
+            missed=float(w @ missed),
+            proven=proven,
+        )
+
+    def _variances(self, prediction: Predictive, mean: Array) -> Array | None:
+        """Return ``V_i`` (n,): what ``|e_i|^2`` is on average if the prediction is right."""
+        outputs = outputs_of(prediction, self._outputs.dimension)
+        own = own_products(self._outputs.kernel, outputs)
+        variances = np.maximum(own - np.einsum("ij,ij->i", mean, mean), 0.0)
+        if not isinstance(prediction, Draws):
+            return variances
+        draws = outputs.values.shape[1]  # type: ignore[union-attr]
+        return None if draws == 1 else variances * (draws + 1) / (draws - 1)
+
+    def _outcomes(self, y: Array, models: dict[str, Predictive]) -> dict[str, Outcomes]:
+        """Return the data sets of the test of each model."""
+        simulations = self.settings["simulations"]
+        if not simulations:
+            return {}
+        return {
+            name: exchangeable_outcomes(y, one, simulations, self._random)
+            for name, one in models.items()
+        }
+
+    def _reached(self, outcomes: Outcomes, columns: Columns) -> Columns:
+        """Return the columns with those that any data set reaches: the observed one is no exception."""
+        if not isinstance(self._outputs, Lattice):
+            return columns
+        for number in range(-(-len(outcomes.y) // ROWS)):
+            values = outcomes.block(number).reshape(-1, 1)
+            more = self._outputs.columns(values, [])
+            columns = np.unique(np.concatenate([columns, more]), axis=0)
+        return columns
+
+    def _simulated(
+        self, weighted: Array, w: Array, p: Array, mean: Array, outcomes: Outcomes, columns: Columns
+    ) -> tuple[Array, Array]:
+        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) of simulated outcomes."""
+        simulations = outcomes.simulations
+        total = np.zeros((weighted.shape[1], simulations * len(columns)))
+        spread = np.zeros(simulations)
+        for number in range(-(-len(p) // ROWS)):
+            rows = slice(number * ROWS, min((number + 1) * ROWS, len(p)))
+            drawn = outcomes.block(number)[:, 1:]
+            count = len(drawn)
+            made = self._outputs.transform(drawn.reshape(-1, drawn.shape[2]), columns)
+            e = made.reshape(count, simulations, -1)
+            if isinstance(outcomes, ExchangedOutcomes):  # against the mean of the other values
+                draws = outcomes.draws.shape[1]
+                e = e - ((draws * mean[rows] + p[rows])[:, None] - e) / draws
+            else:
+                e = e - mean[rows, None]
+            total += weighted[rows].T @ e.reshape(count, -1)
+            spread += w[rows] @ np.einsum("ibr,ibr->ib", e, e)
+        return total.reshape(weighted.shape[1], simulations, -1), spread
+
+    def _estimate(self, ridge: Ridge) -> CongruenceEstimate:
+        sums, model, lam = ridge.sums, ridge.model, ridge.lam
+        square = float(ridge.mean_squares(lam)[0])
+        p_value, dispersion = float("nan"), ""
+        simulations = self.settings["simulations"]
+        if simulations:
+            gaps = (model.spread - model.spread.mean()) / sums.weight
+            values = [ridge.mean_squares(factor * lam) for factor in _LADDER]
+            p_value = rank_p_value(scores_of(np.array([*values, np.abs(gaps)])).max(axis=0))
+            dispersion = direction_of(gaps[None]) if p_value <= 0.05 else ""
+        return CongruenceEstimate(
+            value=float(np.sqrt(max(square, 0.0))),
+            error_bound=ridge.error_bound(),
+            null_mean=float("nan") if model.null is None else ridge.mean_form(model.null),
+            excess=square - ridge.mean_form(model.noise),
+            p_value=p_value,
+            dispersion=dispersion,
+            rows=sums.rows,
+            weight=sums.weight,
+            lam=lam,
+            landmarks=sums.smoother.rank,
+            output_features=len(sums.columns),
+            missed=float(sums.missed.sum()) / sums.weight,
+            rounding=_rounding(sums, lam),
+            simulations=simulations,
+            proven=model.proven,
+        )
+
+
+class SlidingWindow:
+    """The last batches of a stream: the oldest is subtracted as a new one comes.
+
+    Parameters
+    ----------
+    accumulator : CCE
+        Settings and landmarks; its rows do not count.
+    batches : int
+        Batches in the window.
+    tolerance : float
+        Level of rounding, relative, beyond which the sums are renewed: added up again from the batches.
+
+    Attributes
+    ----------
+    total : CCE
+        The accumulator of the rows in the window.
+    renewals : int
+        How often the sums were renewed.
+
+    Notes
+    -----
+    Memory is that of ``batches + 1`` accumulators. A window of batches of equal weight is renewed about
+    every ``tolerance lam / eps`` times its length: at 1e-9 and lam = 0.01, every 45,000 times.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> rng = np.random.default_rng(0)
+    >>> blank = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), np.linspace(-3, 3, 20))
+    >>> window = fm.streaming.SlidingWindow(blank, 3)
+    >>> for _ in range(10):
+    ...     x = rng.normal(size=100)
+    ...     _ = window.update(x, x + rng.normal(size=100), fm.Gaussian(x, 1.0))
+    >>> window.compute().rows
+    300
+    """
+
+    def __init__(self, accumulator: CCE, batches: int, tolerance: float = 1e-9) -> None:
+        check_instance(accumulator, "accumulator", CCE, "a fastmcmd.streaming.CCE")
+        self.batches = check_count(batches, "batches", least=1)
+        self.tolerance = check_positive(tolerance, "tolerance")
+        self.total, self.renewals = accumulator.fresh(), 0
+        self._parts: deque[CCE] = deque()
+
+    def update(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> SlidingWindow:
+        """Add a batch as in `CCE.update`, and drop the oldest if there are too many."""
+        part = self.total.fresh().update(x, y, prediction, sample_weight)
+        self.total.merge(part)
+        self._parts.append(part)
+        if len(self._parts) > self.batches:
+            self.total.subtract(self._parts.popleft())
+        state = self.total._state
+        if state is not None and _rounding(state, self.total.settings["lam"]) > max(
+            self.tolerance, 2 * _EPS / self.total.settings["lam"]
+        ):
+            self.renew()
+        return self
+
+    def renew(self) -> None:
+        """Add the sums up again from the batches in the window."""
+        self.total = self.total.fresh()
+        for part in self._parts:
+            self.total.merge(part)
+        self.renewals += 1
+
+    def compute(self) -> Any:
+        """Return the estimate of the rows in the window."""
+        return self.total.compute()
+
+
+@dataclass(frozen=True, eq=False)
+class _SavedLandmarks:
+    kernel: Json
+    pivots: Array
+    factor: Array
+    offset: Array | None
+    scales: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class _SavedSums:
+    gram: Array
+    weight: float
+    handled: float
+    rows: int
+    ranks: NDArray[np.int64]
+    missed: Array
+    columns: Columns
+    names: list[str]
+    models: list[ModelSums]
+    streams: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Saved:
+    x_kernel: Json
+    y_kernel: Json
+    landmarks: int | Array
+    lam: float
+    output_landmarks: Array | None
+    most_landmarks: int | None
+    simulations: int
+    features: _SavedLandmarks | None
+    sums: _SavedSums | None
+
+
+def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> CCE:
+    del version
+    saved = decode(_Saved, arrays, document)
+    restored = CCE(
+        kernel_from_dict(saved.x_kernel), kernel_from_dict(saved.y_kernel), saved.landmarks, saved.lam,
+        output_landmarks=saved.output_landmarks, most_landmarks=saved.most_landmarks,
+        simulations=saved.simulations,
+    )  # fmt: skip
+    if saved.features is not None:
+        one = saved.features
+        rank = len(one.pivots)
+        if one.pivots.ndim != 2 or one.factor.shape != (rank, rank):
+            raise ValueError(f"the factor of {rank} landmarks has shape {one.factor.shape}")
+        kernel = kernel_from_dict(one.kernel)
+        features = KernelFeatures(
+            kernel, one.pivots, one.factor, get_backend("auto", kernel), one.offset
+        )
+        restored._smoother = Smoother(features, one.scales)
+    if saved.sums is not None:
+        restored._state = _restored_sums(saved.sums, restored)
+    return restored
+
+
+def _restored_sums(saved: _SavedSums, restored: CCE) -> CongruenceSums:
+    if restored._smoother is None or len(saved.names) != len(saved.models):
+        raise ValueError("there are sums without landmarks, or without models")
+    rank, count = restored._smoother.rank, len(saved.columns)
+    shape = rank, restored.settings["simulations"] + 1, count
+    for one in saved.models:
+        if one.cross.shape != shape or one.squares.shape != (count, count):
+            raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
+    if saved.gram.shape != (rank, rank) or saved.ranks.shape != saved.missed.shape:
+        raise ValueError(f"sums of inputs have shape {saved.gram.shape}, of {rank} landmarks")
+    return CongruenceSums(
+        restored._smoother, saved.gram, saved.weight, saved.handled, saved.rows, saved.ranks,
+        saved.missed, saved.columns, dict(zip(saved.names, saved.models, strict=True)),
+        tuple(saved.streams),
+    )  # fmt: skip
+
+
+storage.register(_KIND, _restored)
+
+
+def _output_map(kernel: Kernel, points: Array | None) -> OutputMap:
+    if points is not None:
+        return GivenLandmarks(kernel.resolve(points), points)
+    lattice = Lattice.of(kernel)
+    if lattice is None:
+        raise ValueError(
+            f"y_kernel is {kernel!r}; without output_landmarks, a sum of RBF kernels with numbers for "
+            "gamma is needed, whose features do not depend on the data"
+        )
+    return lattice
+
+
+def _smoother_at(kernel: Kernel, landmarks: Array) -> Smoother:
+    """Return the features at given landmarks, but for those that the others reproduce."""
+    scales, _ = split_scales(kernel)
+    inner, rows = scale_columns(kernel, landmarks, "landmarks")
+    inner = inner.resolve(rows)
+    examine_kernel(inner, "x_kernel", rows)
+    backend = get_backend("auto", inner)
+    search = LandmarkSearch(
+        backend, inner, rows, np.ones(len(rows)), len(rows), np.random.default_rng(0),
+        offset_of(inner, backend, rows),
+    )  # fmt: skip
+    search.take(np.arange(len(rows)))
+    return Smoother(search.kernel_features(), scales)
+
+
+def _scaled(smoother: Smoother, x: Array) -> Array:
+    return x if smoother.scales is None else np.asarray(x * np.array(smoother.scales))
+
+
+def _features(smoother: Smoother, x: Array) -> tuple[Array, Array]:
+    """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2``, rounding included."""
+    f = smoother.transform(x)
+    return f, smoother.features.residuals(_scaled(smoother, x), f)
+
+
+def _is_empty(value: Any) -> bool:
+    return np.ndim(value) > 0 and len(value) == 0
+
+
+def _rounding(sums: CongruenceSums, lam: float) -> float:
+    return _EPS * sums.handled / (sums.weight * lam) if sums.weight > 0 else float("inf")
+
+
+def _check_models(one: CongruenceSums, other: CongruenceSums) -> None:
+    if one.models.keys() != other.models.keys():
+        raise ValueError(
+            f"other has the models {list(other.models)}, this one {list(one.models)}; they must agree"
+        )

@@ -1,0 +1,364 @@
+"""Sums over rows from which the conditional congruence error at landmarks follows.
+
+With features f(x) of the input kernel at landmarks and residuals ``e_i = p(y_i) - E p(Y_i)`` in features
+of the output kernel, ``CCE(x) = |A'S f(x)|`` with ``A = F'WE`` and ``S = (F'WF + N lam I)^-1``. lam enters
+at the end, since N grows with every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.cached import cached_property
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.streaming.output_features import Columns
+
+__all__ = ["CongruenceSums", "ModelSums", "Ridge", "extended"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSums:
+    """What belongs to one model.
+
+    Attributes
+    ----------
+    cross : ndarray (p, B + 1, r)
+        ``F'WE`` of the observed outcomes and of B simulated ones.
+    squares : ndarray (r, r)
+        ``E'WE`` of the observed outcomes.
+    noise : ndarray (p, p)
+        ``F'diag(w^2 |e|^2) F``.
+    null : ndarray (p, p) or None
+        ``F'diag(w^2 V) F``; None where a prediction of one draw has no spread.
+    spread : ndarray (B + 1,)
+        ``sum w |e|^2`` of each data set.
+    missed : float
+        ``sum w rho^2``, rho the norm of what output features miss of a residual, bounded.
+    proven : bool
+        Whether ``missed`` is a bound: densities integrated numerically only have estimates.
+    """
+
+    cross: Array
+    squares: Array
+    noise: Array
+    null: Array | None
+    spread: Array
+    missed: float
+    proven: bool = True
+
+    def plus(self, other: ModelSums, sign: float) -> ModelSums:
+        """Return the sums with those of other rows added, or subtracted (``sign`` -1)."""
+        null = None
+        if self.null is not None and other.null is not None:
+            null = self.null + sign * other.null
+        return ModelSums(
+            self.cross + sign * other.cross,
+            self.squares + sign * other.squares,
+            self.noise + sign * other.noise,
+            null,
+            np.maximum(self.spread + sign * other.spread, 0.0),
+            max(self.missed + sign * other.missed, 0.0),
+            self.proven and other.proven,
+        )
+
+    def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
+        """Return the sums with their columns at places ``here`` among ``count``, zeros elsewhere."""
+        cross = np.zeros((*self.cross.shape[:2], count))
+        cross[:, :, here] = self.cross
+        squares = np.zeros((count, count))
+        squares[np.ix_(here, here)] = self.squares
+        return replace(self, cross=cross, squares=squares)
+
+    def turned(self, turn: Array) -> ModelSums:
+        """Return the sums at other landmarks, whose features are ``turn`` (q, p) times those here."""
+        return replace(
+            self,
+            cross=np.tensordot(turn, self.cross, axes=1),
+            noise=turn @ self.noise @ turn.T,
+            null=None if self.null is None else turn @ self.null @ turn.T,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CongruenceSums:
+    """Sums of some rows for one or several models.
+
+    Attributes
+    ----------
+    smoother : Smoother
+        Landmarks.
+    gram : ndarray (p, p)
+        ``F'WF``.
+    weight, handled : float
+        Sum of the weights; the same with subtracted rows counted twice, which rounding grows with.
+    rows : int
+        Rows.
+    ranks : ndarray (t,) of int
+        Landmarks that rows had when they were added: growing leaves older rows at zero in new features.
+    missed : ndarray (t,)
+        ``sum w (k(x, x) - |f(x)|^2)`` over the rows of each of these ranks.
+    columns : ndarray (r, 2)
+        Output features.
+    models : dict of ModelSums
+        By name.
+    streams : tuple of str
+        Random streams that simulated outcomes came from.
+    """
+
+    smoother: Smoother
+    gram: Array
+    weight: float
+    handled: float
+    rows: int
+    ranks: NDArray[np.int64]
+    missed: Array
+    columns: Columns
+    models: dict[str, ModelSums]
+    streams: tuple[str, ...] = ()
+
+    def __add__(self, other: CongruenceSums) -> CongruenceSums:
+        """Return the sums of the rows of both."""
+        return self._combined(other, 1.0)
+
+    def __sub__(self, other: CongruenceSums) -> CongruenceSums:
+        """Return the sums without the rows of the other, which are part of these."""
+        return self._combined(other, -1.0)
+
+    def _combined(self, other: CongruenceSums, sign: float) -> CongruenceSums:
+        smoother = _union(self.smoother, other.smoother)
+        columns = np.unique(np.concatenate([self.columns, other.columns]), axis=0)
+        one, two = (part.at(smoother).spanning(columns) for part in (self, other))
+        ranks = np.union1d(one.ranks, two.ranks)
+        missed = np.zeros(len(ranks))
+        missed[np.searchsorted(ranks, one.ranks)] += one.missed
+        missed[np.searchsorted(ranks, two.ranks)] += sign * two.missed
+        streams = set(one.streams) | set(two.streams)
+        if sign < 0:
+            streams = set(one.streams) - set(two.streams)
+        return CongruenceSums(
+            smoother,
+            one.gram + sign * two.gram,
+            one.weight + sign * two.weight,
+            one.handled + two.handled,
+            one.rows + int(sign) * two.rows,
+            ranks,
+            np.maximum(missed, 0.0),
+            columns,
+            {name: sums.plus(two.models[name], sign) for name, sums in one.models.items()},
+            tuple(sorted(streams)),
+        )
+
+    def at(self, smoother: Smoother) -> CongruenceSums:
+        """Return the sums expressed at landmarks that include those here."""
+        if same_landmarks(self.smoother, smoother):
+            return self
+        turn, common = _turn(self.smoother, smoother)
+        return replace(
+            self,
+            smoother=smoother,
+            gram=turn @ self.gram @ turn.T,
+            ranks=np.minimum(self.ranks, common),
+            models={name: sums.turned(turn) for name, sums in self.models.items()},
+        ).merged_ranks()
+
+    def merged_ranks(self) -> CongruenceSums:
+        """Return the same with each rank once."""
+        ranks, place = np.unique(self.ranks, return_inverse=True)
+        return replace(self, ranks=ranks, missed=np.bincount(place, self.missed, len(ranks)))
+
+    def spanning(self, columns: Columns) -> CongruenceSums:
+        """Return the sums with further output features, which are zero in all rows."""
+        if len(columns) == len(self.columns):
+            return self
+        place = {tuple(one): index for index, one in enumerate(columns.tolist())}
+        here = np.array([place[tuple(one)] for one in self.columns.tolist()], dtype=np.intp)
+        models = {name: sums.spanning(here, len(columns)) for name, sums in self.models.items()}
+        return replace(self, columns=columns, models=models)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers in the sums of rows: p^2 (1 + excess + null) + p r (1 + B) + r^2 for each model."""
+        count = self.gram.size
+        for one in self.models.values():
+            null = 0 if one.null is None else one.null.size
+            count += one.cross.size + one.squares.size + one.noise.size + null
+        return count
+
+
+def same_landmarks(one: Smoother, other: Smoother) -> bool:
+    """Tell whether the features of two smoothers are the same."""
+    return one is other or (
+        one.scales == other.scales
+        and np.array_equal(one.features.pivots, other.features.pivots)
+        and np.array_equal(one.features.factor, other.features.factor)
+    )
+
+
+def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smoother:
+    """Return more landmarks among scaled rows (m, d), until these miss less than a share of k(x, x)."""
+    features = smoother.features
+    old = features.rank
+    pool = np.concatenate([features.pivots, rows])
+    search = LandmarkSearch(
+        features.backend, features.kernel, pool, np.ones(len(pool)), max(most, old),
+        np.random.default_rng(0), features.offset,
+    )  # fmt: skip
+    search.take(np.arange(old))
+    while search.rank < most and not search.exhausted:
+        if (search.residual_diagonal <= share * search.diagonal).all():
+            break
+        search.take(search.residual_diagonal.argmax()[None])
+    new = np.flatnonzero(search.pivots >= old)
+    if not len(new):
+        return smoother
+    found = search.kernel_features()
+    pivots = found.pivots[new]
+    # The old factor stays as it is: features at old landmarks stay what they were to the last digit.
+    factor = np.zeros((old + len(new), old + len(new)))
+    factor[:old, :old] = features.factor
+    factor[old:, :old] = features.transform(pivots)
+    factor[old:, old:] = found.factor[np.ix_(new, new)]
+    grown = replace(features, pivots=np.concatenate([features.pivots, pivots]), factor=factor)
+    return Smoother(grown, smoother.scales)
+
+
+def _union(one: Smoother, other: Smoother) -> Smoother:
+    """Return landmarks that include those of both; those of the first come first."""
+    if same_landmarks(one, other):
+        return one
+    if one.scales != other.scales or one.features.kernel != other.features.kernel:
+        raise ValueError(
+            f"x_kernel was resolved to {one.features.kernel!r} here and to {other.features.kernel!r} in "
+            "other, on different first samples; pass kernels with numbers, or start parts with fresh()"
+        )
+    for more, fewer in ((one, other), (other, one)):
+        count = fewer.rank
+        if np.array_equal(more.features.pivots[:count], fewer.features.pivots):
+            return more
+    rows = other.features.pivots
+    return extended(one, np.asarray(rows, dtype=np.float64), one.rank + len(rows), 1e-13)
+
+
+def _turn(old: Smoother, new: Smoother) -> tuple[Array, int]:
+    """Return the matrix (q, p) from features at old landmarks to those at new ones, and the common ones."""
+    pivots, others = old.features.pivots, new.features.pivots
+    size = min(len(pivots), len(others))
+    equal = (pivots[:size] == others[:size]).all(axis=1)
+    common = size if equal.all() else int(equal.argmin())
+    turn = np.zeros((new.rank, old.rank))
+    turn[np.arange(common), np.arange(common)] = 1.0
+    if common < old.rank:
+        known = new.features.transform(pivots)  # (p, q)
+        turn[:, common:] = known.T @ old.features.coefficients(np.eye(old.rank))[:, common:]
+    return turn, common
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """What follows from the sums of one model at a regulariser.
+
+    Attributes
+    ----------
+    sums : CongruenceSums
+        The rows.
+    model : ModelSums
+        Of this model.
+    lam : float
+        Regulariser.
+    """
+
+    sums: CongruenceSums
+    model: ModelSums
+    lam: float
+
+    @property
+    def shift(self) -> float:
+        """``N lam``."""
+        return self.lam * self.sums.weight
+
+    @cached_property
+    def _eigen(self) -> tuple[Array, Array]:
+        values, vectors = np.linalg.eigh(self.sums.gram)
+        return np.maximum(values, 0.0), vectors
+
+    def energy(self, lam: float) -> Array:
+        """Return ``s / (s + N lam)^2 / N`` (p,) with the eigenvalues s of ``F'WF``."""
+        values = self._eigen[0]
+        return np.asarray(values / (values + lam * self.sums.weight) ** 2 / self.sums.weight)
+
+    def mean_squares(self, lam: float) -> Array:
+        """Return the mean over the rows of CCE(x)^2 (B + 1,) of each data set."""
+        turned = np.tensordot(self._eigen[1].T, self.model.cross, axes=1)
+        return np.asarray(self.energy(lam) @ np.einsum("pbr,pbr->pb", turned, turned))
+
+    def mean_form(self, moments: Array) -> float:
+        """Return the mean over the rows of ``f(x)'S M S f(x)``."""
+        vectors = self._eigen[1]
+        return float(self.energy(self.lam) @ np.einsum("pk,pk->k", vectors, moments @ vectors))
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """``S A`` (p, r): the embedding of the misfit at x is their product with f(x)."""
+        values, vectors = self._eigen
+        return np.asarray(
+            vectors @ ((vectors.T @ self.model.cross[:, 0]) / (values + self.shift)[:, None])
+        )
+
+    @cached_property
+    def dual_norm(self) -> float:
+        """Bound on ``|W^1/2 B|_2 = |W^1/2 (E - F S A)|_2 / (N lam)``, the norm of the dual solution."""
+        fitted = self.model.cross[:, 0].T @ self.coefficients
+        rest = self.model.squares - fitted - fitted.T
+        rest += self.coefficients.T @ self.sums.gram @ self.coefficients
+        size = float(np.abs(np.diagonal(self.model.squares)).sum())
+        rounding = _EPS * size * self.sums.handled / max(self.sums.weight, 1e-300)
+        largest = float(np.linalg.eigvalsh((rest + rest.T) / 2)[-1]) if len(rest) else 0.0
+        return float(np.sqrt(max(largest, 0.0) + len(rest) * rounding)) / self.shift
+
+    @cached_property
+    def _moved(self) -> float:
+        """Bound on what the solution has in directions that older landmarks left out of their rows."""
+        total = 0.0
+        for rank, missed in zip(self.sums.ranks, self.sums.missed, strict=True):
+            total += float(missed) * float((self.coefficients[int(rank) :] ** 2).sum())
+        return float(np.sqrt(total))
+
+    @property
+    def _missed_inputs(self) -> float:
+        return float(self.sums.missed.sum())
+
+    @property
+    def _nested(self) -> bool:
+        return bool((self.sums.ranks == self.sums.smoother.rank).all())
+
+    def error_bound(self) -> float:
+        """Return a bound on the error of the root mean square over the rows.
+
+        With ``tau = sum w (k(x, x) - |f(x)|^2)`` and ``mu = N lam``: inputs add
+        ``min(sqrt(mu) / 2, sqrt(tau)) sqrt(tau) |B|_2 / sqrt(N)``, rows from before the landmarks grew
+        twice what the solution has in the new directions, outputs ``sqrt(sum w rho^2 / N)``.
+        """
+        tau = self._missed_inputs
+        factor = np.sqrt(self.shift) / 2
+        if self._nested:
+            factor = min(factor, np.sqrt(tau))
+        inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._moved
+        return float((inputs + np.sqrt(self.model.missed)) / np.sqrt(self.sums.weight))
+
+    def error_bounds(self, diagonal: Array, missed: Array) -> Array:
+        """Return bounds (q,) on the error at points with k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""
+        tau, size = self._missed_inputs, np.sqrt(diagonal)
+        factor = size
+        if self._nested:
+            factor = np.minimum(size, np.sqrt(missed) + np.sqrt(min(1.0, tau / self.shift)) * size)
+        inputs = factor * np.sqrt(tau) * self.dual_norm
+        others = size * (self._moved + np.sqrt(self.model.missed)) / (2 * np.sqrt(self.shift))
+        return np.asarray(inputs + others)

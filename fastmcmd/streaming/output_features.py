@@ -1,0 +1,272 @@
+"""Features of outputs that no data choose, so that sums of different rows can be added.
+
+A radial kernel on numbers is a lattice of Gaussian bumps: with ``h = 0.274 / sqrt(g)`` and
+``p_j(y) = (h sqrt(4 g / pi))^(1/2) exp(-2 g (y - j h)^2)``, ``sum_j p_j(y) p_j(y')`` is
+``exp(-g (y - y')^2)`` to 1e-14 (Poisson's summation formula). The lattice has no ends; only the bumps that
+outputs or predictions reach are computed. Any other kernel needs given landmarks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.cached import cached_property
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.quadrature import mean_features_by_nodes
+from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.row_norms import mean_features
+from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
+from fastmcmd.kernels.custom import examine_kernel
+from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive.expectation import closed_form, expected_kernel
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = ["GivenLandmarks", "Lattice", "OutputMap", "outputs_of"]
+
+_STEP = 0.274  # of the lattice, in units of 1 / sqrt(g)
+_LATTICE_ERROR = 3e-14  # of k(y, y): what the lattice may miss of a kernel value
+_REACH = 17  # bumps on either side of an output that are not below 1e-18 of the largest
+_MOST_BUMPS = 2_048
+_TOGETHER = 64  # bumps of a call: their factor is taken for a full triangle
+_GOAL = 1e-6  # error of an embedding that quadrature aims at
+_TAILS = (1e-13, 1e-7, 1e-4)  # probability beyond the bumps, on either side of a prediction
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.int64]
+
+
+def outputs_of(prediction: Predictive, columns: int) -> Outputs:
+    """Return predictions as the embedding layer takes them."""
+    if isinstance(prediction, Draws):
+        values = np.asarray(prediction.array, dtype=np.float64)
+        return DrawnOutputs(values.reshape(len(prediction), -1, columns))
+    return PredictedOutputs(prediction)
+
+
+class OutputMap(ABC):
+    """A map p from outputs to features, addressed by columns (r, 2): the part of the kernel, the place."""
+
+    kernel: Kernel
+    dimension: int
+
+    @abstractmethod
+    def columns(self, y: Array, predictions: list[Predictive]) -> Columns:
+        """Return the columns (r, 2), in order, that outputs (n, k) and predictions reach."""
+
+    @abstractmethod
+    def transform(self, y: Array, columns: Columns) -> Array:
+        """Return p(y) (n, r) of outputs (n, k)."""
+
+    @abstractmethod
+    def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
+        """Return ``E p(Y_i)`` (n, r), a bound (n,) on what they miss, and whether that is proven."""
+
+    @abstractmethod
+    def missed(self, y: Array, columns: Columns) -> Array:
+        """Return the norm (n,) of what the features miss of outputs (n, k)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice(OutputMap):
+    """Bumps for a sum of RBF kernels on numbers.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The sum.
+    parts : tuple of (float, float)
+        gamma and factor of each RBF kernel.
+    """
+
+    kernel: Kernel
+    parts: tuple[tuple[float, float], ...]
+    dimension: int = 1
+
+    @staticmethod
+    def of(kernel: Kernel) -> Lattice | None:
+        """Return the lattice of a kernel; None where it is no sum of RBF kernels."""
+        parts = _rbf_parts(kernel, 1.0)
+        return None if parts is None else Lattice(kernel, tuple(parts))
+
+    def columns(self, y: Array, predictions: list[Predictive]) -> Columns:
+        """Return the columns (r, 2) that outputs and predictions reach."""
+        for tail in _TAILS:
+            ranges = [(y[:, 0], y[:, 0])]
+            for prediction in predictions:
+                ranges.append(_range_of(prediction, tail))
+            low, high = (np.concatenate(side) for side in zip(*ranges, strict=True))
+            intervals = [_intervals(low, high, self._step(gamma)) for gamma, _ in self.parts]
+            if sum(int((last - first + 1).sum()) for first, last in intervals) <= _MOST_BUMPS:
+                return np.array(
+                    [
+                        (part, place)
+                        for part, spans in enumerate(intervals)
+                        for first, last in zip(*spans, strict=True)
+                        for place in range(int(first), int(last) + 1)
+                    ],
+                    dtype=np.int64,
+                )
+        raise ValueError(
+            f"y and the predictions span more than {_MOST_BUMPS:,} steps of the lattice of y_kernel "
+            f"{self.kernel!r}; pass a wider kernel, rescaled outputs, or output_landmarks"
+        )
+
+    def transform(self, y: Array, columns: Columns) -> Array:
+        """Return p(y) (n, r)."""
+        out = np.empty((len(y), len(columns)))
+        for some, gamma, scale, points in self._bumps(columns):
+            gaps = y[:, :1] - points[:, 0]
+            out[:, some] = scale * np.exp(-2 * gamma * gaps * gaps)
+        return out
+
+    def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
+        """Return ``E p(Y_i)``, what is missed, and whether that is proven."""
+        out = np.empty((len(prediction), len(columns)))
+        size = float(np.sqrt(sum(factor for _, factor in self.parts)))
+        missed = np.full(len(out), np.sqrt(_LATTICE_ERROR) * size)
+        finite = isinstance(prediction, Draws) or prediction.exact_nodes
+        one = prediction.take(np.zeros(1, dtype=np.intp))
+        exact = finite or closed_form(one, RBF(1.0), np.zeros((1, 1))) is not None
+        for some, gamma, scale, points in self._bumps(columns):
+            kernel = RBF(2 * gamma)
+            if exact:
+                out[:, some] = scale * expected_kernel(prediction, kernel, points)
+                continue
+            for start in range(0, len(some), _TOGETHER):
+                here = slice(start, start + _TOGETHER)
+                factor = np.eye(len(points[here])) / scale
+                bumps = KernelFeatures(kernel, points[here], factor, get_backend("auto", kernel))
+                out[:, some[here]], _, error = mean_features_by_nodes(bumps, prediction, _GOAL)
+                missed += error
+        if not finite:
+            missed += 2 * self._tail_beyond(prediction, columns) * size
+        return out, missed, exact
+
+    def missed(self, y: Array, columns: Columns) -> Array:
+        """Return the norm (n,) of what the features miss."""
+        del columns
+        size = float(np.sqrt(sum(factor for _, factor in self.parts)))
+        return np.full(len(y), np.sqrt(_LATTICE_ERROR) * size)
+
+    def _tail_beyond(self, prediction: Predictive, columns: Columns) -> float:
+        """Return the smallest of the tail probabilities whose quantiles the columns hold."""
+        for tail in _TAILS:
+            low, high = _range_of(prediction, tail)
+            held = True
+            for part, (gamma, _) in enumerate(self.parts):
+                first, last = _intervals(low, high, self._step(gamma))
+                places = columns[columns[:, 0] == part, 1]
+                count = np.searchsorted(places, last, "right") - np.searchsorted(places, first)
+                held = held and bool(np.all(count == last - first + 1))
+            if held:
+                return tail
+        return 1.0
+
+    @staticmethod
+    def _step(gamma: float) -> float:
+        return _STEP / float(np.sqrt(gamma))
+
+    def _bumps(self, columns: Columns) -> list[tuple[NDArray[np.intp], float, float, Array]]:
+        """Return positions among the columns, gamma, height and centres (r', 1) of each part."""
+        found = []
+        for part, (gamma, factor) in enumerate(self.parts):
+            some = np.flatnonzero(columns[:, 0] == part)
+            step = self._step(gamma)
+            height = float(np.sqrt(factor * step * np.sqrt(4 * gamma / np.pi)))
+            found.append((some, gamma, height, columns[some, 1:].astype(np.float64) * step))
+        return found
+
+
+def _rbf_parts(kernel: Kernel, factor: float) -> list[tuple[float, float]] | None:
+    """Return gamma and factor of each RBF kernel in a sum; None where it is none."""
+    if isinstance(kernel, RBF) and kernel.is_resolved and np.ndim(kernel.gamma) == 0:
+        return [(float(kernel.gamma), factor)]  # type: ignore[arg-type]
+    if isinstance(kernel, Product):
+        for one, other in ((kernel.left, kernel.right), (kernel.right, kernel.left)):
+            if isinstance(one, Constant):
+                return _rbf_parts(other, factor * one.value)
+    if isinstance(kernel, Sum):
+        left, right = _rbf_parts(kernel.left, factor), _rbf_parts(kernel.right, factor)
+        return None if left is None or right is None else left + right
+    return None
+
+
+def _range_of(prediction: Predictive, tail: float) -> tuple[Array, Array]:
+    """Return the least and largest output (n,) of each row, but for a probability on either side."""
+    if isinstance(prediction, Draws):
+        values = np.asarray(prediction.array, dtype=np.float64).reshape(len(prediction), -1)
+        return values.min(axis=1), values.max(axis=1)
+    levels = np.full((len(prediction), 1), tail)
+    low = np.asarray(prediction.quantiles_at(levels), dtype=np.float64)[:, 0]
+    high = np.asarray(prediction.upper_quantiles_at(levels), dtype=np.float64)[:, 0]
+    return low, np.maximum(low, high)
+
+
+def _intervals(low: Array, high: Array, step: float) -> tuple[Array, Array]:
+    """Return first and last places (s,) of the disjoint runs of bumps that ranges reach."""
+    first, last = np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
+    if not (np.abs(first).max() < 2**52 and np.abs(last).max() < 2**52):
+        raise ValueError(
+            f"y or a prediction is {max(abs(low).max(), abs(high).max()):.3g}, too large for a y_kernel "
+            f"with lattice step {step:.3g}; rescale the outputs or pass output_landmarks"
+        )
+    order = np.argsort(first, kind="stable")
+    first, reach = first[order], np.maximum.accumulate(last[order])
+    starts = np.flatnonzero(np.append(True, first[1:] > reach[:-1] + 1))
+    return first[starts], reach[np.append(starts[1:], len(reach)) - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLandmarks(OutputMap):
+    """Features at given outputs (r, k), for any kernel."""
+
+    kernel: Kernel
+    points: Array
+
+    @cached_property
+    def features(self) -> KernelFeatures:
+        """The features at those outputs that the others do not reproduce."""
+        kernel = self.kernel
+        examine_kernel(kernel, "y_kernel", self.points)
+        search = LandmarkSearch(
+            get_backend("auto", kernel), kernel, self.points, np.ones(len(self.points)),
+            len(self.points), np.random.default_rng(0),
+        )  # fmt: skip
+        search.take(np.arange(len(self.points)))
+        return search.kernel_features()
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """Components of an output."""
+        return int(self.points.shape[1])
+
+    def columns(self, y: Array, predictions: list[Predictive]) -> Columns:
+        """Return all columns."""
+        del y, predictions
+        places = np.arange(self.features.rank, dtype=np.int64)
+        return np.stack([np.zeros_like(places), places], axis=1)
+
+    def transform(self, y: Array, columns: Columns) -> Array:
+        """Return p(y) (n, r)."""
+        del columns
+        return self.features.transform(y)
+
+    def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
+        """Return ``E p(Y_i)``, what is missed, and whether that is proven."""
+        del columns
+        outputs = outputs_of(prediction, self.dimension)
+        mean = mean_features(self.features, outputs)
+        expectation = Expectation(self.features, prediction)
+        known = expectation.of(prediction)
+        return mean, known.residual + known.error + known.floor, expectation.rigorous
+
+    def missed(self, y: Array, columns: Columns) -> Array:
+        """Return the norm (n,) of what the features miss."""
+        del columns
+        return np.sqrt(self.features.residuals(y, self.features.transform(y)))

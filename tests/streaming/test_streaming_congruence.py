@@ -1,0 +1,367 @@
+"""CCE from sums that merge: against its plain definition, in any split, order and window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastmcmd as fm
+from fastmcmd.streaming import CCE, SlidingWindow
+
+N = 120
+X_KERNEL, Y_KERNEL = fm.RBF(0.4), 0.5 * fm.RBF(0.5) + 0.5 * fm.RBF(2.0)
+LANDMARKS = np.random.default_rng(5).normal(size=(25, 2))
+
+
+def problem(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    mean = x[:, 0] + 0.4 * np.sin(2 * x[:, 1])
+    y = x[:, 0] + rng.normal(size=n)
+    return x, y, mean, np.full(n, 1.2), rng.uniform(0.1, 2.0, n)
+
+
+def accumulator(**options):
+    return CCE(X_KERNEL, Y_KERNEL, **{"landmarks": LANDMARKS, "lam": 0.02, **options})
+
+
+def add(one, data, rows, weighted=True):
+    x, y, mean, std, w = (column[rows] for column in data)
+    return one.update(x, y, fm.Gaussian(mean, std), w if weighted else None)
+
+
+def rbf(gamma, x, z):
+    return np.exp(-gamma * ((x[:, None] - z[None]) ** 2).sum(axis=-1))
+
+
+def plain(data, lam, landmarks=LANDMARKS):
+    """The same regression written out, without output features: kernels of outputs and predictions."""
+    x, y, mean, std, w = data
+    n, total = len(y), w.sum()
+    if landmarks is None:
+        k = rbf(0.4, x, x)
+        c = k @ np.linalg.solve(w[:, None] * k + total * lam * np.eye(n), np.diag(w))
+    else:
+        factor = np.linalg.cholesky(rbf(0.4, landmarks, landmarks))
+        f = rbf(0.4, x, landmarks) @ np.linalg.inv(factor).T
+        c = f @ np.linalg.solve(f.T @ (w[:, None] * f) + total * lam * np.eye(len(factor)), f.T * w)
+
+    def expected(gamma, at, other_mean, variance):
+        shrink = 1 + 2 * gamma * variance
+        return np.exp(-gamma * (at - other_mean) ** 2 / shrink) / np.sqrt(shrink)
+
+    inner, variances = np.zeros((n, n)), np.zeros(n)
+    for gamma in (0.5, 2.0):
+        square = std**2
+        yy = expected(gamma, y[:, None], y[None], 0.0)
+        ym = expected(gamma, y[:, None], mean[None], square[None])
+        mm = expected(gamma, mean[:, None], mean[None], square[:, None] + square[None])
+        inner += 0.5 * (yy - ym - ym.T + mm)
+        variances += 0.5 * (1 - np.diagonal(mm))
+    squares = np.einsum("qi,ij,qj->q", c, inner, c)
+    share = w / total
+    return {
+        "values": np.sqrt(squares),
+        "value": np.sqrt(share @ squares),
+        "noise": share @ (c**2 @ np.diagonal(inner)),
+        "null": share @ (c**2 @ variances),
+    }
+
+
+def close(one, other, rtol=1e-9):
+    for name in ("value", "error_bound", "null_mean", "excess", "weight", "missed"):
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(other, name), rtol, 1e-13, err_msg=name
+        )
+    assert one.rows == other.rows
+
+
+def test_values_are_those_of_the_plain_definition():
+    data = problem()
+    one = add(accumulator(), data, slice(None))
+    estimate, truth = one.compute(), plain(data, 0.02)
+    np.testing.assert_allclose(estimate.value, truth["value"], rtol=1e-11)
+    np.testing.assert_allclose(one.score_samples(data[0]), truth["values"], rtol=1e-10)
+    np.testing.assert_allclose(estimate.null_mean, truth["null"], rtol=1e-11)
+    np.testing.assert_allclose(estimate.excess, truth["value"] ** 2 - truth["noise"], rtol=1e-10)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 7), st.booleans())
+def test_parts_in_any_split_and_order_are_one_pass(seed, count, weighted):
+    data = problem(seed % 7)
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, count, N)
+    whole = add(accumulator(), data, slice(None), weighted)
+    parts = [add(accumulator(), data, np.flatnonzero(label == k), weighted) for k in range(count)]
+    parts += [add(accumulator(), data, np.arange(0), weighted)]  # no rows
+    merged = accumulator()
+    for k in rng.permutation(len(parts)):
+        merged.merge(parts[k])
+    close(merged.compute(), whole.compute())
+    rows = data[0][:5]
+    np.testing.assert_allclose(merged.score_samples(rows), whole.score_samples(rows), rtol=1e-9)
+    grid = np.linspace(-2, 2, 4)
+    np.testing.assert_allclose(
+        merged.witness(rows, grid), whole.witness(rows, grid), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_batches_of_one_row_and_of_single_precision_add_up():
+    data = problem(1, 12)
+    rows = [column.astype(np.float32) for column in data]
+    single, double = accumulator(), accumulator()
+    for k in range(12):
+        add(single, rows, slice(k, k + 1))
+    add(double, [column.astype(np.float64) for column in rows], slice(None))
+    close(single.compute(), double.compute())
+
+
+def test_a_rare_row_unlike_the_rest_counts_wherever_it_comes():
+    data = [column.copy() for column in problem(2)]
+    for place in (0, 57, N - 1):
+        x, y, *rest = (column.copy() for column in data)
+        x[place], y[place] = 30.0, 4000.0
+        moved = [x, y, *rest]
+        split = accumulator(most_landmarks=60)
+        for rows in np.array_split(np.arange(N), 6):
+            add(split, moved, rows)
+        estimate = split.compute()
+        assert estimate.landmarks > len(LANDMARKS)
+        # The regression with one more landmark, over all rows.
+        landmarks = np.concatenate([LANDMARKS, x[[place]]])
+        truth = plain(moved, 0.02, landmarks)
+        assert abs(estimate.value - truth["value"]) <= estimate.error_bound
+        np.testing.assert_allclose(
+            split.score_samples(x[[place]])[0], truth["values"][place], rtol=1e-6
+        )
+
+
+def test_the_certificate_holds_against_the_regression_without_landmarks():
+    data = problem(3)
+    exact = plain(data, 0.02, None)
+    for count in (5, 20, 60):
+        one = add(CCE(X_KERNEL, Y_KERNEL, data[0][:count], 0.02), data, slice(None))
+        error = abs(one.compute().value - exact["value"])
+        assert error <= one.compute().error_bound
+        gaps = np.abs(one.score_samples(data[0]) - exact["values"])
+        assert (gaps <= one.error_bounds(data[0])).all()
+
+
+def test_the_certificate_holds_when_landmarks_grow_as_the_stream_moves():
+    x, y, mean, std, w = problem(4)
+    x = x + np.linspace(0, 6, N)[:, None]  # a stream that moves
+    mean, y = mean + np.linspace(0, 3, N), y + np.linspace(0, 6, N)
+    data = (x, y, mean, std, w)
+    one = accumulator(most_landmarks=80)
+    for rows in np.array_split(np.arange(N), 8):
+        add(one, data, rows)
+    estimate = one.compute()
+    exact = plain(data, 0.02, None)
+    assert 25 < estimate.landmarks <= 80
+    assert abs(estimate.value - exact["value"]) <= estimate.error_bound
+    assert (np.abs(one.score_samples(x) - exact["values"]) <= one.error_bounds(x)).all()
+    assert len(one._state.ranks) > 1
+
+
+def test_parts_whose_landmarks_differ_are_joined():
+    data = problem(6)
+    parts = [
+        add(CCE(X_KERNEL, Y_KERNEL, 30, 0.02, random_state=k), data, slice(k * 60, k * 60 + 60))
+        for k in range(2)
+    ]
+    merged = parts[0].merge(parts[1])
+    exact = plain(data, 0.02, None)
+    estimate = merged.compute()
+    assert 30 < estimate.landmarks <= 60
+    assert abs(estimate.value - exact["value"]) <= estimate.error_bound
+    np.testing.assert_allclose(estimate.value, exact["value"], rtol=1e-2)
+
+
+def test_subtracting_a_window_is_never_having_seen_it():
+    data = problem(8)
+    whole, part = add(accumulator(), data, slice(None)), add(accumulator(), data, slice(0, 50))
+    rest = add(accumulator(), data, slice(50, None)).compute()
+    estimate = whole.subtract(part).compute()
+    close(estimate, rest, rtol=1e-10)
+    assert estimate.rounding > rest.rounding
+    assert whole.subtract(whole.fresh().merge(whole))._state is None
+    with pytest.raises(ValueError, match="no rows"):
+        whole.compute()
+
+
+def test_a_window_is_renewed_and_its_memory_is_constant():
+    rng = np.random.default_rng(0)
+    blank = CCE(X_KERNEL, Y_KERNEL, LANDMARKS, 0.02)
+    window = SlidingWindow(blank, 3, tolerance=5e-14)
+    sizes, batches = set(), []
+    for _ in range(60):
+        x = rng.normal(size=(10, 2))
+        batches.append((x, np.clip(x[:, 0] + rng.normal(size=10), -3, 3), x[:, 0].clip(-2, 2)))
+        window.update(batches[-1][0], batches[-1][1], fm.Gaussian(batches[-1][2], 1.0))
+        state = window.total._state
+        sizes.add(state.numbers - sum(m.cross.size + m.squares.size for m in state.models.values()))
+        p, r = state.smoother.rank, len(state.columns)
+        assert state.numbers == 3 * p * p + p * r + r * r
+        assert r < 250
+    assert len(sizes) == 1
+    assert window.renewals > 5
+    last = accumulator()
+    for x, y, mean in batches[-3:]:
+        last.update(x, y, fm.Gaussian(mean, 1.0))
+    close(window.compute(), last.compute())
+    assert window.compute().rounding <= 5e-14
+
+
+def test_other_output_kernels_need_landmarks_and_are_the_lattice_there():
+    data = problem(9)
+    grid = np.linspace(-8, 8, 60)
+    one = add(accumulator(), data, slice(None)).compute()
+    two = add(accumulator(output_landmarks=grid), data, slice(None)).compute()
+    np.testing.assert_allclose(two.value, one.value, rtol=1e-6)
+    np.testing.assert_allclose(two.null_mean, one.null_mean, rtol=1e-6)
+    assert abs(one.value - two.value) <= one.error_bound + two.error_bound
+    with pytest.raises(ValueError, match="output_landmarks"):
+        CCE(X_KERNEL, fm.Laplacian(1.0))
+    x, y = data[0], (data[1] > 0).astype(float)
+    chance = np.stack([np.full(N, 0.4), np.full(N, 0.6)], axis=1)
+    classes = CCE(X_KERNEL, fm.Delta(), LANDMARKS, 0.02, output_landmarks=[0.0, 1.0])
+    classes.update(x, y, fm.Categorical(chance))
+    whole = fm.cce(x, y, fm.Categorical(chance), x_kernel=X_KERNEL, y_kernel=fm.Delta(), lam=0.02)
+    error = np.abs(classes.score_samples(x) - whole.values)
+    assert (error <= classes.error_bounds(x) + whole.error_bounds).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda mean: fm.Draws(mean[:, None] + np.random.default_rng(1).normal(size=(N, 4))),
+        lambda mean: fm.StudentT(30.0, mean, 1.0),
+        lambda mean: fm.Laplace(mean, 0.8),
+        lambda mean: fm.Poisson(np.exp(0.3 * mean)),
+    ],
+)
+def test_every_kind_of_prediction_agrees_with_cce(make):
+    x, y, mean, _, _ = problem(10)
+    y = np.abs(np.round(y)) if isinstance(make(mean), fm.Poisson) else y
+    kernel = fm.RBF(0.3)
+    one = CCE(X_KERNEL, kernel, 200, 0.02, random_state=0).update(x, y, make(mean))
+    whole = fm.cce(x, y, make(mean), x_kernel=X_KERNEL, y_kernel=kernel, lam=0.02)
+    np.testing.assert_allclose(one.score_samples(x), whole.values, rtol=1e-5)
+    np.testing.assert_allclose(one.compute().excess, whole.excess.mean(), rtol=1e-4)
+    np.testing.assert_allclose(one.compute().null_mean, whole.null_mean.mean(), rtol=1e-4)
+
+
+def test_several_models_share_a_pass():
+    x, y, mean, std, w = problem(11)
+    models = {"right": fm.Gaussian(x[:, 0], 1.0), "wrong": fm.Gaussian(mean + 1, std)}
+    both = accumulator(simulations=19, random_state=3).update(x, y, models, w)
+    for name, model in models.items():
+        close(both.compute()[name], accumulator().update(x, y, model, w).compute())
+    assert both.score_samples(x).keys() == both.witness(x, [0.0]).keys() == models.keys()
+    assert both.compute()["wrong"].p_value == 0.05
+    with pytest.raises(ValueError, match="models"):
+        both.update(x, y, {"right": models["right"]})
+    with pytest.raises(ValueError, match="models"):
+        both.merge(accumulator(simulations=19).update(x, y, models["right"]))
+
+
+def test_the_exact_test_finds_what_is_wrong_and_merges():
+    x, y, mean, _, _ = problem(12, 300)
+    whole = accumulator(simulations=99, random_state=0)
+    parts = [whole.fresh().update(x[k::3], y[k::3], fm.Gaussian(mean[k::3], 2.0)) for k in range(3)]
+    for part in parts:
+        whole.merge(part)
+    assert whole.compute().p_value == 0.01
+    assert whole.compute().dispersion == "too wide"
+    right = accumulator(simulations=99, random_state=0).update(x, y, fm.Gaussian(x[:, 0], 1.0))
+    assert right.compute().p_value > 0.05
+    with pytest.raises(ValueError, match="same random stream"):
+        whole.merge(parts[0])
+    whole.subtract(parts[0]).merge(parts[0])
+    assert whole.compute().p_value == 0.01
+
+
+def test_simulated_draws_are_exchanged_with_the_outcome():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    draws = fm.Draws(x[:, :1] + rng.normal(size=(200, 5)))
+    one = accumulator(simulations=99, random_state=1).update(
+        x, x[:, 0] + rng.normal(size=200), draws
+    )
+    state = one._state.models[""]
+    # Observed and simulated data sets have the same spread on average.
+    assert abs(state.spread[0] / state.spread[1:].mean() - 1) < 0.1
+
+
+def test_saving_and_loading_goes_on(tmp_path):
+    data = problem(13)
+    for options in (
+        {},
+        {"landmarks": 20, "random_state": 0, "simulations": 19},
+        {"output_landmarks": [0.0, 1.0]},
+    ):
+        one = add(accumulator(**options), data, slice(0, 70))
+        one.save(tmp_path / "one.npz")
+        other = fm.load(tmp_path / "one.npz")
+        assert repr(one.compute()) == repr(other.compute())
+        if "simulations" not in options:
+            close(
+                add(one, data, slice(70, N)).compute(),
+                add(other, data, slice(70, N)).compute(),
+                1e-14,
+            )
+        assert other.merge(one.fresh()).compute().rows == other.compute().rows
+    blank = accumulator()
+    blank.save(tmp_path / "blank.npz")
+    close(
+        add(fm.load(tmp_path / "blank.npz"), data, slice(None)).compute(),
+        add(blank, data, slice(None)).compute(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": np.zeros((4, 3))}, "x has 3 columns"),
+        ({"x": np.full((4, 2), np.nan)}, "x"),
+        ({"y": np.zeros((4, 2))}, "y has 2 columns"),
+        ({"y": np.zeros(3)}, "rows|length|y"),
+        ({"y": np.full(4, 1e300)}, "too large"),
+        ({"prediction": {}}, "prediction has the names"),
+        ({"prediction": {1: (np.zeros(4), 1.0)}}, "prediction has the names"),
+        ({"prediction": (np.zeros(4), 1e6)}, "span more than"),
+        ({"sample_weight": -np.ones(4)}, "sample_weight"),
+    ],
+)
+def test_bad_batches_are_refused_and_change_nothing(change, message):
+    one = accumulator()
+    batch = {"x": np.zeros((4, 2)), "y": np.zeros(4), "prediction": (np.zeros(4), 1.0)}
+    one.update(**batch)
+    before = one.compute()
+    with pytest.raises(ValueError, match=message):
+        one.update(**{**batch, **change})
+    close(one.compute(), before, 0)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(TypeError, match="x_kernel"):
+        CCE("rbf", Y_KERNEL)
+    with pytest.raises(ValueError, match="simulations is 5"):
+        accumulator(simulations=5)
+    with pytest.raises(ValueError, match="lam"):
+        accumulator(lam=0.0)
+    with pytest.raises(ValueError, match="most_landmarks"):
+        accumulator(most_landmarks=3)
+    with pytest.raises(ValueError, match="settings"):
+        accumulator().merge(accumulator(lam=0.1))
+    with pytest.raises(TypeError, match="CRPS"):
+        accumulator().merge(fm.streaming.CRPS())
+    data = problem()
+    small = add(accumulator(), data, slice(0, 10))
+    with pytest.raises(ValueError, match="not merged into it"):
+        small.subtract(add(accumulator(), data, slice(0, 20)))
+    with pytest.raises(ValueError, match="all zero"):
+        accumulator().update([[0.0, 0.0]], [0.0], ([0.0], 1.0), [0.0])
