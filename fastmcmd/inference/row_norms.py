@@ -198,7 +198,7 @@ def _on_line(kernel: Kernel, y: Array, outputs: PredictedOutputs) -> tuple[Array
         return None
     features, mean, _ = known
     errors = ((features.transform(values[:, None])[where.reshape(-1)] - mean) ** 2).sum(axis=1)
-    return errors, np.maximum(_own_products(kernel, outputs) - (mean**2).sum(axis=1), 0.0)
+    return errors, np.maximum(own_products(kernel, outputs) - (mean**2).sum(axis=1), 0.0)
 
 
 def _within_rows(kernel: Kernel, outputs: Outputs) -> bool:
