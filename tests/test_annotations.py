@@ -5,10 +5,13 @@ from __future__ import annotations
 import tokenize
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "fastmcmd"
 MOST = 900
 
 
+@pytest.mark.slow
 def test_any_is_rare():
     count = 0
     for path in PACKAGE.rglob("*.py"):

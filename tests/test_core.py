@@ -506,6 +506,7 @@ def test_points_of_the_wrong_type_raise_type_error():
 # --- processes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_interrupt_stops_a_long_product():
     code = """
         import numpy as np
@@ -570,6 +571,7 @@ def test_every_other_instruction_set():
         assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_the_environment_chooses_the_instruction_set():
     show = ["-c", "from fastmcmd import _core; print(_core.isa())"]
     for isa in _core.available_isas():

@@ -14,6 +14,7 @@ import fastmcmd as fm
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_readme_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

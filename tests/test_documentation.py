@@ -214,6 +214,7 @@ def _definitions(text: str) -> dict[str, str]:
     return sources
 
 
+@pytest.mark.slow
 def test_recipes_for_contributors_work(tmp_path):
     """Each class goes where its page says, each diff is applied, and what is new can be used."""
     copy = tmp_path / "copy"

@@ -163,6 +163,7 @@ def run(code, *options, env=None, timeout=120, cwd=None):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
     """A read-only installation and no home folder: Numba refused to decorate, so imports failed."""
     there = tmp_path / "fastmcmd"
@@ -190,6 +191,7 @@ def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
     assert done.stdout.split() == ["0.25", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "cpu"])
 def test_an_unknown_instruction_set_is_named(backend):
     code = f"""
@@ -287,6 +289,7 @@ def test_a_fork_while_another_thread_computes():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_checks_are_no_assertions():
     """With ``python -O`` assertions are not run."""
     code = """

@@ -165,6 +165,7 @@ def test_result_is_an_array_with_a_summary(data):
     assert json.loads(json.dumps(result.to_dict()))["n"] == 150
 
 
+@pytest.mark.slow
 def test_exact_expectation_is_the_limit_of_many_draws(data):
     x, y, prediction = data
     exact = fm.cce(x, y, prediction)
@@ -250,6 +251,7 @@ def test_progress_shows_products_and_certificate(data, capfd):
     assert "left" in shown
 
 
+@pytest.mark.slow
 def test_exact_expectations_that_would_take_hours_are_refused(rng):
     """Heavy tails and no low rank: an answer in time, or a clear word, but no hanging.
 

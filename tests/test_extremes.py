@@ -176,6 +176,7 @@ CASES = list(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "offset"), CASES)
 @pytest.mark.parametrize("dtype", [None, "float32"])
 def test_certified_or_refused_at_any_scale(unit, offset, dtype):
@@ -360,6 +361,7 @@ def unscaled(n, scale):
     return x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [100.0, 1e3, 1e60])
 def test_columns_of_unlike_scale_take_no_other_number_down(scale):
     x, y = unscaled(150, scale)
@@ -422,6 +424,7 @@ def test_wrong_arguments_are_still_errors():
 # Errors by name -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["nystrom", "lowrank", "cg", "cholesky"])
 @pytest.mark.parametrize("dtype", [None, "float32"])
 @pytest.mark.parametrize("scale", [1e6, 1e40])

@@ -85,6 +85,7 @@ def test_imports_point_downwards(module):
         pytest.fail(f"fastmcmd.{module} imports fastmcmd.{target}, a layer above its own")
 
 
+@pytest.mark.slow
 def test_no_cycle_among_files():
     """Imports never lead back to where they began, those inside functions included."""
     graph = {

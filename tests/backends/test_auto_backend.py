@@ -216,6 +216,7 @@ def test_memory_that_the_cpu_lacks_is_told_by_the_call(gpu, speeds, any_size):
         fm.cce(x, y, drawn, x_kernel=KERNEL, memory_limit="2MB")
 
 
+@pytest.mark.slow
 def test_the_plan_says_which(gpu, speeds, any_size):
     x = problem()[0]
     found = fm.plan(x, KERNEL)

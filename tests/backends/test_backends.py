@@ -309,6 +309,7 @@ def test_a_bad_pivot_is_named(name, dtype, bad, rng):
     assert caught.value.index == bad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def test_no_bit_depends_on_threads(rng):
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_wide_blocks_are_summed_in_little_memory(rng):
     """Sums of 600 x 500 columns in many parts would be larger than the blocks."""
     a, b = rng.normal(size=(20_000, 600)), rng.normal(size=(20_000, 500))

@@ -177,6 +177,7 @@ def test_tolerance_of_the_sum_depends_on_the_type():
         c.accuracy(Y, (P * 1.001).astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_accepts_what_holds_numbers(name):
     pd, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
@@ -263,6 +264,7 @@ def test_float32_is_not_copied():
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_sums_of_many_classes_stay_within_memory():
     rng = np.random.default_rng(0)
     p = rng.random((20_000, 1000)).astype(np.float32)

@@ -24,6 +24,7 @@ PROBLEMS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(PROBLEMS)
 def test_auroc_is_that_of_scikit_learn(data):
     y, p, w = data

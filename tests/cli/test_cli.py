@@ -25,6 +25,7 @@ def predictions(tmp_path, rng):
     return tmp_path / "p.npz", arrays
 
 
+@pytest.mark.slow
 def test_evaluate_writes_what_the_function_returns(predictions):
     path, arrays = predictions
     output = path.with_name("out.csv")
@@ -330,6 +331,7 @@ def test_bad_tables(tmp_path, name, content, message):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_compare_and_report(table, tmp_path):
     pytest.importorskip("matplotlib")
     path, report = table[1]("csv"), tmp_path / "r.html"
@@ -390,6 +392,7 @@ def test_info():
     assert json.loads(run_cli("info", "--json").stdout)["backend numpy"] == "available"
 
 
+@pytest.mark.slow
 def test_help_and_version(capsys):
     from fastmcmd.cli import main
     from fastmcmd.cli.app import COMMANDS

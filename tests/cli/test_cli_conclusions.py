@@ -82,6 +82,7 @@ def test_what_is_missing_is_named(file, tmp_path):
         assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_comparison_has_pairs_and_takes_groups(file):
     models = ("--model", "a=gaussian:mean=m,std=0.3", "--model", "b=gaussian:mean=other,std=0.3")
     found = []

@@ -31,6 +31,7 @@ KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
 # ------------------------------------------------------------------------------------ budgets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "budget"),
     [
@@ -414,6 +415,7 @@ def test_parameters_are_no_part_of_a_source():
     assert len(texts) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler")
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

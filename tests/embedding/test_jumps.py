@@ -39,6 +39,7 @@ def test_sum_with_cosine_is_the_sum_of_squares(name):
     assert found["signs"] == pytest.approx(abs(signs) / 1.01, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("form", ["feature", "dense"])
 def test_product_with_cosine_is_within_its_bound(name, form):

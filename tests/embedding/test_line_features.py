@@ -66,6 +66,7 @@ def test_densities_with_poles():
     np.testing.assert_allclose(mean @ mean.T, square, atol=2 * error.max() + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outliers", [(), (50.0, -200.0, 1e4)])
 def test_values_of_heavy_tails_with_all_defaults(rng, outliers):
     n = 50
@@ -128,6 +129,7 @@ def test_atoms_have_no_density(prediction):
     assert not serves_on_line(KERNEL, prediction)
 
 
+@pytest.mark.slow
 def test_a_rare_row_has_panels_of_its_own(rng):
     """One narrow and distant prediction among 600: not one of those that choose the panels at first."""
     n = 600

@@ -246,6 +246,7 @@ def test_kernels_that_are_narrow_for_a_log_normal_are_answered_to_the_tolerance(
     assert np.abs(result.values - drawn.values).max() < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1e8, 1e4, 1.0, 0.01])
 def test_expected_kernels_that_are_narrow_against_the_distribution(gamma):
     points = np.array([0.0, 6.8, 100.0, -30.0])

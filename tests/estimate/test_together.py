@@ -152,6 +152,7 @@ def test_one_pass_serves_all(data, monkeypatch):
     assert {one.result_.info.landmarks for one in found.values()} == {60}
 
 
+@pytest.mark.slow
 def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
     """The others take the low-rank form; that one goes on by products, with the same value as alone."""
     n = 17_000
@@ -175,6 +176,7 @@ def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
         _agree(found[name], fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, prediction))
 
 
+@pytest.mark.slow
 def test_memory_for_one_at_a_time(rng, monkeypatch):
     """A limit that one model alone just keeps: groups get smaller, nothing is refused."""
     n = 1500

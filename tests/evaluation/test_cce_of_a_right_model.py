@@ -62,6 +62,7 @@ def test_what_is_not_known_is_left_out(rng):
     assert "a right model here" in weighted.cce_line
 
 
+@pytest.mark.slow
 def test_points_without_support_are_grey_and_marked(rng, tmp_path):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure

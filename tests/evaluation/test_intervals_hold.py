@@ -15,6 +15,7 @@ NORMS = interval_coverage.ZERO_IF_RIGHT
 REPEATS = 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["Gaussian, right", "Poisson, right"])
 def test_intervals_hold_the_truth(scenario):
     """Of 40 runs at 90 %, fewer than 29 hold it with a probability of 2e-4 for a number: 23 are looked at.
@@ -58,6 +59,7 @@ def test_coverage_of_all_rows_has_an_interval():
     assert 0.9 < one.low < 0.95  # Wilson: 50 / (50 + 1.96^2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pit", ["randomized", "mid"])
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "laplace"])
 def test_null_expectations_are_means_over_right_models(family, pit):
@@ -117,6 +119,7 @@ def test_equal_models_get_few_stars(several):
     assert max(stars.values()) > 0
 
 
+@pytest.mark.slow
 def test_equal_models_get_few_stars_by_the_bootstrap():
     rng = np.random.default_rng(13)
     names = ("pearson", "median_absolute_error", "bias", "regression_ece", "ence", "uce")

@@ -103,6 +103,7 @@ def test_against_the_definition(which, y_kernel, weighted):
     np.testing.assert_allclose(found.effective_rows, explained**2 / a2.sum(axis=0), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_gaussian_under_a_kernel_with_a_kink():
     _rng, x, y = data()
     kernel = fm.Laplacian(1.5)

@@ -202,6 +202,7 @@ def test_conditioning(rng):
     assert column.condition_on == "columns"
 
 
+@pytest.mark.slow
 def test_same_seed_same_result_whatever_the_threads(rng):
     x, y, prediction = problem(rng, 2 * ROWS + 100)
     one = fm.congruence_test(x, y, prediction, random_state=4)
@@ -227,6 +228,7 @@ def test_units_and_views(rng):
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.slow
 def test_statistic_is_the_cce_of_the_given_kernels(rng):
     """With kernels given, ``cce`` is the root mean square of `fastmcmd.cce`, but for chance in the mean."""
     x, y, prediction = problem(rng, 400, std=0.5)

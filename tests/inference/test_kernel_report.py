@@ -29,6 +29,7 @@ def plain_power(x, y, truth, wrong, x_kernel, y_kernel, lam, rng, samples=40):
     return float(np.mean(ranks <= 0.05))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "name"), [(0.5, "std x 0.5"), (2.0, "std x 2")])
 def test_powers_are_those_of_plain_simulation(rng, factor, name):
     x = rng.uniform(-2, 2, (60, 1))

@@ -185,6 +185,7 @@ for turn in range(10**9):
 """
 
 
+@pytest.mark.slow
 @posix
 def test_killed_at_random_moments(tmp_path):
     """The file is always whole, and one later run removes all that was left."""
@@ -539,6 +540,7 @@ def replaced(document):
             yield value
 
 
+@pytest.mark.slow
 def test_settings_that_are_not_what_they_must_be(saved, rng):
     """They are refused with the name of the file, or do no harm."""
     _, path = saved
@@ -644,6 +646,7 @@ fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="
 """
 
 
+@pytest.mark.slow
 @posix
 def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
     """Its checkpoint, its unfinished output and its lock are found, used or removed by the next run."""

@@ -90,6 +90,7 @@ def test_given_back_by_an_error_that_is_kept(path, rng, monkeypatch):
     assert os.listdir(path.parent) == []
 
 
+@pytest.mark.slow
 def test_only_one_of_many_has_it(path, tmp_path):
     command = [sys.executable, "-c", CONTEND, path, tmp_path / "only"]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]

@@ -207,6 +207,7 @@ def test_estimators_and_blocks(gpu, rng, monkeypatch, estimator):
         np.testing.assert_allclose(gpu.get(share), metrics.pit_values(y, prediction), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [1.0, 0.7])
 @pytest.mark.parametrize("estimator", ["nrg", "fair"])
 def test_energy_scores(gpu, rng, beta, estimator):

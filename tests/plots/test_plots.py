@@ -158,6 +158,7 @@ def test_an_evaluation_side_by_side(rng):
         fm.evaluate(x, fm.Gaussian(x, 1.0)).plot()
 
 
+@pytest.mark.slow
 def test_several_evaluations_share_pictures(rng):
     x = rng.normal(size=(200, 2))
     y = x[:, 0] + rng.normal(size=200)

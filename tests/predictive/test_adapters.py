@@ -189,6 +189,7 @@ def test_torch_independent():
         as_predictive(d.MultivariateNormal(torch.zeros(3, 2), torch.eye(2)), 3, columns=2)
 
 
+@pytest.mark.slow
 def test_parts_of_an_object():
     """Rows taken, repeated and in blocks, of objects made anew and of those evaluated as a whole."""
     torch = pytest.importorskip("torch")
@@ -292,6 +293,7 @@ def test_a_type_of_numpy_and_parts_that_cannot_be_copied():
         np.testing.assert_allclose(found.cdf(0.3), expected.cdf(0.3), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "without", [(), ("quantile",), ("mean", "variance"), ("survival_function", "quantile", "mean")]
 )
@@ -301,7 +303,7 @@ def test_methods_that_may_be_missing(without):
     assert not found.discrete
     expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
     same(found, expected, np.array([0.7, -1.2, 2.5]))
-    draws = found.sample(150, 0)  # each by many calls of the cdf where there is no quantile
+    draws = found.sample(60, 0)  # each by many calls of the cdf where there is no quantile
     np.testing.assert_array_equal(found.sample(3, 1), found.sample(3, 1))
     for row in range(3):
         assert stats.kstest(draws[row], stats.logistic(LOC[row], SCALE[row]).cdf).pvalue > 1e-4

@@ -191,6 +191,7 @@ def test_scoringrules_agrees(rng):
         np.testing.assert_allclose(prediction.crps(at), peer(at, *values), rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_heavy_tails():
     """Cauchy: 2 log 2 / pi at the median; nothing finite for df of 1/2 or less."""
     cauchy = as_predictive(stats.cauchy([0.0, 3.0], [1.0, 2.0]), 2)

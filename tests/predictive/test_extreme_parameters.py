@@ -159,6 +159,7 @@ def test_beta_quantiles_at_tiny_levels_reach_them(a, b):
     assert (np.diff(many, axis=1) >= 0).all()
 
 
+@pytest.mark.slow
 def test_double_poisson_tails_just_inside_the_window_count_what_lies_outside():
     """Near the last count of the sums, the mass beyond was left out: up to 38 % of the tail."""
     from math import lgamma, log
@@ -198,6 +199,7 @@ def test_truncated_to_a_narrow_interval_keeps_its_digits():
     np.testing.assert_allclose(at_zero.mean, 0.5e-12, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_truncated_between_the_modes_of_a_mixture():
     both = fm.Mixture([fm.Gaussian([0.0], 0.1), fm.Gaussian([10.0], 0.1)])
     between = fm.Truncated(both, 1.0, 5.0)  # both cdfs are 1/2 to rounding

@@ -70,6 +70,7 @@ def gaussian_integral(mean, std, kernel, z):
     return float((weights * stats.norm(mean, std).pdf(y)) @ kernel(y, [z])[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_methods_agree_with_scipy(name):
     ours, theirs = PAIRS[name]
@@ -205,6 +206,7 @@ HEAVY_OR_SINGULAR = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEAVY_OR_SINGULAR)
 def test_quadrature_under_continuous_distributions(name):
     frozen = HEAVY_OR_SINGULAR[name]

@@ -95,6 +95,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrapper", "base"), CASES)
 def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     """Every public member; expectations where nodes may differ."""

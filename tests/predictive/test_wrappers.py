@@ -72,6 +72,7 @@ def test_laws_of_zero_inflated(name):
     assert prediction.discrete == (name in COUNT_BASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BASES)
 @pytest.mark.parametrize("p", [0.25, 0.8])
 def test_zero_inflated_is_the_mixture(name, p):

@@ -85,6 +85,7 @@ def tilted():
     return TiltedCDF(fm.Gaussian([0.0, 1.0, 5.0], [1.0, 2.0, 0.1]), levels, np.exp(log_weights))
 
 
+@pytest.mark.slow
 def test_tilted_distributions_are_proper():
     found = tilted()
     for row, (centre, std) in enumerate([(0.0, 1.0), (1.0, 2.0), (5.0, 0.1)]):

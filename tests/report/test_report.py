@@ -79,6 +79,7 @@ class Page(HTMLParser):
             self.cells.append(data)
 
 
+@pytest.mark.slow
 def test_a_page_of_two_models(evaluations, tmp_path):
     path = tmp_path / "report.html"
     fm.compare(evaluations).report(path, "Title <1>")
@@ -176,6 +177,7 @@ def encoded_words(rng):
     return texts, encoder, asked
 
 
+@pytest.mark.slow
 def test_encoded_inputs(rng, tmp_path):
     """Texts are listed, and pictures and the witness are those of what the encoder makes of them."""
     texts, encoder, asked = encoded_words(rng)
@@ -329,6 +331,7 @@ def test_every_number_is_read():
     assert set(READING) == {one.name for one in MEASURES}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_infinite_scores_and_spreads(rng, tmp_path):
     """An outcome held impossible and a prediction without variance leave the page whole."""
@@ -347,6 +350,7 @@ def test_infinite_scores_and_spreads(rng, tmp_path):
     assert "Sharpness</strong>" not in text
 
 
+@pytest.mark.slow
 def test_large_samples_are_thinned(rng, tmp_path):
     """The page of many rows is no larger than that of some thousands."""
     n = 120_000

@@ -29,6 +29,7 @@ def data(tmp_path):
     return x, y, p, tmp_path / "x.npy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

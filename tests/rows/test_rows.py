@@ -67,6 +67,7 @@ def test_every_format_tells_what_it_is(opened, plain):
 FEW = settings(max_examples=8)  # each looks at every format in both types
 
 
+@pytest.mark.slow
 @FEW
 @given(st.integers(1, N + 5))
 def test_blocks(opened, plain, step):

@@ -360,6 +360,7 @@ def test_refused_options(rng, options, error, message):
 # --- the choice of solver ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_auto_takes_the_low_rank_form_for_few_columns(rng):
     x = rng.uniform(-1, 1, size=(17_000, 1))
     y, p = np.sin(3 * x[:, 0]) + rng.normal(size=17_000), rng.normal(size=17_000)
@@ -373,6 +374,7 @@ def test_auto_takes_the_low_rank_form_for_few_columns(rng):
     assert (gap <= result.error_bounds + other.error_bounds).all()
 
 
+@pytest.mark.slow
 def test_auto_does_not_where_landmarks_would_not_do(rng):
     x = rng.normal(size=(17_000, 8))
     y, p = x[:, 0] + rng.normal(size=17_000), rng.normal(size=17_000)
