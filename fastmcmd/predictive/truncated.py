@@ -168,6 +168,13 @@ class Truncated(ByQuadrature):
             self._mass[rows] = np.exp(self._narrow.log_mass)
         return rows
 
+    @property
+    def _few_counts(self) -> NarrowCounts | None:
+        """The counts and probabilities of all rows, where each interval holds few; else None."""
+        if not len(self) or len(self._cancelled) < len(self) or not self.discrete:
+            return None
+        return self._narrow if isinstance(self._narrow, NarrowCounts) else None
+
     def _share(self, mass: Array) -> Array:
         with np.errstate(invalid="ignore"):
             return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
@@ -388,8 +395,9 @@ class Truncated(ByQuadrature):
     @property
     def node_count(self) -> int:
         """Nodes of a row: those of the base where it is discrete, else of the own quadrature."""
-        if len(self._cancelled) == len(self) and self.discrete:
-            return self._narrow.counts.shape[1] if len(self) else 0
+        few = self._few_counts
+        if few is not None:
+            return few.counts.shape[1]
         return self.base.node_count if self.discrete else node_count()
 
     @property
@@ -399,8 +407,7 @@ class Truncated(ByQuadrature):
 
     def support(self) -> Nodes | None:
         """Return outputs (L,) that all rows share and their probabilities (n, L), as the base has them."""
-        own = len(self._cancelled) == len(self)
-        shared = self.base.support() if self.discrete and not own else None
+        shared = self.base.support() if self.discrete and self._few_counts is None else None
         if shared is None:
             return None
         masses = self._inside(*shared)
@@ -416,8 +423,9 @@ class Truncated(ByQuadrature):
         return np.asarray(masses / total[:, None])
 
     def _own_support(self) -> Nodes:
-        if len(self._cancelled) == len(self) and isinstance(self._narrow, NarrowCounts):
-            return self._narrow.counts, self._narrow.weights
+        few = self._few_counts
+        if few is not None:
+            return few.counts, few.weights
         values, weights = self.base.nodes()
         masses = self._inside(values, weights)
         if masses is not None:

@@ -175,6 +175,10 @@ class NarrowCounts:
         Logarithms of the masses between the ends, -inf where there are none.
     """
 
+    counts: Array
+    weights: Array
+    log_mass: Array
+
     def __init__(self, base: Predictive, low: Array, high: Array) -> None:
         first = np.ceil(low)
         length = int((np.floor(high) - first).max(initial=0.0)) + 1
