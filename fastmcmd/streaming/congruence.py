@@ -167,7 +167,9 @@ class CCE(Accumulator[CongruenceSums]):
         self._stream = f"{int(self._random.integers(0, 2**63)):016x}"
         self._smoother = None if given is None else smoother_at(x_kernel, given)
 
-    def update(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> CCE:
+    def update(
+        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+    ) -> CCE:
         """Add a batch; returns the accumulator. After an error it is as before.
 
         Parameters
@@ -186,7 +188,9 @@ class CCE(Accumulator[CongruenceSums]):
         self.add(self.gather(x, y, prediction, sample_weight))
         return self
 
-    def gather(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> CongruenceSums:
+    def gather(
+        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+    ) -> CongruenceSums:
         """Return the sums of a batch; arguments as in `update`."""
         check_order(y, "(x, y, prediction)")
         inputs = as_rows(x, "x", columns=self._width).astype(np.float64)
@@ -501,8 +505,8 @@ def _output_map(kernel: Kernel, points: Array | None) -> OutputMap:
     return lattice
 
 
-def _is_empty(value: Any) -> bool:
-    return np.ndim(value) > 0 and len(value) == 0
+def _is_empty(value: ArrayLike) -> bool:
+    return np.ndim(value) > 0 and np.shape(value)[0] == 0
 
 
 def _check_models(one: CongruenceSums, other: CongruenceSums) -> None:

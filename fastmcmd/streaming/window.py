@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import check_count, check_instance, check_positive
 from fastmcmd.streaming.congruence import CCE
@@ -60,7 +61,9 @@ class SlidingWindow:
         self.total, self.renewals = accumulator.fresh(), 0
         self._parts: deque[CCE] = deque()
 
-    def update(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> SlidingWindow:
+    def update(
+        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+    ) -> SlidingWindow:
         """Add a batch as in `CCE.update`, and drop the oldest if there are too many."""
         part = self.total.fresh().update(x, y, prediction, sample_weight)
         self.total.merge(part)
