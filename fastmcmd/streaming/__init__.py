@@ -41,7 +41,8 @@ from fastmcmd.streaming.classification_parts import (
     RankedProbabilityScore,
     UncertaintyHistogram,
 )
-from fastmcmd.streaming.congruence import CCE, CongruenceEstimate, SlidingWindow
+from fastmcmd.streaming.congruence import CCE
+from fastmcmd.streaming.congruence_estimate import CongruenceEstimate
 from fastmcmd.streaming.means import (
     CRPS,
     NLL,
@@ -54,6 +55,7 @@ from fastmcmd.streaming.means import (
     WeightedIntervalScore,
 )
 from fastmcmd.streaming.variance import ENCE, QCE, UCE, ENCECurve, VarianceVariation
+from fastmcmd.streaming.window import SlidingWindow
 
 __all__ = [
     "AUROC",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import storage
-from fastmcmd._base.annotations import FilePath, Json, RandomState
+from fastmcmd._base.annotations import FilePath, RandomState
 from fastmcmd._base.checks import (
     as_rows,
     as_weights,
@@ -20,17 +18,9 @@ from fastmcmd._base.checks import (
     check_instance,
     check_lam,
     check_path,
-    check_positive,
     check_same_length,
 )
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends import get_backend
-from fastmcmd.gram import KernelFeatures, offset_of
-from fastmcmd.inference.combination import (
-    direction_of,
-    rank_p_value,
-    scores_of,
-)
 from fastmcmd.inference.exchangeable import (
     ROWS,
     ExchangedOutcomes,
@@ -40,13 +30,25 @@ from fastmcmd.inference.exchangeable import (
 from fastmcmd.inference.row_norms import own_products
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.io.state import decode
-from fastmcmd.kernels import Kernel, kernel_from_dict, scale_columns, split_scales
-from fastmcmd.kernels.custom import examine_kernel
+from fastmcmd.kernels import Kernel, kernel_from_dict
 from fastmcmd.predictive import Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
-from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums, Ridge, extended
+from fastmcmd.streaming.congruence_estimate import estimate_of
+from fastmcmd.streaming.congruence_landmarks import (
+    extended,
+    features_of,
+    scaled_rows,
+    smoother_at,
+)
+from fastmcmd.streaming.congruence_saved import (
+    SavedCCE,
+    landmarks_of,
+    saved_landmarks,
+    saved_sums,
+    sums_of,
+)
+from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums, Ridge
 from fastmcmd.streaming.output_features import (
     Columns,
     GivenLandmarks,
@@ -55,81 +57,14 @@ from fastmcmd.streaming.output_features import (
     outputs_of,
 )
 
-__all__ = ["CCE", "CongruenceEstimate", "SlidingWindow"]
+__all__ = ["CCE"]
 
 Array = NDArray[np.float64]
 
 _KIND = "streaming.CCE"
 _ONE = ""  # name of the model where a prediction is not named
 _SHARE = 0.1  # of k(x, x) that landmarks may miss of a row before they grow
-_LADDER = (10.0, 1.0, 0.1)  # times lam: regularisers of the test
 _LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
-_EPS = float(np.finfo(np.float64).eps)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CongruenceEstimate:
-    """The conditional congruence error of all rows so far.
-
-    Attributes
-    ----------
-    value : float
-        Root mean square of CCE(x) over the rows.
-    error_bound : float
-        Bound on what landmarks, and features of outputs, miss of ``value``.
-    null_mean : float
-        Mean of CCE(x)^2 over the rows that a right model has on average; NaN where a prediction of one
-        draw has no spread.
-    excess : float
-        ``value^2`` less its noise: an unbiased estimate of the squared misfit. Its sign is kept.
-    p_value : float
-        Of the exact test that the predictions are right; NaN without simulations.
-    dispersion : str
-        "too wide" or "too narrow" where the test says so, else "".
-    rows : int
-        Rows.
-    weight : float
-        Sum of their weights.
-    lam : float
-        Regulariser.
-    landmarks, output_features : int
-        Features of inputs and of outputs.
-    missed : float
-        Mean of ``k(x, x) - |f(x)|^2`` over the rows: what landmarks miss of the inputs.
-    rounding : float
-        Level of rounding, relative to the sums: it grows as rows are subtracted.
-    simulations : int
-        Simulated data sets of the test.
-    proven : bool
-        Whether ``error_bound`` is a bound; False where expectations are integrated numerically: it then
-        counts an estimate of their error.
-    """
-
-    value: float
-    error_bound: float
-    null_mean: float
-    excess: float
-    p_value: float
-    dispersion: str
-    rows: int
-    weight: float
-    lam: float
-    landmarks: int
-    output_features: int
-    missed: float
-    rounding: float
-    simulations: int
-    proven: bool
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __repr__(self) -> str:
-        test = f", p-value {self.p_value:.3g}" if self.simulations else ""
-        return (
-            f"CCE {self.value:.6g} +- {self.error_bound:.2g} over {self.rows:,} rows (squared: excess "
-            f"{self.excess:.3g}, null mean {self.null_mean:.3g}{test}; {self.landmarks} landmarks)"
-        )
 
 
 class CCE(Accumulator[CongruenceSums]):
@@ -214,13 +149,13 @@ class CCE(Accumulator[CongruenceSums]):
                 "no p-value reaches 0.05"
             )
         given = None
-        if isinstance(landmarks, (int, np.integer)) or np.ndim(landmarks) == 0:  # type: ignore[arg-type]
+        if isinstance(landmarks, (int, np.integer)) or np.ndim(landmarks) == 0:
             landmarks = check_count(landmarks, "landmarks", least=1)
         else:
             landmarks = given = as_rows(landmarks, "landmarks").astype(np.float64)
         if most_landmarks is not None:
             least = landmarks if given is None else len(given)
-            most_landmarks = check_count(most_landmarks, "most_landmarks", least=int(least))  # type: ignore[arg-type]
+            most_landmarks = check_count(most_landmarks, "most_landmarks", least=int(least))
         if output_landmarks is not None:
             output_landmarks = as_rows(output_landmarks, "output_landmarks").astype(np.float64)
         self._outputs = _output_map(y_kernel, output_landmarks)
@@ -230,9 +165,11 @@ class CCE(Accumulator[CongruenceSums]):
         )  # fmt: skip
         self._random = generator(random_state, Purpose.TEST)
         self._stream = f"{int(self._random.integers(0, 2**63)):016x}"
-        self._smoother = None if given is None else _smoother_at(x_kernel, given)
+        self._smoother = None if given is None else smoother_at(x_kernel, given)
 
-    def update(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> CCE:  # type: ignore[override]
+    def update(
+        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+    ) -> CCE:
         """Add a batch; returns the accumulator. After an error it is as before.
 
         Parameters
@@ -251,7 +188,9 @@ class CCE(Accumulator[CongruenceSums]):
         self.add(self.gather(x, y, prediction, sample_weight))
         return self
 
-    def gather(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> CongruenceSums:
+    def gather(
+        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+    ) -> CongruenceSums:
         """Return the sums of a batch; arguments as in `update`."""
         check_order(y, "(x, y, prediction)")
         inputs = as_rows(x, "x", columns=self._width).astype(np.float64)
@@ -270,7 +209,7 @@ class CCE(Accumulator[CongruenceSums]):
         for one in simulated.values():
             columns = self._reached(one, columns)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-        f, missed = _features(smoother, inputs)
+        f, residual = features_of(smoother, inputs)
         return CongruenceSums(
             smoother=smoother,
             gram=f.T @ (w[:, None] * f),
@@ -278,7 +217,7 @@ class CCE(Accumulator[CongruenceSums]):
             handled=float(w.sum()),
             rows=n,
             ranks=np.array([smoother.rank]),
-            missed=np.array([float(w @ missed)]),
+            residual=np.array([float(w @ residual)]),
             columns=columns,
             models={
                 name: self._sums(f, w, outcomes, one, columns, simulated.get(name))
@@ -293,7 +232,7 @@ class CCE(Accumulator[CongruenceSums]):
         assert self._state is not None
         self._smoother = self._state.smoother
 
-    def merge(self, other: CCE) -> CCE:  # type: ignore[override]
+    def merge(self, other: CCE) -> CCE:
         """Add the rows of another accumulator of the same settings and models.
 
         Landmarks that differ, as they were chosen from other samples or have grown, are joined.
@@ -358,7 +297,8 @@ class CCE(Accumulator[CongruenceSums]):
 
     def conclude(self, state: CongruenceSums) -> Any:
         """Return the estimate; a dict of them for several models."""
-        return self._each(state, self._estimate)
+        simulations = self.settings["simulations"]
+        return self._each(state, lambda ridge: estimate_of(ridge, simulations))
 
     def score_samples(self, x: ArrayLike) -> Any:
         """Return CCE(x) (q,) at inputs (q, d); a dict of them for several models."""
@@ -369,8 +309,8 @@ class CCE(Accumulator[CongruenceSums]):
 
     def error_bounds(self, x: ArrayLike) -> Any:
         """Return bounds (q,) on the error of `score_samples` at inputs (q, d)."""
-        _, diagonal, missed = self._at(x)
-        return self._each(self._seen, lambda ridge: ridge.error_bounds(diagonal, missed))
+        _, diagonal, residual = self._at(x)
+        return self._each(self._seen, lambda ridge: ridge.error_bounds(diagonal, residual))
 
     def witness(self, x: ArrayLike, y: ArrayLike) -> Any:
         """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
@@ -390,24 +330,12 @@ class CCE(Accumulator[CongruenceSums]):
         """
         check_path(path, "path")
         settings = self.settings
-        features = None if self._smoother is None else self._smoother.features
-        state, landmarks = self._state, settings["landmarks"]
-        storage.save(
-            path,
-            _KIND,
-            _Saved(
-                settings["x_kernel"].to_dict(), settings["y_kernel"].to_dict(), landmarks, settings["lam"],
-                settings["output_landmarks"], settings["most_landmarks"], settings["simulations"],
-                None if features is None else _SavedLandmarks(
-                    features.kernel.to_dict(), np.asarray(features.pivots, dtype=np.float64),
-                    features.factor, features.offset, self._smoother.scales,  # type: ignore[union-attr]
-                ),
-                None if state is None else _SavedSums(
-                    state.gram, state.weight, state.handled, state.rows, state.ranks, state.missed,
-                    state.columns, list(state.models), list(state.models.values()), list(state.streams),
-                ),
-            ),
+        state = SavedCCE(
+            settings["x_kernel"].to_dict(), settings["y_kernel"].to_dict(), settings["landmarks"],
+            settings["lam"], settings["output_landmarks"], settings["most_landmarks"],
+            settings["simulations"], saved_landmarks(self._smoother), saved_sums(self._state),
         )  # fmt: skip
+        storage.save(path, _KIND, state)
 
     @property
     def _seen(self) -> CongruenceSums:
@@ -431,8 +359,8 @@ class CCE(Accumulator[CongruenceSums]):
         """Return features, k(x, x) and what landmarks miss of it, at inputs."""
         smoother = self._seen.smoother
         rows = as_rows(x, "x", columns=self._width).astype(np.float64)
-        f, missed = _features(smoother, rows)
-        return f, smoother.features.diagonal(_scaled(smoother, rows)), missed
+        f, residual = features_of(smoother, rows)
+        return f, smoother.features.diagonal(scaled_rows(smoother, rows)), residual
 
     def _models(self, prediction: Any, y: Array) -> dict[str, Predictive]:
         """Return the predictions by name."""
@@ -460,9 +388,9 @@ class CCE(Accumulator[CongruenceSums]):
         most = self.settings["most_landmarks"]
         if most is None or smoother.rank >= most:
             return smoother
-        _, missed = _features(smoother, x)
-        rows = _scaled(smoother, x)
-        new = missed > _SHARE * smoother.features.diagonal(rows)
+        _, residual = features_of(smoother, x)
+        rows = scaled_rows(smoother, x)
+        new = residual > _SHARE * smoother.features.diagonal(rows)
         return extended(smoother, rows[new], most, _SHARE) if new.any() else smoother
 
     def _sums(
@@ -472,7 +400,7 @@ class CCE(Accumulator[CongruenceSums]):
         """Return the sums of one model over a batch."""
         simulations = self.settings["simulations"]
         p = self._outputs.transform(y, columns)
-        mean, missed, proven = self._outputs.expected(prediction, columns)
+        mean, residual, proven = self._outputs.expected(prediction, columns)
         e = p - mean
         weighted = f * w[:, None]
         norms = np.einsum("ij,ij->i", e, e)
@@ -483,14 +411,14 @@ class CCE(Accumulator[CongruenceSums]):
         spread[0] = w @ norms
         if outcomes is not None:
             cross[:, 1:], spread[1:] = self._simulated(weighted, w, p, mean, outcomes, columns)
-        missed = (missed + self._outputs.missed(y, columns)) ** 2
+        residual = (residual + self._outputs.residual(y, columns)) ** 2
         return ModelSums(
             cross=cross,
             squares=e.T @ (w[:, None] * e),
             noise=weighted.T @ (norms[:, None] * weighted),
             null=None if variances is None else weighted.T @ (variances[:, None] * weighted),
             spread=spread,
-            missed=float(w @ missed),
+            residual=float(w @ residual),
             proven=proven,
         )
 
@@ -501,7 +429,7 @@ class CCE(Accumulator[CongruenceSums]):
         variances = np.maximum(own - np.einsum("ij,ij->i", mean, mean), 0.0)
         if not isinstance(prediction, Draws):
             return variances
-        draws = outputs.values.shape[1]  # type: ignore[union-attr]
+        draws = outputs.values.shape[1]
         return None if draws == 1 else variances * (draws + 1) / (draws - 1)
 
     def _outcomes(self, y: Array, models: dict[str, Predictive]) -> dict[str, Outcomes]:
@@ -546,179 +474,20 @@ class CCE(Accumulator[CongruenceSums]):
             spread += w[rows] @ np.einsum("ibr,ibr->ib", e, e)
         return total.reshape(weighted.shape[1], simulations, -1), spread
 
-    def _estimate(self, ridge: Ridge) -> CongruenceEstimate:
-        sums, model, lam = ridge.sums, ridge.model, ridge.lam
-        square = float(ridge.mean_squares(lam)[0])
-        p_value, dispersion = float("nan"), ""
-        simulations = self.settings["simulations"]
-        if simulations:
-            gaps = (model.spread - model.spread.mean()) / sums.weight
-            values = [ridge.mean_squares(factor * lam) for factor in _LADDER]
-            p_value = rank_p_value(scores_of(np.array([*values, np.abs(gaps)])).max(axis=0))
-            dispersion = direction_of(gaps[None]) if p_value <= 0.05 else ""
-        return CongruenceEstimate(
-            value=float(np.sqrt(max(square, 0.0))),
-            error_bound=ridge.error_bound(),
-            null_mean=float("nan") if model.null is None else ridge.mean_form(model.null),
-            excess=square - ridge.mean_form(model.noise),
-            p_value=p_value,
-            dispersion=dispersion,
-            rows=sums.rows,
-            weight=sums.weight,
-            lam=lam,
-            landmarks=sums.smoother.rank,
-            output_features=len(sums.columns),
-            missed=float(sums.missed.sum()) / sums.weight,
-            rounding=_rounding(sums, lam),
-            simulations=simulations,
-            proven=model.proven,
-        )
-
-
-class SlidingWindow:
-    """The last batches of a stream: the oldest is subtracted as a new one comes.
-
-    Parameters
-    ----------
-    accumulator : CCE
-        Settings and landmarks; its rows do not count.
-    batches : int
-        Batches in the window.
-    tolerance : float
-        Level of rounding, relative, beyond which the sums are renewed: added up again from the batches.
-
-    Attributes
-    ----------
-    total : CCE
-        The accumulator of the rows in the window.
-    renewals : int
-        How often the sums were renewed.
-
-    Notes
-    -----
-    Memory is that of ``batches + 1`` accumulators. A window of batches of equal weight is renewed about
-    every ``tolerance lam / eps`` times its length: at 1e-9 and lam = 0.01, every 45,000 times.
-
-    Examples
-    --------
-    >>> import numpy as np, fastmcmd as fm
-    >>> rng = np.random.default_rng(0)
-    >>> blank = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), np.linspace(-3, 3, 20))
-    >>> window = fm.streaming.SlidingWindow(blank, 3)
-    >>> for _ in range(10):
-    ...     x = rng.normal(size=100)
-    ...     _ = window.update(x, x + rng.normal(size=100), fm.Gaussian(x, 1.0))
-    >>> window.compute().rows
-    300
-    """
-
-    def __init__(self, accumulator: CCE, batches: int, tolerance: float = 1e-9) -> None:
-        check_instance(accumulator, "accumulator", CCE, "a fastmcmd.streaming.CCE")
-        self.batches = check_count(batches, "batches", least=1)
-        self.tolerance = check_positive(tolerance, "tolerance")
-        self.total, self.renewals = accumulator.fresh(), 0
-        self._parts: deque[CCE] = deque()
-
-    def update(self, x: Any, y: Any, prediction: Any, sample_weight: Any = None) -> SlidingWindow:
-        """Add a batch as in `CCE.update`, and drop the oldest if there are too many."""
-        part = self.total.fresh().update(x, y, prediction, sample_weight)
-        self.total.merge(part)
-        self._parts.append(part)
-        if len(self._parts) > self.batches:
-            self.total.subtract(self._parts.popleft())
-        state = self.total._state
-        if state is not None and _rounding(state, self.total.settings["lam"]) > max(
-            self.tolerance, 2 * _EPS / self.total.settings["lam"]
-        ):
-            self.renew()
-        return self
-
-    def renew(self) -> None:
-        """Add the sums up again from the batches in the window."""
-        self.total = self.total.fresh()
-        for part in self._parts:
-            self.total.merge(part)
-        self.renewals += 1
-
-    def compute(self) -> Any:
-        """Return the estimate of the rows in the window."""
-        return self.total.compute()
-
-
-@dataclass(frozen=True, eq=False)
-class _SavedLandmarks:
-    kernel: Json
-    pivots: Array
-    factor: Array
-    offset: Array | None
-    scales: tuple[float, ...] | None
-
-
-@dataclass(frozen=True, eq=False)
-class _SavedSums:
-    gram: Array
-    weight: float
-    handled: float
-    rows: int
-    ranks: NDArray[np.int64]
-    missed: Array
-    columns: Columns
-    names: list[str]
-    models: list[ModelSums]
-    streams: list[str]
-
-
-@dataclass(frozen=True, eq=False)
-class _Saved:
-    x_kernel: Json
-    y_kernel: Json
-    landmarks: int | Array
-    lam: float
-    output_landmarks: Array | None
-    most_landmarks: int | None
-    simulations: int
-    features: _SavedLandmarks | None
-    sums: _SavedSums | None
-
 
 def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> CCE:
     del version
-    saved = decode(_Saved, arrays, document)
+    saved = decode(SavedCCE, arrays, document)
     restored = CCE(
         kernel_from_dict(saved.x_kernel), kernel_from_dict(saved.y_kernel), saved.landmarks, saved.lam,
         output_landmarks=saved.output_landmarks, most_landmarks=saved.most_landmarks,
         simulations=saved.simulations,
     )  # fmt: skip
     if saved.features is not None:
-        one = saved.features
-        rank = len(one.pivots)
-        if one.pivots.ndim != 2 or one.factor.shape != (rank, rank):
-            raise ValueError(f"the factor of {rank} landmarks has shape {one.factor.shape}")
-        kernel = kernel_from_dict(one.kernel)
-        features = KernelFeatures(
-            kernel, one.pivots, one.factor, get_backend("auto", kernel), one.offset
-        )
-        restored._smoother = Smoother(features, one.scales)
+        restored._smoother = landmarks_of(saved.features)
     if saved.sums is not None:
-        restored._state = _restored_sums(saved.sums, restored)
+        restored._state = sums_of(saved.sums, restored._smoother, saved.simulations + 1)
     return restored
-
-
-def _restored_sums(saved: _SavedSums, restored: CCE) -> CongruenceSums:
-    if restored._smoother is None or len(saved.names) != len(saved.models):
-        raise ValueError("there are sums without landmarks, or without models")
-    rank, count = restored._smoother.rank, len(saved.columns)
-    shape = rank, restored.settings["simulations"] + 1, count
-    for one in saved.models:
-        if one.cross.shape != shape or one.squares.shape != (count, count):
-            raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
-    if saved.gram.shape != (rank, rank) or saved.ranks.shape != saved.missed.shape:
-        raise ValueError(f"sums of inputs have shape {saved.gram.shape}, of {rank} landmarks")
-    return CongruenceSums(
-        restored._smoother, saved.gram, saved.weight, saved.handled, saved.rows, saved.ranks,
-        saved.missed, saved.columns, dict(zip(saved.names, saved.models, strict=True)),
-        tuple(saved.streams),
-    )  # fmt: skip
 
 
 storage.register(_KIND, _restored)
@@ -736,37 +505,8 @@ def _output_map(kernel: Kernel, points: Array | None) -> OutputMap:
     return lattice
 
 
-def _smoother_at(kernel: Kernel, landmarks: Array) -> Smoother:
-    """Return the features at given landmarks, but for those that the others reproduce."""
-    scales, _ = split_scales(kernel)
-    inner, rows = scale_columns(kernel, landmarks, "landmarks")
-    inner = inner.resolve(rows)
-    examine_kernel(inner, "x_kernel", rows)
-    backend = get_backend("auto", inner)
-    search = LandmarkSearch(
-        backend, inner, rows, np.ones(len(rows)), len(rows), np.random.default_rng(0),
-        offset_of(inner, backend, rows),
-    )  # fmt: skip
-    search.take(np.arange(len(rows)))
-    return Smoother(search.kernel_features(), scales)
-
-
-def _scaled(smoother: Smoother, x: Array) -> Array:
-    return x if smoother.scales is None else np.asarray(x * np.array(smoother.scales))
-
-
-def _features(smoother: Smoother, x: Array) -> tuple[Array, Array]:
-    """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2``, rounding included."""
-    f = smoother.transform(x)
-    return f, smoother.features.residuals(_scaled(smoother, x), f)
-
-
-def _is_empty(value: Any) -> bool:
-    return np.ndim(value) > 0 and len(value) == 0
-
-
-def _rounding(sums: CongruenceSums, lam: float) -> float:
-    return _EPS * sums.handled / (sums.weight * lam) if sums.weight > 0 else float("inf")
+def _is_empty(value: ArrayLike) -> bool:
+    return np.ndim(value) > 0 and np.shape(value)[0] == 0
 
 
 def _check_models(one: CongruenceSums, other: CongruenceSums) -> None:

@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd.inference.smoother import Smoother
-from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.streaming.congruence_landmarks import (
+    change_of_landmarks,
+    joined_landmarks,
+    same_landmarks,
+)
 from fastmcmd.streaming.output_features import Columns
 
-__all__ = ["CongruenceSums", "ModelSums", "Ridge", "extended"]
+__all__ = ["CongruenceSums", "ModelSums", "Ridge"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -40,10 +44,10 @@ class ModelSums:
         ``F'diag(w^2 V) F``; None where a prediction of one draw has no spread.
     spread : ndarray (B + 1,)
         ``sum w |e|^2`` of each data set.
-    missed : float
+    residual : float
         ``sum w rho^2``, rho the norm of what output features miss of a residual, bounded.
     proven : bool
-        Whether ``missed`` is a bound: densities integrated numerically only have estimates.
+        Whether ``residual`` is a bound: densities integrated numerically only have estimates.
     """
 
     cross: Array
@@ -51,7 +55,7 @@ class ModelSums:
     noise: Array
     null: Array | None
     spread: Array
-    missed: float
+    residual: float
     proven: bool = True
 
     def plus(self, other: ModelSums, sign: float) -> ModelSums:
@@ -65,7 +69,7 @@ class ModelSums:
             self.noise + sign * other.noise,
             null,
             np.maximum(self.spread + sign * other.spread, 0.0),
-            max(self.missed + sign * other.missed, 0.0),
+            max(self.residual + sign * other.residual, 0.0),
             self.proven and other.proven,
         )
 
@@ -103,7 +107,7 @@ class CongruenceSums:
         Rows.
     ranks : ndarray (t,) of int
         Landmarks that rows had when they were added: growing leaves older rows at zero in new features.
-    missed : ndarray (t,)
+    residual : ndarray (t,)
         ``sum w (k(x, x) - |f(x)|^2)`` over the rows of each of these ranks.
     columns : ndarray (r, 2)
         Output features.
@@ -119,7 +123,7 @@ class CongruenceSums:
     handled: float
     rows: int
     ranks: NDArray[np.int64]
-    missed: Array
+    residual: Array
     columns: Columns
     models: dict[str, ModelSums]
     streams: tuple[str, ...] = ()
@@ -133,13 +137,13 @@ class CongruenceSums:
         return self._combined(other, -1.0)
 
     def _combined(self, other: CongruenceSums, sign: float) -> CongruenceSums:
-        smoother = _union(self.smoother, other.smoother)
+        smoother = joined_landmarks(self.smoother, other.smoother)
         columns = np.unique(np.concatenate([self.columns, other.columns]), axis=0)
         one, two = (part.at(smoother).spanning(columns) for part in (self, other))
         ranks = np.union1d(one.ranks, two.ranks)
-        missed = np.zeros(len(ranks))
-        missed[np.searchsorted(ranks, one.ranks)] += one.missed
-        missed[np.searchsorted(ranks, two.ranks)] += sign * two.missed
+        residual = np.zeros(len(ranks))
+        residual[np.searchsorted(ranks, one.ranks)] += one.residual
+        residual[np.searchsorted(ranks, two.ranks)] += sign * two.residual
         streams = set(one.streams) | set(two.streams)
         if sign < 0:
             streams = set(one.streams) - set(two.streams)
@@ -150,7 +154,7 @@ class CongruenceSums:
             one.handled + two.handled,
             one.rows + int(sign) * two.rows,
             ranks,
-            np.maximum(missed, 0.0),
+            np.maximum(residual, 0.0),
             columns,
             {name: sums.plus(two.models[name], sign) for name, sums in one.models.items()},
             tuple(sorted(streams)),
@@ -160,7 +164,7 @@ class CongruenceSums:
         """Return the sums expressed at landmarks that include those here."""
         if same_landmarks(self.smoother, smoother):
             return self
-        turn, common = _turn(self.smoother, smoother)
+        turn, common = change_of_landmarks(self.smoother, smoother)
         return replace(
             self,
             smoother=smoother,
@@ -172,7 +176,8 @@ class CongruenceSums:
     def merged_ranks(self) -> CongruenceSums:
         """Return the same with each rank once."""
         ranks, place = np.unique(self.ranks, return_inverse=True)
-        return replace(self, ranks=ranks, missed=np.bincount(place, self.missed, len(ranks)))
+        residual = np.asarray(np.bincount(place, self.residual, len(ranks)), dtype=np.float64)
+        return replace(self, ranks=ranks, residual=residual)
 
     def spanning(self, columns: Columns) -> CongruenceSums:
         """Return the sums with further output features, which are zero in all rows."""
@@ -191,74 +196,6 @@ class CongruenceSums:
             null = 0 if one.null is None else one.null.size
             count += one.cross.size + one.squares.size + one.noise.size + null
         return count
-
-
-def same_landmarks(one: Smoother, other: Smoother) -> bool:
-    """Tell whether the features of two smoothers are the same."""
-    return one is other or (
-        one.scales == other.scales
-        and np.array_equal(one.features.pivots, other.features.pivots)
-        and np.array_equal(one.features.factor, other.features.factor)
-    )
-
-
-def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smoother:
-    """Return more landmarks among scaled rows (m, d), until these miss less than a share of k(x, x)."""
-    features = smoother.features
-    old = features.rank
-    pool = np.concatenate([features.pivots, rows])
-    search = LandmarkSearch(
-        features.backend, features.kernel, pool, np.ones(len(pool)), max(most, old),
-        np.random.default_rng(0), features.offset,
-    )  # fmt: skip
-    search.take(np.arange(old))
-    while search.rank < most and not search.exhausted:
-        if (search.residual_diagonal <= share * search.diagonal).all():
-            break
-        search.take(search.residual_diagonal.argmax()[None])
-    new = np.flatnonzero(search.pivots >= old)
-    if not len(new):
-        return smoother
-    found = search.kernel_features()
-    pivots = found.pivots[new]
-    # The old factor stays as it is: features at old landmarks stay what they were to the last digit.
-    factor = np.zeros((old + len(new), old + len(new)))
-    factor[:old, :old] = features.factor
-    factor[old:, :old] = features.transform(pivots)
-    factor[old:, old:] = found.factor[np.ix_(new, new)]
-    grown = replace(features, pivots=np.concatenate([features.pivots, pivots]), factor=factor)
-    return Smoother(grown, smoother.scales)
-
-
-def _union(one: Smoother, other: Smoother) -> Smoother:
-    """Return landmarks that include those of both; those of the first come first."""
-    if same_landmarks(one, other):
-        return one
-    if one.scales != other.scales or one.features.kernel != other.features.kernel:
-        raise ValueError(
-            f"x_kernel was resolved to {one.features.kernel!r} here and to {other.features.kernel!r} in "
-            "other, on different first samples; pass kernels with numbers, or start parts with fresh()"
-        )
-    for more, fewer in ((one, other), (other, one)):
-        count = fewer.rank
-        if np.array_equal(more.features.pivots[:count], fewer.features.pivots):
-            return more
-    rows = other.features.pivots
-    return extended(one, np.asarray(rows, dtype=np.float64), one.rank + len(rows), 1e-13)
-
-
-def _turn(old: Smoother, new: Smoother) -> tuple[Array, int]:
-    """Return the matrix (q, p) from features at old landmarks to those at new ones, and the common ones."""
-    pivots, others = old.features.pivots, new.features.pivots
-    size = min(len(pivots), len(others))
-    equal = (pivots[:size] == others[:size]).all(axis=1)
-    common = size if equal.all() else int(equal.argmin())
-    turn = np.zeros((new.rank, old.rank))
-    turn[np.arange(common), np.arange(common)] = 1.0
-    if common < old.rank:
-        known = new.features.transform(pivots)  # (p, q)
-        turn[:, common:] = known.T @ old.features.coefficients(np.eye(old.rank))[:, common:]
-    return turn, common
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,13 +264,13 @@ class Ridge:
     def _moved(self) -> float:
         """Bound on what the solution has in directions that older landmarks left out of their rows."""
         total = 0.0
-        for rank, missed in zip(self.sums.ranks, self.sums.missed, strict=True):
-            total += float(missed) * float((self.coefficients[int(rank) :] ** 2).sum())
+        for rank, residual in zip(self.sums.ranks, self.sums.residual, strict=True):
+            total += float(residual) * float((self.coefficients[int(rank) :] ** 2).sum())
         return float(np.sqrt(total))
 
     @property
-    def _missed_inputs(self) -> float:
-        return float(self.sums.missed.sum())
+    def _residual_trace(self) -> float:
+        return float(self.sums.residual.sum())
 
     @property
     def _nested(self) -> bool:
@@ -346,19 +283,21 @@ class Ridge:
         ``min(sqrt(mu) / 2, sqrt(tau)) sqrt(tau) |B|_2 / sqrt(N)``, rows from before the landmarks grew
         twice what the solution has in the new directions, outputs ``sqrt(sum w rho^2 / N)``.
         """
-        tau = self._missed_inputs
+        tau = self._residual_trace
         factor = np.sqrt(self.shift) / 2
         if self._nested:
             factor = min(factor, np.sqrt(tau))
         inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._moved
-        return float((inputs + np.sqrt(self.model.missed)) / np.sqrt(self.sums.weight))
+        return float((inputs + np.sqrt(self.model.residual)) / np.sqrt(self.sums.weight))
 
-    def error_bounds(self, diagonal: Array, missed: Array) -> Array:
+    def error_bounds(self, diagonal: Array, residual: Array) -> Array:
         """Return bounds (q,) on the error at points with k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""
-        tau, size = self._missed_inputs, np.sqrt(diagonal)
+        tau, size = self._residual_trace, np.sqrt(diagonal)
         factor = size
         if self._nested:
-            factor = np.minimum(size, np.sqrt(missed) + np.sqrt(min(1.0, tau / self.shift)) * size)
+            factor = np.minimum(
+                size, np.sqrt(residual) + np.sqrt(min(1.0, tau / self.shift)) * size
+            )
         inputs = factor * np.sqrt(tau) * self.dual_norm
-        others = size * (self._moved + np.sqrt(self.model.missed)) / (2 * np.sqrt(self.shift))
+        others = size * (self._moved + np.sqrt(self.model.residual)) / (2 * np.sqrt(self.shift))
         return np.asarray(inputs + others)

@@ -68,7 +68,7 @@ class OutputMap(ABC):
         """Return ``E p(Y_i)`` (n, r), a bound (n,) on what they miss, and whether that is proven."""
 
     @abstractmethod
-    def missed(self, y: Array, columns: Columns) -> Array:
+    def residual(self, y: Array, columns: Columns) -> Array:
         """Return the norm (n,) of what the features miss of outputs (n, k)."""
 
 
@@ -126,10 +126,10 @@ class Lattice(OutputMap):
         return out
 
     def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
-        """Return ``E p(Y_i)``, what is missed, and whether that is proven."""
+        """Return ``E p(Y_i)``, what features miss, and whether that is proven."""
         out = np.empty((len(prediction), len(columns)))
         size = float(np.sqrt(sum(factor for _, factor in self.parts)))
-        missed = np.full(len(out), np.sqrt(_LATTICE_ERROR) * size)
+        residual = np.full(len(out), np.sqrt(_LATTICE_ERROR) * size)
         finite = isinstance(prediction, Draws) or prediction.exact_nodes
         one = prediction.take(np.zeros(1, dtype=np.intp))
         exact = finite or closed_form(one, RBF(1.0), np.zeros((1, 1))) is not None
@@ -143,12 +143,12 @@ class Lattice(OutputMap):
                 factor = np.eye(len(points[here])) / scale
                 bumps = KernelFeatures(kernel, points[here], factor, get_backend("auto", kernel))
                 out[:, some[here]], _, error = mean_features_by_nodes(bumps, prediction, _GOAL)
-                missed += error
+                residual += error
         if not finite:
-            missed += 2 * self._tail_beyond(prediction, columns) * size
-        return out, missed, exact
+            residual += 2 * self._tail_beyond(prediction, columns) * size
+        return out, residual, exact
 
-    def missed(self, y: Array, columns: Columns) -> Array:
+    def residual(self, y: Array, columns: Columns) -> Array:
         """Return the norm (n,) of what the features miss."""
         del columns
         size = float(np.sqrt(sum(factor for _, factor in self.parts)))
@@ -174,19 +174,19 @@ class Lattice(OutputMap):
 
     def _bumps(self, columns: Columns) -> list[tuple[NDArray[np.intp], float, float, Array]]:
         """Return positions among the columns, gamma, height and centres (r', 1) of each part."""
-        found = []
+        bumps = []
         for part, (gamma, factor) in enumerate(self.parts):
             some = np.flatnonzero(columns[:, 0] == part)
             step = self._step(gamma)
             height = float(np.sqrt(factor * step * np.sqrt(4 * gamma / np.pi)))
-            found.append((some, gamma, height, columns[some, 1:].astype(np.float64) * step))
-        return found
+            bumps.append((some, gamma, height, columns[some, 1:].astype(np.float64) * step))
+        return bumps
 
 
 def _rbf_parts(kernel: Kernel, factor: float) -> list[tuple[float, float]] | None:
     """Return gamma and factor of each RBF kernel in a sum; None where it is none."""
-    if isinstance(kernel, RBF) and kernel.is_resolved and np.ndim(kernel.gamma) == 0:
-        return [(float(kernel.gamma), factor)]  # type: ignore[arg-type]
+    if isinstance(kernel, RBF) and isinstance(kernel.gamma, (int, float)):
+        return [(float(kernel.gamma), factor)]
     if isinstance(kernel, Product):
         for one, other in ((kernel.left, kernel.right), (kernel.right, kernel.left)):
             if isinstance(one, Constant):
@@ -258,7 +258,7 @@ class GivenLandmarks(OutputMap):
         return self.features.transform(y)
 
     def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
-        """Return ``E p(Y_i)``, what is missed, and whether that is proven."""
+        """Return ``E p(Y_i)``, what features miss, and whether that is proven."""
         del columns
         outputs = outputs_of(prediction, self.dimension)
         mean = mean_features(self.features, outputs)
@@ -266,7 +266,7 @@ class GivenLandmarks(OutputMap):
         known = expectation.of(prediction)
         return mean, known.residual + known.error + known.floor, expectation.rigorous
 
-    def missed(self, y: Array, columns: Columns) -> Array:
+    def residual(self, y: Array, columns: Columns) -> Array:
         """Return the norm (n,) of what the features miss."""
         del columns
         return np.sqrt(self.features.residuals(y, self.features.transform(y)))

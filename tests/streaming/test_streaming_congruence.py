@@ -71,7 +71,7 @@ def plain(data, lam, landmarks=LANDMARKS):
 
 
 def close(one, other, rtol=1e-9):
-    for name in ("value", "error_bound", "null_mean", "excess", "weight", "missed"):
+    for name in ("value", "error_bound", "null_mean", "excess", "weight", "residual"):
         np.testing.assert_allclose(
             getattr(one, name), getattr(other, name), rtol, 1e-13, err_msg=name
         )

@@ -1,0 +1,121 @@
+"""Landmarks of accumulators: given, grown, joined, and sums expressed in others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import offset_of
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import Kernel, scale_columns, split_scales
+from fastmcmd.kernels.custom import examine_kernel
+from fastmcmd.solvers.landmarks import LandmarkSearch
+
+__all__ = [
+    "change_of_landmarks",
+    "extended",
+    "features_of",
+    "joined_landmarks",
+    "same_landmarks",
+    "scaled_rows",
+    "smoother_at",
+]
+
+Array = NDArray[np.float64]
+
+
+def smoother_at(kernel: Kernel, landmarks: Array) -> Smoother:
+    """Return the features at given landmarks, but for those that the others reproduce."""
+    scales, _ = split_scales(kernel)
+    inner, rows = scale_columns(kernel, landmarks, "landmarks")
+    inner = inner.resolve(rows)
+    examine_kernel(inner, "x_kernel", rows)
+    backend = get_backend("auto", inner)
+    search = LandmarkSearch(
+        backend, inner, rows, np.ones(len(rows)), len(rows), np.random.default_rng(0),
+        offset_of(inner, backend, rows),
+    )  # fmt: skip
+    search.take(np.arange(len(rows)))
+    return Smoother(search.kernel_features(), scales)
+
+
+def scaled_rows(smoother: Smoother, x: Array) -> Array:
+    """Return inputs (n, d) in the coordinates of the landmarks."""
+    return x if smoother.scales is None else np.asarray(x * np.array(smoother.scales))
+
+
+def features_of(smoother: Smoother, x: Array) -> tuple[Array, Array]:
+    """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2``, rounding included."""
+    f = smoother.transform(x)
+    return f, smoother.features.residuals(scaled_rows(smoother, x), f)
+
+
+def same_landmarks(one: Smoother, other: Smoother) -> bool:
+    """Tell whether the features of two smoothers are the same."""
+    return one is other or (
+        one.scales == other.scales
+        and np.array_equal(one.features.pivots, other.features.pivots)
+        and np.array_equal(one.features.factor, other.features.factor)
+    )
+
+
+def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smoother:
+    """Return more landmarks among scaled rows (m, d), until these miss less than a share of k(x, x)."""
+    features = smoother.features
+    old = features.rank
+    pool = np.concatenate([features.pivots, rows])
+    search = LandmarkSearch(
+        features.backend, features.kernel, pool, np.ones(len(pool)), max(most, old),
+        np.random.default_rng(0), features.offset,
+    )  # fmt: skip
+    search.take(np.arange(old))
+    while search.rank < most and not search.exhausted:
+        if (search.residual_diagonal <= share * search.diagonal).all():
+            break
+        search.take(search.residual_diagonal.argmax()[None])
+    new = np.flatnonzero(search.pivots >= old)
+    if not len(new):
+        return smoother
+    added = search.kernel_features()
+    pivots = added.pivots[new]
+    # The old factor stays as it is: features at old landmarks stay what they were to the last digit.
+    factor = np.zeros((old + len(new), old + len(new)))
+    factor[:old, :old] = features.factor
+    factor[old:, :old] = features.transform(pivots)
+    factor[old:, old:] = added.factor[np.ix_(new, new)]
+    grown = replace(features, pivots=np.concatenate([features.pivots, pivots]), factor=factor)
+    return Smoother(grown, smoother.scales)
+
+
+def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
+    """Return landmarks that include those of both; those of the first come first."""
+    if same_landmarks(one, other):
+        return one
+    if one.scales != other.scales or one.features.kernel != other.features.kernel:
+        raise ValueError(
+            f"x_kernel was resolved to {one.features.kernel!r} here and to {other.features.kernel!r} in "
+            "other, on different first samples; pass kernels with numbers, or start parts with fresh()"
+        )
+    for more, fewer in ((one, other), (other, one)):
+        count = fewer.rank
+        if np.array_equal(more.features.pivots[:count], fewer.features.pivots):
+            return more
+    rows = other.features.pivots
+    return extended(one, np.asarray(rows, dtype=np.float64), one.rank + len(rows), 1e-13)
+
+
+def change_of_landmarks(old: Smoother, new: Smoother) -> tuple[Array, int]:
+    """Return the matrix (q, p) from features at old landmarks to those at new ones, and the common ones."""
+    pivots, others = old.features.pivots, new.features.pivots
+    size = min(len(pivots), len(others))
+    equal = (pivots[:size] == others[:size]).all(axis=1)
+    common = size if equal.all() else int(equal.argmin())
+    turn = np.zeros((new.rank, old.rank))
+    turn[np.arange(common), np.arange(common)] = 1.0
+    if common < old.rank:
+        known = new.features.transform(pivots)  # (p, q)
+        turn[:, common:] = known.T @ old.features.coefficients(np.eye(old.rank))[:, common:]
+    return turn, common

@@ -1,0 +1,122 @@
+"""Accumulators of the CCE as states that `fastmcmd.io.state` writes and reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Json
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import kernel_from_dict
+from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums
+from fastmcmd.streaming.output_features import Columns
+
+__all__ = [
+    "SavedCCE",
+    "SavedLandmarks",
+    "SavedSums",
+    "landmarks_of",
+    "saved_landmarks",
+    "saved_sums",
+    "sums_of",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedLandmarks:
+    """Landmarks as `Smoother` holds them."""
+
+    kernel: Json
+    pivots: Array
+    factor: Array
+    offset: Array | None
+    scales: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class SavedSums:
+    """`CongruenceSums`, models as lists."""
+
+    gram: Array
+    weight: float
+    handled: float
+    rows: int
+    ranks: NDArray[np.int64]
+    residual: Array
+    columns: Columns
+    names: list[str]
+    models: list[ModelSums]
+    streams: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedCCE:
+    """Settings of a `CCE` with its landmarks and sums."""
+
+    x_kernel: Json
+    y_kernel: Json
+    landmarks: int | Array
+    lam: float
+    output_landmarks: Array | None
+    most_landmarks: int | None
+    simulations: int
+    features: SavedLandmarks | None
+    sums: SavedSums | None
+
+
+def saved_landmarks(smoother: Smoother | None) -> SavedLandmarks | None:
+    """Return the state of landmarks."""
+    if smoother is None:
+        return None
+    features = smoother.features
+    pivots = np.asarray(features.pivots, dtype=np.float64)
+    return SavedLandmarks(
+        features.kernel.to_dict(), pivots, features.factor, features.offset, smoother.scales
+    )
+
+
+def landmarks_of(saved: SavedLandmarks) -> Smoother:
+    """Return the landmarks of a state."""
+    rank = len(saved.pivots)
+    if saved.pivots.ndim != 2 or saved.factor.shape != (rank, rank):
+        raise ValueError(f"the factor of {rank} landmarks has shape {saved.factor.shape}")
+    kernel = kernel_from_dict(saved.kernel)
+    backend = get_backend("auto", kernel)
+    return Smoother(
+        KernelFeatures(kernel, saved.pivots, saved.factor, backend, saved.offset), saved.scales
+    )
+
+
+def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
+    """Return the state of sums."""
+    if sums is None:
+        return None
+    return SavedSums(
+        sums.gram, sums.weight, sums.handled, sums.rows, sums.ranks, sums.residual, sums.columns,
+        list(sums.models), list(sums.models.values()), list(sums.streams),
+    )  # fmt: skip
+
+
+def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> CongruenceSums:
+    """Return the sums of a state, at its landmarks."""
+    if smoother is None or len(saved.names) != len(saved.models):
+        raise ValueError("there are sums without landmarks, or without models")
+    rank, count = smoother.rank, len(saved.columns)
+    shape = rank, data_sets, count
+    for one in saved.models:
+        if one.cross.shape != shape or one.squares.shape != (count, count):
+            raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
+        if one.noise.shape != (rank, rank) or one.spread.shape != (data_sets,):
+            raise ValueError(f"sums of a model have shape {one.noise.shape}, of {rank} landmarks")
+    if saved.gram.shape != (rank, rank) or saved.ranks.shape != saved.residual.shape:
+        raise ValueError(f"sums of inputs have shape {saved.gram.shape}, of {rank} landmarks")
+    return CongruenceSums(
+        smoother, saved.gram, saved.weight, saved.handled, saved.rows, saved.ranks, saved.residual,
+        saved.columns, dict(zip(saved.names, saved.models, strict=True)), tuple(saved.streams),
+    )  # fmt: skip
