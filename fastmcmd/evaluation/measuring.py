@@ -37,6 +37,10 @@ _POINTS = 500  # at which the CCE of a right model is averaged
 _LEAST_ROWS = 20  # with fewer, any assignment may look plausible
 _ABSURD_Z = 50.0  # standard deviations: no model errs by that much in nearly all rows
 _NEARLY_ALL = 0.98  # of the rows
+_FEWEST_SORTED = 3  # draws a row: of two, half of all rows ascend by chance
+_ASCENDING = (
+    0.8  # of the rows: predicted quantiles cross in some, three random draws ascend in a sixth
+)
 _NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
 _SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
 _LEAST_Z, _MOST_Z = (
@@ -60,6 +64,11 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
         if draws.shape[1] == 1:
             notes.append("one draw per row: read as a point prediction")
             notes += _of_points(y, draws[:, 0], x)
+        elif draws.shape[1] >= _FEWEST_SORTED and _sorted(draws):
+            notes.append(
+                f"all {draws.shape[1]} draws of nearly every row ascend: pass predicted quantiles as "
+                "fastmcmd.Quantiles(levels, values); an array is read as draws of equal weight"
+            )
         elif draws.shape[1] == 2 and _as_spread(y, draws[:, 0], draws[:, 1], draws[:, 1]):
             notes.append(
                 "two draws per row, of which the second looks like a standard deviation: pass the pair "
@@ -70,6 +79,14 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
     return notes or _of_misses(y, np.asarray(base.mean), np.asarray(base.std))
+
+
+def _sorted(draws: Array) -> bool:
+    """Return whether rows ascend, as quantiles do, in far more rows than of independent draws."""
+    if len(draws) < _LEAST_ROWS:
+        return False
+    ascending = (np.diff(draws, axis=1) >= 0).all(axis=1) & (draws[:, 0] < draws[:, -1])
+    return bool(ascending.mean() >= _ASCENDING)
 
 
 def _of_misses(y: Array, mean: Array, std: Array) -> list[str]:
@@ -280,7 +297,8 @@ def _measure(
             skipped[one.name] = reason
             continue
         progress.stage(one.label + of)
-        measured.append(Measured(one.name, one.compute(context), one.section, one.label, one.best))
+        label = one.titled(context.settings.level)
+        measured.append(Measured(one.name, one.compute(context), one.section, label, one.best))
     return tuple(measured), skipped
 
 
