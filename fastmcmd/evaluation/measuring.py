@@ -26,7 +26,7 @@ from fastmcmd.frames import row_labels
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.predictive import Draws, Gaussian
+from fastmcmd.predictive import Categorical, Draws, Gaussian
 from fastmcmd.predictive.base import Array
 from fastmcmd.rows import Rows
 
@@ -59,6 +59,11 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     if not context.numbers:
         return []
     y, notes = context.y, []
+    if isinstance(base, Categorical) and len(base.values) > 2 and _counted(base.values):
+        return [
+            f"classes are read as the numbers 0 to {len(base.values) - 1}: errors, CRPS and intervals are "
+            "differences of these. Classes without an order: fastmcmd.classification.evaluate(y, p)"
+        ]
     if isinstance(base, Draws):
         draws = base.array
         if draws.shape[1] == 1:
@@ -79,6 +84,10 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
     return notes or _of_misses(y, np.asarray(base.mean), np.asarray(base.std))
+
+
+def _counted(values: Array) -> bool:
+    return bool(np.array_equal(values, np.arange(len(values))))
 
 
 def _sorted(draws: Array) -> bool:

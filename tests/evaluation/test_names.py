@@ -87,6 +87,17 @@ def test_sorted_draws_are_suspected_to_be_quantiles():
         fm.Quantiles(quantiles, [0.05, 0.25, 0.5, 0.75, 0.95])
 
 
+def test_classes_are_said_to_be_read_as_numbers():
+    """Digits had a mean absolute error of 2.1, without a word."""
+    p = np.random.default_rng(0).dirichlet(np.ones(4), 40)
+    labels = np.arange(40) % 4
+    assert any(
+        "classification.evaluate" in one for one in fm.evaluate(labels, fm.Categorical(p)).notes
+    )
+    counts = fm.Categorical(p, values=[0.0, 1.0, 5.0, 10.0])
+    assert not fm.evaluate(np.array([0.0, 1.0, 5.0, 10.0] * 10), counts).notes
+
+
 def test_the_exact_test_gives_the_same_answer_twice():
     """Two calls without a seed came to opposite conclusions: p = .02 and p = .055."""
     first, second = (fm.congruence_test(X, Y, (X, 0.25)) for _ in range(2))
