@@ -369,8 +369,7 @@ class Result(PointValues):
         lines += self._lines_on_noise()
         lines += [
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
-            f"  {info.solver}, {where}, {info.dtype}, {info.cache}{rank}{products}, "
-            f"{info.seconds:.3g} s",
+            f"  solver {info.solver}, {where}, {info.dtype}{rank}{products}",
         ]
         return "\n".join(lines)
 
