@@ -53,7 +53,7 @@ from fastmcmd.predictive import (
 from fastmcmd.result import Info, Result
 
 if TYPE_CHECKING:
-    from fastmcmd import classification, metrics, recalibration, streaming
+    from fastmcmd import classification, compat, metrics, plots, recalibration, streaming
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
     from fastmcmd.evaluation.verdict import RegionVerdict, Remedy, Verdict, verdict
@@ -67,7 +67,8 @@ if TYPE_CHECKING:
     from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
     from fastmcmd.inference.select_kernel import KernelChoice, select_kernel
     from fastmcmd.loading import load
-    from fastmcmd.metrics import ence, nll, pit_values, regression_ece
+    from fastmcmd.metrics import crps, ence, nll, pit_values, regression_ece
+    from fastmcmd.metrics import regression_ece as ece
     from fastmcmd.planning import Plan, plan
 
 __all__ = [
@@ -128,9 +129,12 @@ __all__ = [
     "cce",
     "classification",
     "compare",
+    "compat",
     "congruence_test",
+    "crps",
     "diagnose",
     "downsampled_cce",
+    "ece",
     "ence",
     "evaluate",
     "get_num_threads",
@@ -141,6 +145,7 @@ __all__ = [
     "nll",
     "pit_values",
     "plan",
+    "plots",
     "recalibration",
     "regression_ece",
     "rejection_curve",
@@ -153,7 +158,7 @@ __all__ = [
 
 # Loaded at first use (PEP 562): what not everyone needs would double the time of the import.
 _LATER = {
-    "fastmcmd": ("classification", "metrics", "recalibration", "streaming"),
+    "fastmcmd": ("classification", "compat", "metrics", "plots", "recalibration", "streaming"),
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),
@@ -166,13 +171,15 @@ _LATER = {
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),
     "fastmcmd.inference.kernel_report": ("KernelReport", "kernel_report"),
     "fastmcmd.inference.select_kernel": ("KernelChoice", "select_kernel"),
-    "fastmcmd.metrics": ("ence", "nll", "pit_values", "regression_ece"),
+    "fastmcmd.metrics": ("crps", "ence", "nll", "pit_values", "regression_ece"),
     "fastmcmd.planning": ("Plan", "plan"),
     "fastmcmd.loading": ("load",),
 }
 
 
 def __getattr__(name: str) -> object:
+    if name == "ece":  # of regressions; that of classes is fastmcmd.classification.ece
+        name = "regression_ece"
     for place, names in _LATER.items():
         if name in names:
             if place == "fastmcmd":
@@ -184,4 +191,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

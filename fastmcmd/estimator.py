@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -354,8 +355,15 @@ class ConditionalCongruence(Parameters):
 
     def __repr__(self) -> str:
         if self._fit is None:
-            return f"ConditionalCongruence(lam={self.lam})"
-        return f"ConditionalCongruence(lam={self.lam_}), fitted\n{self.result_!r}"
+            given = {
+                name: getattr(self, name)
+                for name, one in inspect.signature(type(self).__init__).parameters.items()
+                if name != "self" and getattr(self, name) is not one.default
+            }
+            listed = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            return f"ConditionalCongruence({listed})"
+        fitted = f"x_kernel={self.x_kernel_!r}, y_kernel={self.y_kernel_!r}, lam={self.lam_}"
+        return f"ConditionalCongruence({fitted}), fitted\n{self.result_!r}"
 
 
 def _restored(arrays: dict[str, HostArray], document: dict[str, Any], version: int) -> Any:

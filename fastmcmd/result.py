@@ -377,8 +377,7 @@ class Result(PointValues):
         lines += self._lines_on_noise()
         lines += [
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
-            f"  {info.solver}, {where}, {info.dtype}, {info.cache}{rank}{products}, "
-            f"{info.seconds:.3g} s",
+            f"  solver {info.solver}, {where}, {info.dtype}{rank}{products}",
         ]
         lines += [f"  {note}" for note in info.notes if note.endswith(MIXED_UP)]
         return "\n".join(lines)

@@ -267,3 +267,11 @@ def test_exact_expectations_that_would_take_hours_are_refused(rng):
         assert found.error_bound <= 1e-6
     with pytest.raises(ValueError, match=r"draws=None: .* use draws=100"):
         fm.cce(x, y, stats.levy(loc=x, scale=0.5), x_kernel=fm.RBF(1.0))
+
+
+def test_reprs_show_kernels_and_no_time(data):
+    estimator = fm.ConditionalCongruence(fm.RBF(1.0), lam=0.1)
+    assert repr(estimator) == "ConditionalCongruence(x_kernel=RBF(gamma=1.0), lam=0.1)"
+    text = repr(estimator.fit(*data))
+    assert "x_kernel=RBF(gamma=1.0), y_kernel=" in text
+    assert text == repr(fm.ConditionalCongruence(fm.RBF(1.0), lam=0.1).fit(*data))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from fastmcmd.errors import require
@@ -12,7 +14,15 @@ from fastmcmd.errors import require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ColumnTable", "aligned", "columns_as_text", "data_frame", "printable"]
+__all__ = [
+    "ColumnTable",
+    "aligned",
+    "as_html",
+    "columns_as_text",
+    "data_frame",
+    "did_you_mean",
+    "printable",
+]
 
 _UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of pairs, line ends
 _TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -43,6 +53,19 @@ def printable(text: str, *, lines: bool = False) -> str:
     )
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a question that proposes the nearest of the known names, or "".
+
+    Examples
+    --------
+    >>> did_you_mean("Poison", ["poisson", "gamma"])
+    "did you mean 'poisson'? "
+    """
+    names = {one.lower(): one for one in known}
+    near = get_close_matches(str(name).lower(), names, n=1)
+    return f"did you mean {names[near[0]]!r}? " if near else ""
+
+
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
     """Return rows of text as columns under a line, those of ``left`` to the left, others to the right."""
     rows = [[printable(cell) for cell in row] for row in rows]
@@ -57,6 +80,26 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
         if index == 0:
             lines.append("-" * len(lines[0]))
     return "\n".join(lines)
+
+
+def as_html(paragraphs: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return lines above a table as HTML; the first column is text, others are numbers.
+
+    Examples
+    --------
+    >>> as_html(["a < b"], [["", "value"], ["CRPS", "0.5"]]).count("<tr>")
+    2
+    """
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        first, *others = (escape(printable(cell)) for cell in row)
+        text = "".join(f"<{tag}>{cell}</{tag}>" for cell in others)
+        return f'<tr><{tag} style="text-align:left">{first}</{tag}>{text}</tr>'
+
+    above = "".join(f"<p>{escape(printable(one))}</p>" for one in paragraphs if one)
+    head, *body = rows
+    lines = "".join(cells(row, "td") for row in body)
+    return f"{above}<table><thead>{cells(head, 'th')}</thead><tbody>{lines}</tbody></table>"
 
 
 def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from fastmcmd._base.progress_line import clear_line
-from fastmcmd._base.tables import printable
+from fastmcmd._base.tables import did_you_mean, printable
 from fastmcmd._version import __version__
 
 __all__ = ["COMMANDS", "UsageError", "main", "make_parser"]
@@ -22,6 +23,7 @@ COMMANDS = (
     "bench", "completion",
 )  # fmt: skip
 
+_CHOICE = re.compile(r"invalid choice: '?([^'( ]*)'? \(choose from (.*)\)")
 _EXAMPLES = """examples:
   fastmcmd demo
   fastmcmd evaluate predictions.npz --report report.html
@@ -33,9 +35,32 @@ class UsageError(Exception):
     """Unusable arguments or input; the message says what to do."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, with the nearest word that it knows."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; options that a command does not have are its own error, which can propose one."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [one for action in self._actions for one in action.option_strings]
+            near = (did_you_mean(one.split("=")[0], options) for one in unknown if one[:1] == "-")
+            self.error(
+                f"unrecognized arguments: {' '.join(unknown)}; {next(near, '')}".rstrip("; ")
+            )
+        return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line and exit with 2."""
+        choice = _CHOICE.search(message)
+        if choice:
+            near = did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2]))
+            message = f"{message}; {near}".rstrip("; ")
+        self.exit(2, f"{self.prog}: error: {printable(message).strip()} (see {self.prog} --help)\n")
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="fastmcmd",
         description="Judge probabilistic predictions: conditional congruence error, certified.",
         epilog=_EXAMPLES,
@@ -64,7 +89,12 @@ def _show_warning(message: object, *_: Any, **__: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns 0, 1 (failure), 2 (usage or input) or 130 (Ctrl-C)."""
-    parsed = make_parser().parse_args(arguments)
+    parser = make_parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser.print_help(sys.stderr)
+        return 2
+    parsed = parser.parse_args(given)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

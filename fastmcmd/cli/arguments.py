@@ -42,7 +42,7 @@ __all__ = [
     "specs_of",
 ]
 
-FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr"
+FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr; - is CSV on standard input"
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
 _NAMES = ("auto", "paper")  # of choices: from the scales of the data, and the published ones
 _BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
+from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
 
 __all__ = ["Columns"]
@@ -118,7 +119,8 @@ class Columns(ABC):
             hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
-                    f"{what}: {self.path} has no column {part!r}; it has {self.listing()}"
+                    f"{what}: {self.path} has no column {part!r}; {did_you_mean(part, self.names)}it has "
+                    f"{self.listing()}"
                 )
             names |= dict.fromkeys(hits)
         return list(names)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,9 @@ __all__ = ["open_columns"]
 
 
 def open_columns(path: str) -> Columns:
-    """Return the columns of a file; its ending says how it is read."""
+    """Return the columns of a file, whose ending says how it is read; "-" is CSV on standard input."""
+    if path == "-":
+        return _standard_input()
     where = Path(path)
     if not where.exists():
         raise UsageError(f"{path} cannot be read: No such file or directory")
@@ -33,6 +39,16 @@ def open_columns(path: str) -> Columns:
         return kind(where)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _standard_input() -> Columns:
+    """Return the columns of CSV text on standard input, copied to a file that ends with the process."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = Path(folder) / "stdin.csv"
+    with copy.open("wb") as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+    return Text(copy)
 
 
 class _Npz(Columns):

@@ -157,7 +157,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
     notes += [f"note: {note}" for note in evaluation.notes]
     if evaluation.skipped:
         notes.append(f"not applicable: {', '.join(evaluation.skipped)}")
-    title = f"Evaluation of {evaluation.prediction} at {evaluation.n:,} rows ({evaluation.seconds:.3g} s)"
+    title = f"Evaluation of {evaluation.prediction} at {evaluation.n:,} rows"
     if evaluation.test is not None:
         title = f"{evaluation.sentence}\n\n{title}"
     return Sheet(title, [head, *_sections(lines)], notes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 
@@ -37,6 +38,13 @@ FAMILIES = {
     "poisson": FamilySpec("Poisson", ("mean",)),
     "negative-binomial": FamilySpec("NegativeBinomial", ("mean", "dispersion")),
     "double-poisson": FamilySpec("DoublePoisson", ("mean", "phi")),
+}
+_ALIASES = {
+    "negbin": "negative-binomial",
+    "norm": "gaussian",
+    "normal": "gaussian",
+    "studentt": "student-t",
+    "t": "student-t",
 }
 DRAWS, QUANTILES = "draws", "quantiles"
 
@@ -79,6 +87,7 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
     import fastmcmd as fm
 
     family, _, rest = text.partition(":")
+    family = _ALIASES.get(family.lower(), family)
     if family == DRAWS:
         return fm.Draws(columns.select(rest, "--prediction draws"))
     parameters = _pairs(text, rest)
@@ -89,7 +98,10 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
         return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
     if family not in FAMILIES:
         families = ", ".join([*FAMILIES, DRAWS, QUANTILES])
-        raise UsageError(f"--prediction {text}: no family {family!r}; one of {families} is needed")
+        raise UsageError(
+            f"--prediction {text}: no family {family!r}; {did_you_mean(family, [*FAMILIES, *_ALIASES])}one "
+            f"of {families} is needed"
+        )
     needed = FAMILIES[family].parameters
     if sorted(name for name, _ in parameters) != sorted(needed):
         example = ",".join(f"{name}=COLUMN" for name in needed)

@@ -233,7 +233,7 @@ class Text(Columns):
                     quoted = repr(cell[:_QUOTED]) + ("..." if len(cell) > _QUOTED else "")
                     return UsageError(
                         f"{self.path}, line {line}, column {name!r}: {quoted} is not a number; a number "
-                        "is needed (nothing, NA or nan where it is missing)"
+                        f"is needed (nothing, NA or nan where it is missing){_of_words(cell)}"
                     )
         return UsageError(f"{self.path}: {error} (rows counted after the names)")
 
@@ -269,6 +269,13 @@ def _numbers_or_words(column: HostArray) -> HostArray:
         return np.array([_number(cell) for cell in column.tolist()], np.float64)
     except ValueError:
         return column
+
+
+def _of_words(cell: str) -> str:
+    """Return what to do with a column of words."""
+    if not cell[:1].isalpha():
+        return ""
+    return "; words serve --by, and inputs as columns of 0 and 1, such as pandas.get_dummies makes"
 
 
 def _check_name(name: str, path: Path) -> None:

@@ -3,5 +3,27 @@
 ``fastmcmd.compat.probcal`` stands in for the published code of the CCE paper,
 ``fastmcmd.compat.uncertainty_toolbox`` for Uncertainty Toolbox; ``sklearn`` has scorers,
 ``torchmetrics`` metrics for training loops, ``skpro`` a metric and distributions of that library.
-Nothing is imported here, so that each is loaded only when it is requested.
+Nothing is imported here: each is loaded when it is first used.
 """
+
+import importlib
+
+_MODULES = (
+    "estimators",
+    "flat",
+    "probcal",
+    "sklearn",
+    "skpro",
+    "torchmetrics",
+    "uncertainty_toolbox",
+)
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(f"fastmcmd.compat.{name}")
+    raise AttributeError(f"module 'fastmcmd.compat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
-from fastmcmd._base.tables import aligned, printable
+from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
@@ -23,6 +25,9 @@ from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap
 from fastmcmd.inference.inputs import check_simulations
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Comparison", "compare"]
 
@@ -149,13 +154,52 @@ class Comparison:
             random_state,
         )  # fmt: skip
 
+    def __getitem__(self, name: str) -> Evaluation:
+        """Return the evaluation of a model by its name."""
+        try:
+            return self.evaluations[name]
+        except (KeyError, TypeError):
+            names = list(self.evaluations)
+            hint = did_you_mean(name, names)
+            raise KeyError(f"{hint}no model {name!r}; there are {', '.join(names)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.evaluations)
+
+    def __len__(self) -> int:
+        return len(self.evaluations)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the models."""
+        return tuple(self.evaluations)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame, a row a measure and a column a model; NaN where a model has none.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without pandas.
+        """
+        lines = self.lines()
+        columns: dict[str, list[Any]] = {
+            "metric": [one.name for one, _ in lines],
+            "section": [one.section for one, _ in lines],
+            "label": [one.label for one, _ in lines],
+        }
+        for place, name in enumerate(self.evaluations):
+            columns[name] = [math.nan if v[place] is None else v[place] for _, v in lines]
+        return data_frame(columns).set_index("metric")
+
     def lines(self) -> list[tuple[Any, list[float | None]]]:
         """Return each measure that any model has, with the value of every model (None without)."""
         lines = []
+        levels = {one.settings["level"] for one in self.evaluations.values()}
         for one in MEASURES:
             values = [_value(other, one.name) for other in self.evaluations.values()]
             if any(value is not None for value in values):
-                lines.append((one, values))
+                label = one.titled(min(levels)) if len(levels) == 1 else one.label
+                lines.append((replace(one, label=label), values))
         return lines
 
     def best(self, direction: str, values: list[float | None]) -> set[int]:
@@ -203,6 +247,12 @@ class Comparison:
 
     def table(self) -> str:
         """Return all numbers as text, a model a column; what is significantly best has a star."""
+        return aligned(self._lines())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.conclusions(), self._lines())
+
+    def _lines(self) -> list[list[str]]:
         rows = [["", *self.evaluations, ""]]
         section = ""
         for one, values in self.lines():
@@ -213,7 +263,7 @@ class Comparison:
             cells = ["" if v is None else text(v) for v in values]
             cells = [f"* {cell}" if i in best else cell for i, cell in enumerate(cells)]
             rows.append([f"  {one.label}", *cells, BEST[one.best]])
-        return aligned(rows)
+        return rows
 
     @cached_property
     def sentence(self) -> str:
@@ -252,11 +302,11 @@ class Comparison:
 
         return plots.evaluation(self, figure, projection)
 
-    def report(self, path: FilePath, title: str | None = None, projection: Any = "pca") -> None:
+    def report(self, path: FilePath, title: str | None = None, projection: Any = "pca") -> Path:
         """Write one HTML page of all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
-        write_report(self.evaluations, path, title, projection, self.clusters)
+        return write_report(self.evaluations, path, title, projection, self.clusters)
 
     def __repr__(self) -> str:
         title = f"Comparison of {len(self.evaluations)} models"

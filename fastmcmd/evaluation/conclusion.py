@@ -11,6 +11,7 @@ from fastmcmd.evaluation.result import Evaluation
 __all__ = ["comparison_sentence"]
 
 _SCORES = ("nll", "mean_crps", "mean_energy_score")  # the first that is known of all pairs decides
+_LEAST_P = 0.0001  # below, only the size of a normal approximation is known
 
 
 def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level: float) -> str:
@@ -89,11 +90,11 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
     ties = [f"{name} (p = {value:.3g})" for _, value, name in rivals if value > level]
     if len(names) == 2 and ties:
         return (
-            f"neither {names[0]} nor {names[1]} is better beyond chance (p = {p:.3g}): "
+            f"neither {names[0]} nor {names[1]} is better beyond chance ({_p(p)}): "
             f"the {label} differs by {-gap:.3g}"
         )
     if len(names) == 2:
-        return f"{best} is better than {nearest} beyond chance (p = {p:.3g}): {lower}"
+        return f"{best} is better than {nearest} beyond chance ({_p(p)}): {lower}"
     if ties:
         return (
             f"no model is the best beyond chance: {best} has the lowest {label}, "
@@ -101,7 +102,7 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
         )
     largest = max(value for _, value, _ in rivals)
     return (
-        f"{best} is the best of {len(names)} models beyond chance (p at most {largest:.3g}): "
+        f"{best} is the best of {len(names)} models beyond chance ({_p(largest, 'at most')}): "
         f"{lower} than that of {nearest}, the next"
     )
 
@@ -121,6 +122,11 @@ def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
         if right
         else ""
     )
+
+
+def _p(value: float, equals: str = "=") -> str:
+    """Return a p-value of a normal approximation in words: far out in the tail only its size is known."""
+    return f"p < {_LEAST_P:g}" if value < _LEAST_P else f"p {equals} {value:.3g}"
 
 
 def _listed(names: list[str]) -> str:

@@ -41,6 +41,10 @@ class Measure:
     compute: Number
     missing: Callable[[Context], Reason]
 
+    def titled(self, level: float) -> str:
+        """Return the label, with the level of the interval where the number depends on it."""
+        return f"{self.label} ({100 * level:g} %)" if self.name in AT_LEVEL else self.label
+
 
 # Why a measure does not apply.
 
@@ -193,4 +197,5 @@ MEASURES = (
     Measure("max_cce", _CONGRUENCE, "CCE, largest", "zero", _congruence(lambda c, v: v.max()), _inputs),
 )
 # fmt: on
+AT_LEVEL = ("mean_interval_score", "coverage", "mean_interval_width")  # of one central interval
 CONGRUENCE = tuple(one.name for one in MEASURES if one.section == _CONGRUENCE)

@@ -26,7 +26,7 @@ from fastmcmd.frames import row_labels
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.predictive import Draws, Gaussian
+from fastmcmd.predictive import Categorical, Draws, Gaussian
 from fastmcmd.predictive.adapters.misses import misses_of
 from fastmcmd.predictive.base import Array
 from fastmcmd.rows import Rows
@@ -36,6 +36,10 @@ __all__ = ["check_some_row", "evaluation_of", "suspicions"]
 _TESTED_ROWS = 10_000  # at most, unless the test is asked for: about a second
 _POINTS = 500  # at which the CCE of a right model is averaged
 _LEAST_ROWS = 20  # with fewer, any assignment may look plausible
+_FEWEST_SORTED = 3  # draws a row: of two, half of all rows ascend by chance
+_ASCENDING = (
+    0.8  # of the rows: predicted quantiles cross in some, three random draws ascend in a sixth
+)
 _NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
 _SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
 _LEAST_Z, _MOST_Z = (
@@ -54,11 +58,21 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     if not context.numbers:
         return []
     y, notes = context.y, []
+    if isinstance(base, Categorical) and len(base.values) > 2 and _counted(base.values):
+        return [
+            f"classes are read as the numbers 0 to {len(base.values) - 1}: errors, CRPS and intervals are "
+            "differences of these. Classes without an order: fastmcmd.classification.evaluate(y, p)"
+        ]
     if isinstance(base, Draws):
         draws = base.array
         if draws.shape[1] == 1:
             notes.append("one draw per row: read as a point prediction")
             notes += _of_points(y, draws[:, 0], x)
+        elif draws.shape[1] >= _FEWEST_SORTED and _sorted(draws):
+            notes.append(
+                f"all {draws.shape[1]} draws of nearly every row ascend: pass predicted quantiles as "
+                "fastmcmd.Quantiles(levels, values); an array is read as draws of equal weight"
+            )
         elif draws.shape[1] == 2 and _as_spread(y, draws[:, 0], draws[:, 1], draws[:, 1]):
             notes.append(
                 "two draws per row, of which the second looks like a standard deviation: pass the pair "
@@ -69,6 +83,18 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
     return notes or misses_of(y, base)
+
+
+def _counted(values: Array) -> bool:
+    return bool(np.array_equal(values, np.arange(len(values))))
+
+
+def _sorted(draws: Array) -> bool:
+    """Return whether rows ascend, as quantiles do, in far more rows than of independent draws."""
+    if len(draws) < _LEAST_ROWS:
+        return False
+    ascending = (np.diff(draws, axis=1) >= 0).all(axis=1) & (draws[:, 0] < draws[:, -1])
+    return bool(ascending.mean() >= _ASCENDING)
 
 
 def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
@@ -255,7 +281,8 @@ def _measure(
             skipped[one.name] = reason
             continue
         progress.stage(one.label + of)
-        measured.append(Measured(one.name, one.compute(context), one.section, one.label, one.best))
+        label = one.titled(context.settings.level)
+        measured.append(Measured(one.name, one.compute(context), one.section, label, one.best))
     return tuple(measured), skipped
 
 

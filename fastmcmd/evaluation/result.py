@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from fastmcmd import frames
 from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
-from fastmcmd._base.tables import aligned, data_frame, printable
+from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.errors import NumericalError
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
@@ -32,10 +33,22 @@ if TYPE_CHECKING:
     from fastmcmd.inference.congruence_result import CongruenceTest
     from fastmcmd.inference.kernel_report import KernelReport
 
-__all__ = ["BEST", "NULL_HEAD", "Evaluation", "Measured", "text"]
+__all__ = ["BEST", "NULL_HEAD", "SHORT_NAMES", "Evaluation", "Measured", "text"]
 
 NULL_HEAD = "if right"  # of the column of null expectations
 BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
+
+# What people type, beside the name of a mean score without "mean_", such as "crps" and "cce".
+SHORT_NAMES = {
+    "corr": "pearson",
+    "ece": "regression_ece",
+    "log_score": "nll",
+    "mace": "mean_absolute_calibration_error",
+    "medae": "median_absolute_error",
+    "pinball": "mean_check_score",
+    "rmsce": "rms_calibration_error",
+    "wis": "mean_weighted_interval_score",
+}
 
 _LEVEL = 0.05  # of the test that the first sentence reports
 _KERNEL_SIMULATIONS = 39
@@ -147,19 +160,33 @@ class Evaluation:
         return None if self.congruence is None else self.congruence.result_
 
     def __getitem__(self, name: str) -> float:
-        """Return the number of a name, such as ``evaluation["mean_crps"]``."""
-        for one in self.measured:
-            if one.name == name:
-                return one.value
-        if name in self.skipped:
-            raise KeyError(f"{name} does not apply: {self.skipped[name]}")
-        raise KeyError(f"no {name!r}; there are {', '.join(one.name for one in self.measured)}")
+        """Return the number of a name, such as ``evaluation["mean_crps"]`` or, short, ``["crps"]``."""
+        known = {one.name: one.value for one in self.measured}
+        for candidate in (name, SHORT_NAMES.get(name, ""), f"mean_{name}"):
+            if candidate in known:
+                return known[candidate]
+            if candidate in self.skipped:
+                raise KeyError(f"{candidate} does not apply: {self.skipped[candidate]}")
+        listed = f"no {name!r}; there are {', '.join(known)}"
+        short = [one.removeprefix("mean_") for one in known]
+        raise KeyError(did_you_mean(name, [*short, *known, *SHORT_NAMES]) + listed)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of all numbers."""
+        return tuple(one.name for one in self.measured)
 
     def table(self) -> str:
         """Return all numbers as text, one a line.
 
         Columns beside the value: what a right model would have on average, intervals, groups.
         """
+        return aligned(self._lines())
+
+    def _repr_html_(self) -> str:
+        title = f"Evaluation of {self.prediction} at {self.n:,} rows"
+        return as_html([self.sentence, title], self._lines())
+
+    def _lines(self) -> list[list[str]]:
         bounded = any(one.low is not None for one in self.measured)
         compared = any(one.null is not None for one in self.measured)
         groups = dict(self.by or {})
@@ -182,7 +209,7 @@ class Evaluation:
                 same = [other.value for other in numbers if other.name == one.name]
                 cells.append(text(same[0]) if same else "")
             rows.append([*cells, BEST[one.best]])
-        return aligned(rows)
+        return rows
 
     def to_dict(self) -> Json:
         """Return a JSON-safe summary; numbers that are not finite become text, such as "inf"."""
@@ -275,7 +302,7 @@ class Evaluation:
 
     def report(
         self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
-    ) -> None:
+    ) -> Path:
         """Write one self-contained HTML page with all numbers and pictures.
 
         Parameters
@@ -291,6 +318,11 @@ class Evaluation:
             components, t-SNE or UMAP where they are installed, places of your own, or a function from
             rows (m, d) to places (m, 2). See `fastmcmd.plots.project`.
 
+        Returns
+        -------
+        Path
+            Where the page is.
+
         Raises
         ------
         MissingDependencyError
@@ -301,7 +333,7 @@ class Evaluation:
         """
         from fastmcmd.report import write_report
 
-        write_report({name: self}, path, title, projection)
+        return write_report({name: self}, path, title, projection)
 
     def verdict(self, columns: Any = None) -> Verdict:
         """Return whether the model is wrong, where, how, and what rescaling by input would mend.
@@ -412,14 +444,14 @@ class Evaluation:
         if self.test is None:
             return ""
         return (
-            f"test (default kernels): CCE {self.test.cce:.3g}, a right model here: "
-            f"{self.test.null_cce:.3g}, detectable from {self.test.detectable:.3g}"
+            f"exact test, by kernels of its own: CCE (root mean square) {self.test.cce:.3g}, a right model "
+            f"here: {self.test.null_cce:.3g}, detectable from {self.test.detectable:.3g}"
         )
 
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]
         lines += [
-            f"Evaluation of {self.prediction} at {self.n:,} rows ({self.seconds:.3g} s)",
+            f"Evaluation of {self.prediction} at {self.n:,} rows",
             self.table(),
         ]
         lines += [one for one in (self.cce_line, self.test_line) if one]

@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 
 _GIVEN = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
 _KINDS = {
-    "too wide": "; they are too wide",
-    "too narrow": "; outcomes lie further from them than they allow",
+    "too wide": "; outcomes lie closer to them than they say",
+    "too narrow": "; outcomes lie further from them than they say",
 }
 
 

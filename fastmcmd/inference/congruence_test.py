@@ -80,7 +80,7 @@ def congruence_test(
     simulations: int = 199,
     statistic: Literal["mean", "max"] = "mean",
     condition_on: Any = "x",
-    random_state: Any = None,
+    random_state: Any = 0,
     *,
     at: ArrayLike | None = None,
     null: Literal["right", "relevant"] = "right",
@@ -115,7 +115,8 @@ def congruence_test(
         "forecast": calibration given the predicted mean and spread, or probabilities, in place of x.
         Columns: calibration given these.
     random_state : int, numpy.random.Generator or None
-        Source of the simulated outcomes.
+        Source of the simulated outcomes. The default gives the same p-value at each call; None takes fresh
+        random numbers.
     at : array_like (q, d), optional
         Points at which to test as well: `CongruenceTest.rows`.
     null : {"right", "relevant"}

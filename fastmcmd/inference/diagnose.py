@@ -207,18 +207,20 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = total**2 / quadratic(g, variances.rows)
         known = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
-        wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2) / total
-        shift_error = np.hypot(
-            wide * np.sqrt(quadratic(g, variances.shift)) * variances.unit,
-            _change(plain.shift, local.shift),
-        )
+        wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2)
+        shift_deviation = np.sqrt(quadratic(g, variances.shift)) * variances.unit / total
+        factor_deviation = np.sqrt(quadratic(g, variances.log_factor)) / total
+        shift_error = np.hypot(wide * shift_deviation, _change(plain.shift, local.shift))
         factor_error = np.hypot(
-            wide * np.sqrt(quadratic(g, variances.log_factor)),
-            _change(plain.log_factor, local.log_factor),
+            wide * factor_deviation, _change(plain.log_factor, local.log_factor)
         )
     shift = np.where(known, local.shift, np.nan)
     log_factor = np.where(known, local.log_factor, np.nan)
-    shares, overall = _shares(task, residuals, g, known)
+    absorbed = (
+        _absorbed(local.by_shift, shift_deviation),
+        _absorbed(local.by_factor, factor_deviation),
+    )
+    shares, overall = _shares(task, residuals, absorbed, g, known)
     ends = np.array([-1.0, 1.0])
     with np.errstate(over="ignore"):
         return Diagnosis(
@@ -246,11 +248,27 @@ def _change(one: Array, other: Array) -> Array:
     return np.where(np.isfinite(change), change, 0.0)
 
 
+def _absorbed(derivative: Array, deviation: Array) -> Array:
+    """Return the noise (q,) that a fitted correction takes from the squared residual."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.einsum("qr,qr->q", derivative, derivative) * deviation**2)
+
+
 def _shares(
-    task: _Task, residuals: list[_ResidualSums], g: Array, known: NDArray[np.bool_]
+    task: _Task,
+    residuals: list[_ResidualSums],
+    absorbed: tuple[Array, Array],
+    g: Array,
+    known: NDArray[np.bool_],
 ) -> tuple[list[Array], dict[str, float]]:
-    """Return the shares (q,) that the shift, the factor and neither explain, and those of the means."""
+    """Return the shares (q,) that the shift, the factor and neither explain, and those of the means.
+
+    What the fitted corrections ``absorbed`` of the noise is not explained: it is added again.
+    """
     left = [np.where(known, _excess(task, g, one), np.nan) for one in residuals]
+    for place, noise in enumerate(absorbed, start=1):
+        for one in left[place:]:
+            one += np.where(np.isfinite(noise), noise, 0.0)
     shares = _parts(*left)
     if not known.any():
         return shares, {}

@@ -48,6 +48,7 @@ LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
 _DRAWS = 64  # from each prediction, whose mean stands for the expectation while the tree grows
 _FEATURE_VALUES = 1 << 22  # held together
 _DIGITS = 4  # of thresholds, unless more are needed to tell neighbouring values apart
+_WRITTEN_OUT = 1e9  # integers below have no exponent
 _SUBSAMPLE = 500  # rows from which the median distance and landmarks of outcomes are taken
 
 
@@ -345,6 +346,8 @@ def _between(low: float, high: float) -> float:
 
 def _shown(threshold: float) -> str:
     """Return a threshold with all of its digits, few of which `_between` chose."""
+    if threshold == round(threshold) and abs(threshold) < _WRITTEN_OUT:
+        return f"{threshold:.0f}"
     texts = (f"{threshold:.{digits}g}" for digits in range(_DIGITS, 18))
     return next(text for text in texts if float(text) == threshold)
 

@@ -330,7 +330,8 @@ class Quantiles(Predictive):
 def _levels(value: object) -> Array:
     levels = as_array(value, "levels").astype(np.float64)
     if levels.ndim != 1 or not len(levels):
-        raise ValueError(f"levels have shape {levels.shape}; (j,) is needed")
+        swapped = "; the order is (levels, values)" if levels.ndim == 2 else ""
+        raise ValueError(f"levels have shape {levels.shape}; (j,) is needed{swapped}")
     if not ((levels > 0) & (levels < 1)).all():
         raise ValueError(f"levels are {value!r}; numbers between 0 and 1 are needed")
     if not (np.diff(levels) > 0).all():

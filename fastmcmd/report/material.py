@@ -47,10 +47,3 @@ class Material:
     def of(self, name: str, progress: str) -> str:
         """Return a text with the model's name before it, if there are several."""
         return f"{name}: {progress}" if self.several else progress
-
-    def label(self, label: str) -> str:
-        """Return the usual name of a number, with its level if it depends on one."""
-        levels = {one.settings["level"] for one in self.evaluations.values()}
-        if "central interval" in label and len(levels) == 1:
-            return f"{label} ({100 * levels.pop():g} %)"
-        return label

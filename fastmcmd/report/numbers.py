@@ -111,8 +111,9 @@ def headline(material: Material) -> Section:
             body += paragraph(
                 material.of(
                     name,
-                    f"Exact test, {test.simulations:,} simulations: CCE (default kernels) {test.cce:.3g}, "
-                    f"a right model here {test.null_cce:.3g}, detectable from {test.detectable:.3g}.",
+                    f"Exact test, {test.simulations:,} simulations: CCE (root mean square, by kernels of "
+                    f"its own) {test.cce:.3g}, a right model here {test.null_cce:.3g}, detectable from "
+                    f"{test.detectable:.3g}.",
                 ),
                 "how",
             )
@@ -166,7 +167,7 @@ def _table(material: Material, in_table: Callable[[str], bool], sections: bool) 
             section = one.section
             rows.append(section)
         best = compared.starred(one.name)
-        cells = [Cell(material.label(one.label))]
+        cells = [Cell(one.label)]
         for place, (value, measured) in enumerate(
             zip(values, material.evaluations.values(), strict=True)
         ):
@@ -198,7 +199,7 @@ def groups(material: Material) -> Section | None:
                 for _, numbers in parts.values()
             ]
             cells = [Cell("" if v is None else f"{v:.4g}", v) for v in values]
-            rows.append([Cell(material.label(one.label)), *cells])
+            rows.append([Cell(one.label), *cells])
         body += table(head, rows)
     body += _random_groups(material)
     return Section("groups", "Groups", body) if body else None
@@ -229,6 +230,6 @@ def reading(material: Material) -> Section:
         if one.section != section:
             section = one.section
             rows.append(section)
-        label = material.label(one.label)
+        label = one.label
         rows.append([Cell(label), Cell(READING[one.name], kind="text")])
     return Section("reading", "How to read each number", table(["", ""], rows))

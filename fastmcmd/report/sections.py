@@ -20,6 +20,8 @@ from fastmcmd.report.pictures import drawn, over_plane
 from fastmcmd.report.points import points
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["SECTIONS", "write_report"]
@@ -73,8 +75,8 @@ def write_report(
     title: str | None = None,
     projection: Projection = "pca",
     clusters: NDArray[np.intp] | None = None,
-) -> None:
-    """Write the page atomically; see `Evaluation.report`."""
+) -> Path:
+    """Write the page atomically and return its path; see `Evaluation.report`."""
     from fastmcmd.io import as_path, destination, write_atomically
 
     target = as_path(path, "path")
@@ -92,3 +94,4 @@ def write_report(
         stream.write(text.encode())
 
     write_atomically(target, write)
+    return target

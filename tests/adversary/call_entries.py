@@ -189,7 +189,7 @@ def _metrics(fm: Any) -> list[Entry]:
             base["prediction"] = (MEAN, STD)
             found.append(entry(f"metrics.{name} of arrays", function, **required(function, base)))
     found += [entry(name, getattr(fm, name), y=Y, prediction=(MEAN, STD))
-              for name in ("ence", "nll", "pit_values", "regression_ece")]  # fmt: skip
+              for name in ("crps", "ece", "ence", "nll", "pit_values", "regression_ece")]  # fmt: skip
     return found
 
 

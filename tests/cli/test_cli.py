@@ -295,7 +295,7 @@ def test_convert(table, kind, tmp_path, capsys):
         ("poisson:mean=nu", "has no column 'nu'; it has visits, x0, x1, mu, group"),
         ("poisson", "a family and its columns are needed"),
         ("poisson:mu=mu", "poisson:mean=COLUMN is needed"),
-        ("poison:mean=mu", "no family 'poison'; one of gaussian, "),
+        ("poison:mean=mu", "no family 'poison'; did you mean 'poisson'? one of gaussian, "),
         ("gaussian:mean=1,std=2", "at least one parameter must be a column"),
         ("quantiles:half=mu", "'half' is not a level"),
         ("draws:y*", "has no column 'y*'"),

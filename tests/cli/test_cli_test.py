@@ -21,7 +21,7 @@ def test_conclusion_first(file):
     done = run_cli("test", str(file), "--prediction", "gaussian:mean=m,std=0.5")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("The predictions are wrong beyond chance (p = 0.005)")
-    assert "too wide" in done.stdout
+    assert "outcomes lie closer to them" in done.stdout
     assert "dispersion" in done.stdout
 
 

@@ -160,7 +160,7 @@ def test_dispersion_is_named(std, said):
     test = fm.congruence_test(x, y, prediction, random_state=1)
     assert test.dispersion == said
     assert (test.p_value <= 0.05) == bool(said)
-    words = {"too wide": "too wide", "too narrow": "further from them", "": "No misfit"}
+    words = {"too wide": "closer to them", "too narrow": "further from them", "": "No misfit"}
     assert words[said] in repr(test)
 
 

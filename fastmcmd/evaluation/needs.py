@@ -1,0 +1,158 @@
+"""What the predictions of a group of rows need: a shift, a factor of spread, or another shape.
+
+A diagnosis fits shift and factor to the bulk of the outcomes. Where only the shape of the predictions is
+wrong, it still finds a "shift" of their middle and a "factor" of their bulk, although means and standard
+deviations are right. Here both are compared with the moments of the group, which a reader can check: "too
+high" means the mean error, "too wide" the ratio of standard deviations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd.inference.diagnosis import Diagnosis
+from fastmcmd.predictive import Predictive
+
+__all__ = ["Need", "Needs"]
+
+Array = NDArray[np.float64]
+
+_MOST = (
+    0.5  # of the bands in a group must exclude "none" on one side: a claim is about most of a group
+)
+_QUANTILE = 2.576  # two-sided 99 %, of the intervals of the moments
+_FEWEST = 10.0  # effective rows of a moment: fewer, and its standard error says nothing
+_NOTHING = float("nan")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What predictions of a group of rows need.
+
+    Attributes
+    ----------
+    shift : float
+        In units of y or, for counts, of the logarithm of the mean; NaN where none is established.
+    factor : float
+        Of the spread; NaN where none is established.
+    shape : bool
+        Whether the misfit looks like a shift or a factor, but mean and standard deviation are right.
+    """
+
+    shift: float = _NOTHING
+    factor: float = _NOTHING
+    shape: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is established."""
+        return not (np.isfinite(self.shift) or np.isfinite(self.factor) or self.shape)
+
+    def in_words(self, log_mean: bool) -> str:
+        """Return what is wrong with predictions that need this, or ""."""
+        parts = []
+        side = "low" if self.shift > 0 else "high"
+        if np.isfinite(self.shift) and log_mean:
+            parts.append(f"its means are {np.exp(abs(self.shift)):.2g} times too {side}")
+        elif np.isfinite(self.shift):
+            parts.append(f"it predicts {abs(self.shift):.2g} too {side}")
+        if np.isfinite(self.factor):
+            wide = self.factor < 1
+            times = 1 / self.factor if wide else self.factor
+            parts.append(f"its spread is {times:.2g} times too {'wide' if wide else 'narrow'}")
+        if self.shape:
+            parts.append("its distributions have the wrong shape")
+        return " and ".join(parts)
+
+
+class Needs:
+    """Needs of groups of rows, from a diagnosis at these rows and from their moments.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+        At all rows.
+    y : ndarray (n,)
+        Outcomes.
+    prediction : Predictive
+        Predictions of numbers.
+    """
+
+    def __init__(self, diagnosis: Diagnosis, y: Array, prediction: Predictive) -> None:
+        self.diagnosis = diagnosis
+        self.log_mean = diagnosis.scale == "log mean"
+        self._y = y
+        self._mean = np.asarray(prediction.mean, dtype=np.float64)
+        self._std = np.asarray(prediction.std, dtype=np.float64)
+
+    def of(self, rows: NDArray[np.bool_] | None = None) -> Need:
+        """Return what the rows, by default all, need together."""
+        answered = self.diagnosis.supported & np.isfinite(self.diagnosis.shift)
+        rows = answered if rows is None else answered & rows
+        if not rows.any():
+            return Need()
+        diagnosis = self.diagnosis
+        log_factor, log_band = np.log(diagnosis.factor[rows]), np.log(diagnosis.factor_band[rows])
+        shift, first = _established(
+            _common(diagnosis.shift[rows], diagnosis.shift_band[rows]), self._shift(rows)
+        )
+        change, second = _established(_common(log_factor, log_band), self._log_factor(rows))
+        return Need(shift, float(np.exp(change)), first or second)
+
+    def _shift(self, rows: NDArray[np.bool_]) -> tuple[float, float]:
+        """Return the mean error of the rows (counts: the log ratio of means) and its standard error."""
+        y, mean = self._y[rows], self._mean[rows]
+        with np.errstate(all="ignore"):
+            if not self.log_mean:
+                gap = y - mean
+                return float(gap.mean()), float(gap.std() / np.sqrt(len(gap)))
+            ratio = y.sum() / mean.sum()
+            error = np.sqrt(np.square(y - ratio * mean).sum()) / y.sum()
+            return float(np.log(ratio)), float(error)
+
+    def _log_factor(self, rows: NDArray[np.bool_]) -> tuple[float, float]:
+        """Return the log of the standard deviation of standardised errors, and its standard error.
+
+        Errors are those of predictions that were shifted as the diagnosis asks at each input: a shift that
+        varies over the group is no spread.
+        """
+        shift = self.diagnosis.shift[rows]
+        with np.errstate(all="ignore"):
+            if self.log_mean:
+                gap = self._y[rows] - self._mean[rows] * np.exp(shift)
+                scale = self._std[rows] * np.exp(shift / 2)
+            else:
+                gap, scale = self._y[rows] - self._mean[rows] - shift, self._std[rows]
+            standard = gap / scale
+            squares = np.square(standard - standard.mean())
+            variance, effective = squares.mean(), squares.sum() ** 2 / np.square(squares).sum()
+            if not effective >= _FEWEST:
+                return _NOTHING, _NOTHING
+            error = squares.std() / np.sqrt(len(squares)) / (2 * variance)
+            return float(0.5 * np.log(variance)), float(error)
+
+
+def _common(values: Array, band: Array) -> float:
+    """Return the median of the values if most bands exclude 0 on its side, else NaN."""
+    middle = float(np.median(values))
+    beyond = band[:, 0] > 0 if middle > 0 else band[:, 1] < 0
+    return middle if beyond.mean() > _MOST else _NOTHING
+
+
+def _established(diagnosed: float, moment: tuple[float, float]) -> tuple[float, bool]:
+    """Return the correction that a diagnosis and a moment establish, or NaN, and whether they disagree.
+
+    The moment counts where it is beyond chance and points to the same side as the diagnosis. Where it is
+    compatible with the diagnosis, but too noisy to be beyond chance, the diagnosis counts. Otherwise they
+    disagree: the distributions differ in shape.
+    """
+    value, error = moment
+    if not (np.isfinite(diagnosed) and np.isfinite(value) and np.isfinite(error)):
+        return diagnosed, False
+    reach = _QUANTILE * error
+    if abs(value) > reach and (value > 0) == (diagnosed > 0):
+        return value, False
+    return (diagnosed, False) if abs(value - diagnosed) <= reach else (_NOTHING, True)
