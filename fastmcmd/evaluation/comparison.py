@@ -103,7 +103,7 @@ class Comparison:
         x_kernel: Any = None,
         lam: float | None = None,
         simulations: int = 999,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> DifferenceMap:
         """Return where one model is better than another: the difference of their losses over the inputs.
 

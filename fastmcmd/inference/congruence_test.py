@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -80,7 +81,7 @@ def congruence_test(
     simulations: int = 199,
     statistic: Literal["mean", "max"] = "mean",
     condition_on: Any = "x",
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     *,
     at: ArrayLike | None = None,
     null: Literal["right", "relevant"] = "right",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import (
     as_float,
     as_rows,
@@ -70,7 +71,7 @@ def diagnose(
     lam: float | str | None = None,
     level: float = 0.9,
     weights: Any = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Diagnosis:
     """Return the shift and the factor of spread that predictions need at each input, with bands.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import as_rows, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
@@ -190,7 +191,7 @@ def kernel_report(
     y_kernel: Kernel | str | None = None,
     lam: float | str | None = None,
     simulations: int = 99,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> KernelReport:
     """Say what plain CCE with these kernels can see: wrong spreads, and a model that ignores x.
 

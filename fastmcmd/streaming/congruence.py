@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from fastmcmd._base.checks import (
     check_same_length,
 )
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.inference.exchangeable import (
     ROWS,
     ExchangedOutcomes,
@@ -31,10 +32,11 @@ from fastmcmd.inference.row_norms import own_products
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.io.state import decode
 from fastmcmd.kernels import Kernel, kernel_from_dict
-from fastmcmd.predictive import Draws, Predictive, as_predictive
+from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.streaming.base import Accumulator
-from fastmcmd.streaming.congruence_estimate import estimate_of
+from fastmcmd.streaming.congruence_estimate import CongruenceEstimate, estimate_of
 from fastmcmd.streaming.congruence_landmarks import (
     extended,
     features_of,
@@ -57,9 +59,11 @@ from fastmcmd.streaming.output_features import (
     outputs_of,
 )
 
-__all__ = ["CCE"]
+__all__ = ["CCE", "ModelsLike"]
 
 Array = NDArray[np.float64]
+ModelsLike: TypeAlias = PredictionLike | Mapping[str, PredictionLike]
+T = TypeVar("T")
 
 _KIND = "streaming.CCE"
 _ONE = ""  # name of the model where a prediction is not named
@@ -168,7 +172,11 @@ class CCE(Accumulator[CongruenceSums]):
         self._smoother = None if given is None else smoother_at(x_kernel, given)
 
     def update(
-        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        prediction: ModelsLike,
+        sample_weight: ArrayLike | None = None,
     ) -> CCE:
         """Add a batch; returns the accumulator. After an error it is as before.
 
@@ -189,7 +197,11 @@ class CCE(Accumulator[CongruenceSums]):
         return self
 
     def gather(
-        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        prediction: ModelsLike,
+        sample_weight: ArrayLike | None = None,
     ) -> CongruenceSums:
         """Return the sums of a batch; arguments as in `update`."""
         check_order(y, "(x, y, prediction)")
@@ -295,24 +307,24 @@ class CCE(Accumulator[CongruenceSums]):
         part._state = None
         return part
 
-    def conclude(self, state: CongruenceSums) -> Any:
+    def conclude(self, state: CongruenceSums) -> CongruenceEstimate | dict[str, CongruenceEstimate]:
         """Return the estimate; a dict of them for several models."""
         simulations = self.settings["simulations"]
         return self._each(state, lambda ridge: estimate_of(ridge, simulations))
 
-    def score_samples(self, x: ArrayLike) -> Any:
+    def score_samples(self, x: ArrayLike) -> Array | dict[str, Array]:
         """Return CCE(x) (q,) at inputs (q, d); a dict of them for several models."""
         f, _, _ = self._at(x)
         return self._each(
             self._seen, lambda ridge: np.asarray(np.linalg.norm(f @ ridge.coefficients, axis=1))
         )
 
-    def error_bounds(self, x: ArrayLike) -> Any:
+    def error_bounds(self, x: ArrayLike) -> Array | dict[str, Array]:
         """Return bounds (q,) on the error of `score_samples` at inputs (q, d)."""
         _, diagonal, residual = self._at(x)
         return self._each(self._seen, lambda ridge: ridge.error_bounds(diagonal, residual))
 
-    def witness(self, x: ArrayLike, y: ArrayLike) -> Any:
+    def witness(self, x: ArrayLike, y: ArrayLike) -> Array | dict[str, Array]:
         """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
 
         At input x the model puts too little mass near y where h > 0, and too much where h < 0.
@@ -348,7 +360,7 @@ class CCE(Accumulator[CongruenceSums]):
         """Columns of the inputs, where they are known."""
         return None if self._smoother is None else int(self._smoother.features.pivots.shape[1])
 
-    def _each(self, state: CongruenceSums, value: Any) -> Any:
+    def _each(self, state: CongruenceSums, value: Callable[[Ridge], T]) -> T | dict[str, T]:
         if not state.weight > 0:
             raise ValueError("all rows so far have weight 0; at least one must have more")
         lam = self.settings["lam"]
@@ -362,9 +374,11 @@ class CCE(Accumulator[CongruenceSums]):
         f, residual = features_of(smoother, rows)
         return f, smoother.features.diagonal(scaled_rows(smoother, rows)), residual
 
-    def _models(self, prediction: Any, y: Array) -> dict[str, Predictive]:
+    def _models(self, prediction: ModelsLike, y: Array) -> dict[str, Predictive]:
         """Return the predictions by name."""
-        named = prediction if isinstance(prediction, Mapping) else {_ONE: prediction}
+        named: Mapping[str, PredictionLike] = (
+            prediction if isinstance(prediction, Mapping) else {_ONE: prediction}
+        )
         names = [
             name
             for name in named
@@ -427,7 +441,7 @@ class CCE(Accumulator[CongruenceSums]):
         outputs = outputs_of(prediction, self._outputs.dimension)
         own = own_products(self._outputs.kernel, outputs)
         variances = np.maximum(own - np.einsum("ij,ij->i", mean, mean), 0.0)
-        if not isinstance(prediction, Draws):
+        if not isinstance(outputs, DrawnOutputs):
             return variances
         draws = outputs.values.shape[1]
         return None if draws == 1 else variances * (draws + 1) / (draws - 1)

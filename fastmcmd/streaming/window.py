@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import check_count, check_instance, check_positive
-from fastmcmd.streaming.congruence import CCE
-from fastmcmd.streaming.congruence_estimate import rounding_of
+from fastmcmd.streaming.congruence import CCE, ModelsLike
+from fastmcmd.streaming.congruence_estimate import CongruenceEstimate, rounding_of
 
 __all__ = ["SlidingWindow"]
 
@@ -62,7 +61,11 @@ class SlidingWindow:
         self._parts: deque[CCE] = deque()
 
     def update(
-        self, x: ArrayLike, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        prediction: ModelsLike,
+        sample_weight: ArrayLike | None = None,
     ) -> SlidingWindow:
         """Add a batch as in `CCE.update`, and drop the oldest if there are too many."""
         part = self.total.fresh().update(x, y, prediction, sample_weight)
@@ -84,6 +87,6 @@ class SlidingWindow:
             self.total.merge(part)
         self.renewals += 1
 
-    def compute(self) -> Any:
+    def compute(self) -> CongruenceEstimate | dict[str, CongruenceEstimate]:
         """Return the estimate of the rows in the window."""
         return self.total.compute()

@@ -1,5 +1,6 @@
 """The first sentence of a comparison: which model is better, and which are wrong."""
 
+import html
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,4 +84,5 @@ def test_a_comparison_and_its_report_begin_with_the_sentence(tmp_path, monkeypat
         "matplotlib.figure.Figure.savefig", lambda figure, stream, **_: stream.write("<svg></svg>")
     )
     both.report(tmp_path / "both.html")
-    assert both.sentence in (tmp_path / "both.html").read_text(encoding="utf-8")
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert html.escape(both.sentence) in page
