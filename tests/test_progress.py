@@ -519,7 +519,7 @@ def test_a_line_never_wraps(quiet, columns):
 
 @pytest.fixture
 def predictions(tmp_path, rng):
-    n = 4000
+    n = 1200
     x = rng.normal(size=(n, 2))
     np.savez(
         tmp_path / "p.npz", x=x, y=x[:, 0] + 0.3 * rng.normal(size=n), mean=x[:, 0],
