@@ -343,7 +343,6 @@ NOT_MET = {
     "check_complex_data": "complex numbers are refused, by a TypeError of other words",
     "check_dtype_object": "objects are refused, in other words",
     "check_estimators_empty_data_messages": "no columns are refused, in other words",
-    "check_estimators_pickle": "a fitted one is saved by save, without pickle",
     "check_fit2d_1sample": "one row is refused, in other words",
     "check_fit1d": "inputs (n,) are taken as (n, 1)",
 }
