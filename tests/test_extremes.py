@@ -235,6 +235,22 @@ def test_cosine_does_not_depend_on_the_sizes_of_rows():
         )
 
 
+@pytest.mark.parametrize("unit", [1e-60, 1e-30, 1e50])
+def test_rows_are_drawn_by_norms_that_float32_does_not_hold(unit):
+    """Norms of rows were kept in float32: of y near 1e115 they were infinite, and no landmark drawn."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(700, 2))
+    y = x[:, 0] + rng.normal(size=700)
+    drawn = x[:, :1] + rng.normal(size=(700, 3))
+    options = {"solver": "lowrank", "certificate": "sampled", "lam": 1e-3, "tol": 1e-3}
+    wanted = fm.cce(x, y, drawn, x_kernel=fm.RBF(1.0), y_kernel=fm.Linear(), **options)
+    options["tol"] *= unit
+    found = fm.cce(x, unit * y, unit * drawn, x_kernel=fm.RBF(1.0), y_kernel=fm.Linear(), **options)
+    bounds = wanted.error_bounds + found.error_bounds / unit
+    assert (np.abs(found.values / unit - wanted.values) <= bounds).all()
+    assert found.error_bound <= 2e-3 * unit
+
+
 @pytest.mark.parametrize("unit", [1e-165, 1e-160, 1e-100, 1e100, 1e160])
 def test_values_of_kernels_of_distances_do_not_depend_on_the_unit(unit):
     """Bit for bit where the unit is a power of two."""

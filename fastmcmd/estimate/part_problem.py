@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
@@ -26,6 +27,9 @@ __all__ = ["PartProblem", "Setting"]
 # Of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
 _MOST_AHEAD = 8  # blocks that are made ready at once: what a pass does with them takes threads, too
+_ROWS_OF_UNIT = 64
+_LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # of right-hand sides whose norms need no unit of their own
+_LARGEST = 1e37  # norm, in single precision with room for sums
 _MOST_OF_DEVICE = 65504  # that starting kernels, and waiting for them, is little beside their work
 
 
@@ -180,12 +184,28 @@ class PartProblem:
                 errors[term.model] += solution.error(*at)[0]
         return errors / self.setting.goal
 
+    @cached_property
+    def _unit(self) -> float:
+        """A power of two near the right-hand sides of some rows, where float32 may not hold their norms."""
+        some = np.unique(np.linspace(0, len(self.stream) - 1, _ROWS_OF_UNIT).astype(np.intp))
+        largest = float(np.abs(self.stream.rhs(some)[0]).max(initial=0.0))
+        if largest == 0.0 or _LEAST_NORM < largest < _MOST_NORM:
+            return 1.0
+        return float(2.0 ** np.floor(np.log2(largest)))
+
     def norms(self, values: Array) -> NDArray[np.float32]:
-        """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model."""
+        """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model.
+
+        They say which rows to draw: only their ratios count, so they are in a unit that float32 holds.
+        """
         out = np.empty((self.models, len(values)), dtype=np.float32)
         for model in range(self.models):
             own = values[:, self.columns_of(model)]
-            out[model] = np.sqrt(np.einsum("ij,ij->i", own, own))
+            if self._unit != 1.0:
+                own = own / self._unit
+            with np.errstate(over="ignore"):
+                norms = np.sqrt(np.einsum("ij,ij->i", own, own))
+            out[model] = np.minimum(norms, _LARGEST)  # of rows unlike the rest
         return out
 
     def sample(

@@ -29,6 +29,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.backends.tall_skinny import beside, inner, scaled, times
+from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
@@ -104,7 +105,13 @@ def restarted(
 
 
 def _spectral(block: Array) -> float:
-    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(inner(block, block))[-1])))
+    products = inner(block, block)
+    if not np.isfinite(products).all():
+        raise NumericalError(
+            "squares of residuals leave the range of float64: values of x_kernel or y_kernel are too large "
+            "for solver='cg'; scale the columns of x, and y with the prediction, to unit variance"
+        )
+    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(products)[-1])))
 
 
 class _SystemRun:

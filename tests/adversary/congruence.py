@@ -123,7 +123,8 @@ def check(seed, size=None, limit=SECONDS, pattern=None, reference_limit=None):
     took = time.process_time() - began
     _judge_result(out, p, result, fitted, caught)
     if p.hostile:
-        out.violations.append(("no kernel", f"{p.hostile} was accepted: {result.values[:2]}"))
+        if not _harmless(p):
+            out.violations.append(("no kernel", f"{p.hostile} was accepted: {result.values[:2]}"))
         return out
     if not out.violations:
         try:
@@ -133,6 +134,17 @@ def check(seed, size=None, limit=SECONDS, pattern=None, reference_limit=None):
             out.decided = False
     out.seconds = (took, time.process_time() - start - took)
     return out
+
+
+def _harmless(p):
+    """Whether the function that is no kernel is one on these data: tiny inputs make it constant."""
+    for kernel, values in ((p.x_kernel, p.x), (p.y_kernel, p.y)):
+        if isinstance(kernel, fm.CustomKernel):
+            some = np.asarray(values, dtype=np.float64)[:100]
+            gram = kernel(some, some)
+            if np.array_equal(gram, gram.T) and np.linalg.eigvalsh(gram)[0] >= -1e-12 * gram.max():
+                return True
+    return False
 
 
 def _judge_refusal(out, p, error):

@@ -14,6 +14,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import Goal, System, scaled_norm
+from fastmcmd.solvers.block_cg import _spectral as spectral_norm
 
 TARGET = 1e-6
 
@@ -288,3 +289,9 @@ def test_certified_solutions(rng, dtype, certificate):
         assert off <= solution.certificate.error(1.0) + 1e-10
         taken.append(found.iterations)
     assert taken[1] < taken[0]
+
+
+def test_squares_of_residuals_that_leave_float64_are_named():
+    """Inputs near 1e96 under a linear kernel ended in an error of linear algebra."""
+    with pytest.raises(fm.errors.NumericalError, match="scale the columns of x"):
+        spectral_norm(np.full((3, 2), 1e200))
